@@ -1,0 +1,1 @@
+"""The framework: passes, registry, pipeline text, plan, manager and instruments."""

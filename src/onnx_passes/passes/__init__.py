@@ -1,0 +1,46 @@
+"""The collection of passes, and what authors of passes use: ``register``, ``collect`` and ``verify``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from onnx_passes.core.base import Pass
+from onnx_passes.core.build import collect as collect
+from onnx_passes.core.errors import RegistrationError
+from onnx_passes.core.registry import REGISTRY
+from onnx_passes.rewrite.foreign import adapt
+from onnx_passes.verify import claims as verify
+
+__all__ = ["collect", "register", "verify"]
+
+T = TypeVar("T")
+
+
+def register(*names: str, tags: Iterable[str] = (), aliases: Mapping[str, str] | None = None) -> Callable[[T], T]:
+    """Register a pass: a class of ours, a pass of onnx_ir, or a rule or rule set of onnxscript.
+
+    A pass is known by its class name and the kebab-case spelling of it. Further names are groups: several
+    passes may carry the same one, and it runs them in the order of registration. ``aliases`` maps a name to
+    options, as in ``{"convert-opset18": "version=18"}``; ``tags`` only label the pass for ``list``.
+    """
+
+    def decorate(thing: T) -> T:
+        cls: Any = thing
+        if isinstance(cls, type) and issubclass(cls, Pass):
+            REGISTRY.register(cls, *names, tags=tags, aliases=aliases)
+            return thing
+        adapted = adapt(thing, names[0] if names else None)
+        if adapted is None:
+            raise RegistrationError(
+                f"{_describe(thing)} is no pass",
+                hint="register a subclass of Pass, an onnx_ir pass, or an onnxscript rule or rule set",
+            )
+        REGISTRY.register(adapted, *names[1:], tags=tags, aliases=aliases)
+        return thing
+
+    return decorate
+
+
+def _describe(thing: Any) -> str:
+    return f"'{getattr(thing, '__name__', None) or type(thing).__name__}'"

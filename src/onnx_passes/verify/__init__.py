@@ -1,0 +1,1 @@
+"""Verification: the claims that passes make."""
