@@ -1,0 +1,148 @@
+"""Base classes of passes: small, typed, and ignorant of how they are run."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, dataclass_transform
+
+import onnx_ir as ir
+
+from onnx_passes.core.errors import RegistrationError
+from onnx_passes.core.naming import kebab
+from onnx_passes.core.options import format_options, internal, option
+from onnx_passes.core.records import Application, RuleRecord, StepRecord
+
+if TYPE_CHECKING:
+    from onnx_passes.core.claims import Claim
+
+PassResult = ir.passes.PassResult
+Kind = Literal["analysis", "annotation", "transformation", "sequence"]
+ALL = ("*",)
+
+
+@dataclass
+class AnalysisResult(PassResult):
+    """What an analysis returns: the model as it was, and what was found."""
+
+    value: Any = None
+
+
+def _no_veto(application: Application) -> str | None:
+    return None
+
+
+def _ignore(application: Application) -> None:
+    return None
+
+
+@dataclass
+class Context:
+    """What the manager hands to a running pass."""
+
+    record: StepRecord = field(default_factory=lambda: StepRecord(1, "", "", ""))
+    next_number: Callable[[], int] = lambda: 1
+    before_rewrite: Callable[[Application], str | None] = _no_veto
+    after_rewrite: Callable[[Application], None] = _ignore
+    run_children: Callable[[ir.Model], PassResult] | None = None
+
+    def report_rules(self, rules: list[RuleRecord]) -> None:
+        """Add the statistics of a rule set to the record of this step."""
+        self.record.rules.extend(rules)
+
+    def note(self, text: str) -> None:
+        """Add a remark that the user should see."""
+        self.record.notes.append(text)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(option, internal, dataclasses.field))
+class Pass(ir.passes.PassBase):
+    """A step on a model; options are annotated fields of the class, as in a dataclass.
+
+    ``needs`` names passes that must hold before this one, ``followed_by`` passes to run after it changed
+    the model, ``preserves`` the results of earlier passes that stay true (``("*",)`` for all of them).
+    """
+
+    kind: ClassVar[Kind] = "transformation"
+    text_name: ClassVar[str] = ""
+    needs: ClassVar[tuple[str, ...]] = ()
+    followed_by: ClassVar[tuple[str, ...]] = ()
+    preserves: ClassVar[tuple[str, ...]] = ()
+    claims: ClassVar[tuple[Claim, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in ("kind", "needs", "followed_by", "preserves", "claims"):
+            if name in inspect.get_annotations(cls) and "ClassVar" not in str(inspect.get_annotations(cls)[name]):
+                raise RegistrationError(
+                    f"'{name}' of pass '{cls.__name__}' is a declaration, not an option",
+                    hint=f"write '{name} = (…)' without an annotation",
+                )
+        for name in ("needs", "followed_by", "preserves"):
+            if isinstance(getattr(cls, name), str):
+                raise RegistrationError(
+                    f"'{name}' of pass '{cls.__name__}' is a text, not a tuple of names",
+                    hint=f"write '{name} = (\"{getattr(cls, name)}\",)'",
+                )
+        documentation = cls.__dict__.get("__doc__")
+        dataclass(kw_only=True, eq=False, repr=False)(cls)
+        cls.__doc__ = documentation
+
+    @property
+    def in_place(self) -> bool:
+        """Tell onnx_ir that the pass returns the model it was given."""
+        return True
+
+    @property
+    def changes_input(self) -> bool:
+        """Tell onnx_ir that the pass may change the model it was given."""
+        return True
+
+    @property
+    def name(self) -> str:
+        """Return the name in pipeline text."""
+        return type(self).__dict__.get("text_name") or kebab(type(self).__name__)
+
+    def __str__(self) -> str:
+        return self.name + format_options(self)
+
+    __repr__ = __str__
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
+        """Run inside a manager; override ``call`` unless the pass reports rewrites or runs other passes."""
+        return self.call(model)
+
+
+class Analysis(Pass):
+    """A pass that looks at the model and never changes it: implement ``analyze``."""
+
+    kind = "analysis"
+    preserves = ALL
+
+    @property
+    def changes_input(self) -> bool:
+        """Tell onnx_ir that the model stays as it was."""
+        return False
+
+    def analyze(self, model: ir.Model) -> Any:
+        """Return what was found: plain data, or an object with ``to_json``."""
+        raise NotImplementedError(f"analysis '{self.name}' has no analyze method")
+
+    def call(self, model: ir.Model) -> AnalysisResult:
+        """Wrap the finding in a result."""
+        return AnalysisResult(model, modified=False, value=self.analyze(model))
+
+
+class Annotation(Pass):
+    """A pass that changes types, shapes and metadata, never the structure and never a value."""
+
+    kind = "annotation"
+    preserves = ALL
+
+
+class Transformation(Pass):
+    """A pass that may change everything."""
+
+    kind = "transformation"

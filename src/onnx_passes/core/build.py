@@ -1,0 +1,87 @@
+"""From names, pipeline text, classes and objects to pass objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import onnx_ir as ir
+
+from onnx_passes.core.base import Pass
+from onnx_passes.core.compose import ComposePass, Group, PassLike
+from onnx_passes.core.errors import OptionError, UnknownPassError, UsageError
+from onnx_passes.core.foreign import ForeignPass
+from onnx_passes.core.options import parse_options
+from onnx_passes.core.pipeline import Item, PipelineSyntaxError, parse_pipeline
+from onnx_passes.core.registry import REGISTRY, Entry, Registry
+
+Defaults = Mapping[str, Mapping[str, object]]
+"""Options from the configuration, by pass name; pipeline text overrides them."""
+
+
+def collect(
+    what: PassLike | Iterable[PassLike], *, defaults: Defaults | None = None, registry: Registry = REGISTRY
+) -> list[Pass]:
+    """Resolve names, groups, pipeline text, classes and objects to pass objects."""
+    single = isinstance(what, str | type | ir.passes.PassBase)
+    builder = _Builder(registry, defaults or {})
+    return [p for one in ([what] if single else what) for p in builder.resolve(one)]  # pyright: ignore[reportUnknownVariableType, reportArgumentType]
+
+
+class _Builder:
+    def __init__(self, registry: Registry, defaults: Defaults) -> None:
+        self.registry = registry
+        self.defaults = defaults
+
+    def resolve(self, what: PassLike) -> list[Pass]:
+        if isinstance(what, str):
+            return [self.item(item, what) for item in parse_pipeline(what)]
+        if isinstance(what, type):
+            return [ForeignPass.adapt(what()) if not issubclass(what, Pass) else what()]
+        return [what if isinstance(what, Pass) else ForeignPass.adapt(what)]
+
+    def item(self, item: Item, text: str) -> Pass:
+        try:
+            found = self.registry.find(item.name)
+            if found.is_group:
+                return self.group(found.name, found.entries, item)
+            return self.one(found.entries[0], found.preset, item, text)
+        except (UnknownPassError, OptionError) as error:
+            raise PipelineSyntaxError(error.what, text, item.at, hint=error.hint) from None
+
+    def group(self, name: str, entries: tuple[Entry, ...], item: Item) -> Pass:
+        if item.options:
+            raise OptionError(f"group '{name}' has no options", hint="give them to its members")
+        return Group(label=name, body=tuple(self.one(entry, "", Item(entry.name), name) for entry in entries))
+
+    def one(self, entry: Entry, preset: str, item: Item, text: str) -> Pass:
+        cls = self.registry.load(entry)
+        options = {
+            **self.defaults.get(entry.name, {}),
+            **_preset_options(entry, preset),
+            **dict(item.options),
+        }
+        arguments = parse_options(cls, options, owner=entry.name)
+        if item.body is not None:
+            if not issubclass(cls, ComposePass) or cls.passes:
+                raise PipelineSyntaxError(
+                    f"pass '{entry.name}' takes no nested pipeline",
+                    text,
+                    item.at,
+                    hint="write a comma between passes",
+                )
+            arguments["body"] = tuple(self.item(inner, text) for inner in item.body)
+        elif issubclass(cls, ComposePass) and not cls.passes:
+            raise PipelineSyntaxError(
+                f"pass '{entry.name}' needs a nested pipeline",
+                text,
+                item.at,
+                hint=f"as in {entry.name}(cleanup)",
+            )
+        try:
+            return cls(**arguments)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"pass '{entry.name}' cannot be set up: {error}") from error
+
+
+def _preset_options(entry: Entry, preset: str) -> dict[str, object]:
+    return dict(parse_pipeline(f"{entry.name}{{{preset}}}")[0].options) if preset else {}

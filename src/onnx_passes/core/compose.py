@@ -1,0 +1,93 @@
+"""Sequences of passes: run in order, or again and again until nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, TypeAlias
+
+import onnx_ir as ir
+
+from onnx_passes.core.base import Context, Pass, PassResult
+from onnx_passes.core.fingerprint import Fingerprinter
+from onnx_passes.core.options import format_options, internal, option
+
+PassLike: TypeAlias = "str | type[ir.passes.PassBase] | ir.passes.PassBase"
+
+
+class ComposePass(Pass):
+    """A sequence of passes, named in ``passes``; ``exhaustive`` repeats it to a fixpoint."""
+
+    kind = "sequence"
+    passes: ClassVar[Sequence[PassLike]] = ()
+    exhaustive: ClassVar[bool] = False
+    rounds: ClassVar[int] = 100
+
+    body: tuple[PassLike, ...] = internal(())
+
+    def __post_init__(self) -> None:
+        self.body = tuple(self.body) or tuple(self.passes)
+
+    @property
+    def at_most(self) -> int:
+        """Return how often the sequence may run."""
+        return self.rounds if self.exhaustive else 1
+
+    def call(self, model: ir.Model) -> PassResult:
+        """Run alone, in a manager of its own."""
+        from onnx_passes.core.manager import Manager
+        from onnx_passes.core.plan import plan
+
+        outcome = Manager().run(plan([self]), model)
+        return PassResult(outcome.model, outcome.record.modified)
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
+        """Run the members until a round changes nothing, a state comes back, or rounds are used up."""
+        assert context.run_children is not None
+        identity = Fingerprinter()
+        seen = {identity.structural(model)} if self.at_most > 1 else set[bytes]()
+        modified = False
+        for round_number in range(1, self.at_most + 1):
+            result = context.run_children(model)
+            model = result.model
+            modified |= result.modified
+            if not result.modified or self.at_most == 1:
+                break
+            state = identity.structural(model)
+            if state in seen:
+                if round_number > 1:
+                    context.note(f"stopped: round {round_number} returned to an earlier state")
+                break
+            seen.add(state)
+        else:
+            context.note(f"stopped after {self.at_most} rounds, still changing")
+        return PassResult(model, modified)
+
+
+class Group(ComposePass):
+    """The members of a group, in registration order."""
+
+    label: str = internal("group")
+
+    @property
+    def name(self) -> str:
+        """Return the name of the group."""
+        return self.label
+
+
+class Fixpoint(ComposePass):
+    """Repeat a nested pipeline until the structure of the model no longer changes.
+
+    Rewrites: ``fixpoint{max=20}(a, b)`` runs ``a, b`` again and again.
+    Refuses:  to run on after ``max`` rounds, or when a round brings back an earlier state; both are noted.
+    Exactness: that of its members.
+    """
+
+    max: int = option(100, "rounds at most")
+
+    @property
+    def at_most(self) -> int:
+        """Return how often the sequence may run."""
+        return self.max
+
+    def __str__(self) -> str:
+        return f"{self.name}{format_options(self)}({', '.join(str(member) for member in self.body)})"

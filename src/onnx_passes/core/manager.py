@@ -1,0 +1,191 @@
+"""The manager runs a plan: one place for order, records, instruments and errors."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from onnx_passes.core.base import AnalysisResult, Context, PassResult
+from onnx_passes.core.compose import ComposePass
+from onnx_passes.core.errors import OnnxPassesError, PassFailedError
+from onnx_passes.core.instruments import Instrument
+from onnx_passes.core.measure import count_nodes, measure
+from onnx_passes.core.plan import Facts, Plan, Step
+from onnx_passes.core.records import Application, RunRecord, Status, StepRecord
+
+
+@dataclass
+class Outcome:
+    """The model after the run, and the record of how it came about."""
+
+    model: ir.Model
+    record: RunRecord
+
+
+class Manager:
+    """Run plans on models, watched by instruments."""
+
+    def __init__(self, instruments: Sequence[Instrument] = ()) -> None:
+        self.instruments = tuple(instruments)
+
+    def run(self, plan: Plan, model: ir.Model) -> Outcome:
+        """Run every step; the first error ends the run."""
+        run = _Run(self.instruments, RunRecord(plan.pipeline, measure(model)))
+        with _paused_gc():
+            return run.execute(plan, model)
+
+
+class _Run:
+    def __init__(self, instruments: tuple[Instrument, ...], record: RunRecord) -> None:
+        self.instruments = instruments
+        self.record = record
+        self.facts = Facts()
+        self.nodes = record.before.nodes
+
+    def execute(self, plan: Plan, model: ir.Model) -> Outcome:
+        cpu, wall = time.process_time(), time.perf_counter()
+        try:
+            for instrument in self.instruments:
+                instrument.before_pipeline(self.record, model)
+            model = self.sequence(plan.steps, model, depth=0).model
+            self.record.after = measure(model)
+            self.record.cpu, self.record.wall = time.process_time() - cpu, time.perf_counter() - wall
+            for instrument in reversed(self.instruments):
+                instrument.after_pipeline(self.record, model)
+        except BaseException as error:
+            for instrument in reversed(self.instruments):
+                instrument.pipeline_failed(self.record, model, error)
+            raise
+        return Outcome(model, self.record)
+
+    def sequence(self, steps: Sequence[Step], model: ir.Model, depth: int) -> PassResult:
+        modified = False
+        last: dict[str, bool] = {}
+        for step in steps:
+            record = self.open_record(step, depth)
+            reason = self.reason_to_skip(step, last)
+            if reason is None:
+                result = self.step(step, record, model)
+                model, changed = result.model, result.modified
+                if record.status is Status.DONE:
+                    self.facts.after(step.pass_, modified=changed and not step.children)
+            else:
+                record.status, record.reason, changed = Status.SKIPPED, reason, False
+            last[step.name] = changed
+            modified |= changed
+        return PassResult(model, modified)
+
+    def open_record(self, step: Step, depth: int) -> StepRecord:
+        record = StepRecord(
+            number=len(self.record.steps) + 1,
+            name=step.name,
+            text=step.text,
+            why=str(step.why),
+            depth=depth,
+            nodes_before=self.nodes,
+            nodes_after=self.nodes,
+            has_children=bool(step.children),
+        )
+        self.record.steps.append(record)
+        return record
+
+    def reason_to_skip(self, step: Step, last: dict[str, bool]) -> str | None:
+        if step.why.reason == "needed" and step.pass_ in self.facts:
+            return "still holds"
+        if step.why.reason == "follows" and not last.get(step.why.by, True):
+            return f"{step.why.by} changed nothing"
+        return None
+
+    def step(self, step: Step, record: StepRecord, model: ir.Model) -> PassResult:
+        for instrument in self.instruments:
+            veto = instrument.before_pass(record, step, model)
+            if veto is not None:
+                record.status, record.reason = Status.SKIPPED, veto
+                return PassResult(model, modified=False)
+        cpu, wall = time.process_time(), time.perf_counter()
+        try:
+            result = self.call(step, record, model)
+        except BaseException as error:
+            record.status, record.reason = Status.FAILED, str(error)
+            failure = _as_failure(error, step)
+            for instrument in reversed(self.instruments):
+                instrument.pass_failed(record, step, model, failure)
+            if failure is error:
+                raise
+            raise failure from error
+        finally:
+            record.cpu, record.wall = time.process_time() - cpu, time.perf_counter() - wall
+        record.status, record.modified = Status.DONE, result.modified
+        if result.modified:
+            self.nodes = count_nodes(result.model)
+        record.nodes_after = self.nodes
+        if isinstance(result, AnalysisResult):
+            record.result = result.value
+        for instrument in reversed(self.instruments):
+            instrument.after_pass(record, step, result.model)
+        return result
+
+    def call(self, step: Step, record: StepRecord, model: ir.Model) -> PassResult:
+        pass_ = step.pass_
+        pass_.requires(model)
+        result = pass_.run(model, self.context(step, record))
+        if not isinstance(result, PassResult):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise PassFailedError(
+                f"pass '{step.name}' returned {type(result).__name__}, not a PassResult",
+                hint="return 'PassResult(model, modified=…)' from call",
+            )
+        pass_.ensures(result.model)
+        return result
+
+    def context(self, step: Step, record: StepRecord) -> Context:
+        context = Context(record, self.next_number, self.before_rewrite, self.after_rewrite)
+        if isinstance(step.pass_, ComposePass):
+            context.run_children = lambda model: self.sequence(step.children, model, record.depth + 1)
+        return context
+
+    def next_number(self) -> int:
+        return self.record.applications + 1
+
+    def before_rewrite(self, application: Application) -> str | None:
+        for instrument in self.instruments:
+            veto = instrument.before_rewrite(application)
+            if veto is not None:
+                return veto
+        return None
+
+    def after_rewrite(self, application: Application) -> None:
+        self.record.applications = application.number
+        application.step.applications += 1
+        for instrument in reversed(self.instruments):
+            instrument.after_rewrite(application)
+
+
+def _as_failure(error: BaseException, step: Step) -> BaseException:
+    """Name the pass in an error of its code; our own errors, invariants and interrupts stay what they are."""
+    if isinstance(error, OnnxPassesError):
+        error.where = error.where or f"pass '{step.name}'"
+        return error
+    if isinstance(error, ir.passes.InvariantError) or not isinstance(error, Exception):
+        return error
+    return PassFailedError(
+        f"{type(error).__name__}: {error}",
+        where=f"pass '{step.name}'",
+        hint="run with --debug for the traceback",
+    )
+
+
+@contextmanager
+def _paused_gc() -> Generator[None]:
+    """Graphs are cyclic and large: collecting while they grow costs more than the passes themselves."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,17 @@
+"""The three spellings of a pass: class ``FuseBatchNorm``, file ``fuse_batchnorm``, text ``fuse-batchnorm``."""
+
+from __future__ import annotations
+
+import re
+
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def kebab(name: str) -> str:
+    """Spell a class, file or field name as pipeline text does."""
+    return _WORD_START.sub("-", name).replace("_", "-").lower()
+
+
+def fold(name: str) -> str:
+    """Reduce all spellings of one name to one: ``FuseBatchNorm``, ``fuse-batchnorm`` and ``fuse_batch_norm``."""
+    return name.replace("-", "").replace("_", "").casefold()

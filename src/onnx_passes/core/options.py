@@ -1,0 +1,228 @@
+"""Typed options of a pass: declared as fields, set alike from pipeline text, configuration and Python."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+import types
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+
+from onnx_passes.core.errors import OptionError, did_you_mean
+from onnx_passes.core.naming import kebab
+
+_BYTES = "bytes"
+Size = Annotated[int, _BYTES]
+"""A number of bytes, written as ``4096``, ``64KiB`` or ``1MB``."""
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
+_BARE_WORD = re.compile(r"""[^\s{}()\[\],="'#]+""")
+_TRUE = {"true", "yes", "on", "1"}
+_FALSE = {"false", "no", "off", "0"}
+_NOT_AN_OPTION = "onnx_passes.not_an_option"
+
+
+def option(default: Any, help: str = "") -> Any:  # noqa: A002 - reads as in click and argparse
+    """Declare an option with a line of help."""
+    if isinstance(default, list | dict | set):
+        mutable = cast(Any, default)
+        return dataclasses.field(default_factory=lambda: type(mutable)(mutable), metadata={"help": help})
+    return dataclasses.field(default=default, metadata={"help": help})
+
+
+def internal(default: Any = dataclasses.MISSING, *, default_factory: Any = dataclasses.MISSING) -> Any:
+    """Declare a field that only Python can set: no option of pipeline text."""
+    return dataclasses.field(default=default, default_factory=default_factory, metadata={_NOT_AN_OPTION: True})  # pyright: ignore[reportCallIssue]
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """One option as ``explain`` shows it."""
+
+    name: str
+    type: str
+    default: str
+    help: str
+
+
+def fields_of(cls: type) -> dict[str, dataclasses.Field[Any]]:
+    """Map the text name of each option to its field."""
+    if not dataclasses.is_dataclass(cls):
+        return {}
+    return {kebab(f.name): f for f in dataclasses.fields(cls) if f.init and _NOT_AN_OPTION not in f.metadata}
+
+
+def describe(cls: type) -> tuple[Option, ...]:
+    """List the options of a pass class."""
+    hints = _hints(cls)
+    return tuple(
+        Option(name, type_name(hints[f.name]), format_value(_default(f)), f.metadata.get("help", ""))
+        for name, f in fields_of(cls).items()
+    )
+
+
+def parse_options(cls: type, given: Mapping[str, object], *, owner: str) -> dict[str, Any]:
+    """Turn named values, as text or Python objects, into keyword arguments for the pass class."""
+    fields, hints = fields_of(cls), _hints(cls)
+    arguments: dict[str, Any] = {}
+    for name, value in given.items():
+        field = fields.get(kebab(name))
+        if field is None:
+            known = ", ".join(fields) if fields else "it has none"
+            hint = did_you_mean(kebab(name), fields) or f"options of '{owner}': {known}"
+            raise OptionError(f"pass '{owner}' has no option '{name}'", hint=hint)
+        try:
+            arguments[field.name] = convert(value, hints[field.name])
+        except ValueError as error:
+            raise OptionError(
+                f"option '{name}' of pass '{owner}' does not take {value!r}", hint=f"it takes {error}"
+            ) from None
+    return arguments
+
+
+def format_options(instance: object) -> str:
+    """Print the options that differ from their default, or nothing."""
+    parts: list[str] = []
+    for name, field in fields_of(type(instance)).items():
+        value = getattr(instance, field.name)
+        if value != _default(field):
+            parts.append(f"{name}={format_value(value)}")
+    return "{" + ", ".join(parts) + "}" if parts else ""
+
+
+def convert(value: object, hint: Any) -> Any:
+    """Convert a value to the declared type; a ``ValueError`` says what the type takes."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return value
+    if origin is Annotated:
+        return _convert_size(value) if _BYTES in arguments[1:] else convert(value, arguments[0])
+    if origin in (Union, types.UnionType):
+        return _convert_union(value, arguments)
+    if origin is Literal:
+        return _one_of(value, {str(choice): choice for choice in arguments})
+    if origin in (tuple, list, Sequence):
+        return _convert_sequence(value, origin, arguments)
+    if _is_enum(hint):
+        return _one_of(getattr(value, "value", value), {str(m.value): m for m in hint})
+    return _convert_scalar(value, hint)
+
+
+def _is_enum(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, enum.Enum)
+
+
+def _convert_scalar(value: object, hint: Any) -> Any:
+    text = str(value).strip()
+    if hint is bool:
+        if text.lower() in _TRUE | _FALSE:
+            return text.lower() in _TRUE
+        raise ValueError("true or false")
+    if hint is int:
+        if isinstance(value, bool) or re.fullmatch(r"[+-]?\d[\d_]*", text) is None:
+            raise ValueError("a whole number")
+        return int(text)
+    if hint is float:
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError("a number") from None
+    if hint is str:
+        if isinstance(value, str):
+            return value
+        raise ValueError("text")
+    return value
+
+
+def _convert_size(value: object) -> int:
+    parts = _SIZE.fullmatch(str(value).strip())
+    unit = _UNITS.get(parts[2].upper()) if parts else None
+    if parts is None or unit is None:
+        raise ValueError("a size such as 4096, 64KiB or 1MB")
+    return int(float(parts[1]) * unit)
+
+
+def _convert_union(value: object, alternatives: Sequence[Any]) -> Any:
+    if type(None) in alternatives and (value is None or value == "none"):
+        return None
+    expected: list[str] = []
+    for alternative in alternatives:
+        if alternative is type(None):
+            expected.append("none")
+            continue
+        try:
+            return convert(value, alternative)
+        except ValueError as error:
+            expected.append(str(error))
+    raise ValueError(" or ".join(expected))
+
+
+def _convert_sequence(value: object, origin: Any, arguments: Sequence[Any]) -> Any:
+    element = arguments[0] if arguments else str
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        items: Sequence[object] = [value]
+    else:
+        items = cast(Sequence[object], value)
+    return (list if origin is list else tuple)(convert(item, element) for item in items)
+
+
+def _one_of(value: object, choices: Mapping[str, Any]) -> Any:
+    if str(value) not in choices:
+        raise ValueError("one of " + ", ".join(choices))
+    return choices[str(value)]
+
+
+def format_value(value: object) -> str:
+    """Print an option value so that pipeline text parses it back."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, enum.Enum):
+        return format_value(value.value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(format_value(item) for item in cast(Sequence[object], value)) + "]"
+    if isinstance(value, int | float):
+        return str(value)
+    return quote(str(value))
+
+
+def quote(text: str) -> str:
+    """Quote text where a bare word would not parse back."""
+    if _BARE_WORD.fullmatch(text):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def type_name(hint: Any) -> str:
+    """Name a type as a user of pipeline text would."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return "size" if _BYTES in arguments[1:] else type_name(arguments[0])
+    if origin in (Union, types.UnionType):
+        return " or ".join(type_name(a) for a in arguments)
+    if origin is Literal:
+        return " | ".join(str(a) for a in arguments)
+    if origin in (tuple, list, Sequence):
+        return f"list of {type_name(arguments[0]) if arguments else 'text'}"
+    if _is_enum(hint):
+        return " | ".join(str(m.value) for m in hint)
+    return {bool: "true | false", int: "integer", float: "number", str: "text", type(None): "none"}.get(
+        hint, getattr(hint, "__name__", str(hint))
+    )
+
+
+def _hints(cls: type) -> dict[str, Any]:
+    try:
+        return get_type_hints(cls, include_extras=True)
+    except NameError:
+        # A type that exists only for type checkers cannot be an option type; fall back to plain text.
+        return {name: str for klass in cls.__mro__ for name in getattr(klass, "__annotations__", {})}
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return None if field.default is dataclasses.MISSING else field.default

@@ -1,0 +1,141 @@
+"""The dependency plan: what was asked for, what it needs, what follows it, in a stable order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from onnx_passes.core.base import ALL, Pass
+from onnx_passes.core.build import Defaults, collect
+from onnx_passes.core.compose import ComposePass, PassLike
+from onnx_passes.core.errors import PlanError
+
+Reason = Literal["requested", "needed", "follows", "member"]
+
+
+@dataclass(frozen=True)
+class Why:
+    """Why a step is in the plan."""
+
+    reason: Reason
+    by: str = ""
+
+    def __str__(self) -> str:
+        return {
+            "requested": "requested",
+            "needed": f"needed by {self.by}",
+            "follows": f"follows {self.by}",
+            "member": f"member of {self.by}",
+        }[self.reason]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One pass of the plan; a sequence has the plan of its members in it."""
+
+    pass_: Pass
+    why: Why
+    children: tuple[Step, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Return the name of the pass."""
+        return self.pass_.name
+
+    @property
+    def text(self) -> str:
+        """Return the pass with its options as pipeline text."""
+        return str(self.pass_)
+
+    def walk(self, depth: int = 0) -> Iterator[tuple[int, Step]]:
+        """Iterate over this step and all below it, with their depth."""
+        yield depth, self
+        for child in self.children:
+            yield from child.walk(depth + 1)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in order, and the pipeline that asked for them."""
+
+    steps: tuple[Step, ...]
+    pipeline: str
+
+    def walk(self) -> Iterator[tuple[int, Step]]:
+        """Iterate over all steps with their depth."""
+        for step in self.steps:
+            yield from step.walk()
+
+
+def plan(passes: Iterable[PassLike] | PassLike, *, defaults: Defaults | None = None) -> Plan:
+    """Order passes with all that they need before them and all that follows them."""
+    requested = collect(passes, defaults=defaults)
+    planner = _Planner(defaults)
+    steps = planner.sequence(requested, Why("requested"))
+    return Plan(tuple(steps), ", ".join(str(p) for p in requested))
+
+
+class Facts:
+    """Which passes, with which options, have run and still hold."""
+
+    def __init__(self) -> None:
+        self._holding: dict[str, str] = {}
+
+    def __contains__(self, pass_: Pass) -> bool:
+        return str(pass_) in self._holding
+
+    def after(self, pass_: Pass, *, modified: bool) -> None:
+        """Forget what a pass that changed the model does not preserve, and remember the pass itself."""
+        if modified and tuple(pass_.preserves) != ALL:
+            self._holding = {text: name for text, name in self._holding.items() if name in pass_.preserves}
+        self._holding[str(pass_)] = pass_.name
+
+
+class _Planner:
+    """Plans as if every transformation changed the model; the manager skips what turns out to hold."""
+
+    def __init__(self, defaults: Defaults | None) -> None:
+        self.defaults = defaults
+        self.facts = Facts()
+        self.open: list[str] = []
+
+    def sequence(self, passes: Iterable[Pass], why: Why) -> list[Step]:
+        steps: list[Step] = []
+        items = list(passes)
+        for index, pass_ in enumerate(items):
+            following = items[index + 1].name if index + 1 < len(items) else None
+            steps.extend(self.one(pass_, why, following))
+        return steps
+
+    def one(self, pass_: Pass, why: Why, following: str | None = None) -> Iterator[Step]:
+        self.enter(pass_)
+        for needed in collect(pass_.needs, defaults=self.defaults):
+            if needed not in self.facts:
+                yield from self.one(needed, Why("needed", pass_.name))
+        children: tuple[Step, ...] = ()
+        if isinstance(pass_, ComposePass):
+            children = tuple(self.sequence(collect(pass_.body, defaults=self.defaults), Why("member", pass_.name)))
+            self.facts.after(pass_, modified=False)
+        else:
+            self.facts.after(pass_, modified=True)
+        yield Step(pass_, why, children)
+        for follower in collect(pass_.followed_by, defaults=self.defaults):
+            if follower.name != following:
+                yield from self.one(follower, Why("follows", pass_.name))
+        self.open.pop()
+
+    def enter(self, pass_: Pass) -> None:
+        name = pass_.name
+        if name in self.open and not _is_combinator(pass_):
+            chain = " → ".join([*self.open[self.open.index(name) :], name])
+            raise PlanError(
+                f"passes depend on each other in a cycle: {chain}",
+                hint="remove one of the 'needs', 'followed_by' or 'passes' declarations",
+            )
+        self.open.append(name)
+
+
+def _is_combinator(pass_: Pass) -> bool:
+    """Tell whether a sequence got its members from outside: it may stand inside another one of its class."""
+    return isinstance(pass_, ComposePass) and not pass_.passes

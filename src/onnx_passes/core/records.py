@@ -1,0 +1,167 @@
+"""Structured records of a run: what every step did, in numbers and words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+class Status(StrEnum):
+    """How a step ended."""
+
+    RUNNING = "running"
+    DONE = "done"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+@dataclass
+class RuleRecord:
+    """How often a rule was tried, matched, refused (and why) and applied, and what that cost."""
+
+    name: str
+    source: str
+    tried: int = 0
+    matched: int = 0
+    applied: int = 0
+    seconds: float = 0.0
+    refused: Counter[str] = field(default_factory=Counter[str])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data for a report."""
+        return {
+            "rule": self.name,
+            "source": self.source,
+            "tried": self.tried,
+            "matched": self.matched,
+            "applied": self.applied,
+            "seconds": round(self.seconds, 6),
+            "refused": dict(self.refused),
+        }
+
+
+@dataclass
+class ModelSize:
+    """Nodes by operator (subgraphs included), parameters and their bytes."""
+
+    operators: Counter[str] = field(default_factory=Counter[str])
+    parameters: int = 0
+    bytes: int = 0
+
+    @property
+    def nodes(self) -> int:
+        """Return the number of nodes."""
+        return self.operators.total()
+
+
+@dataclass
+class StepRecord:
+    """One executed (or skipped) step of the plan."""
+
+    number: int
+    name: str
+    text: str
+    why: str
+    depth: int = 0
+    status: Status = Status.RUNNING
+    reason: str = ""
+    modified: bool = False
+    cpu: float = 0.0
+    wall: float = 0.0
+    nodes_before: int = 0
+    nodes_after: int = 0
+    applications: int = 0
+    rules: list[RuleRecord] = field(default_factory=list[RuleRecord])
+    notes: list[str] = field(default_factory=list[str])
+    result: Any = None
+    has_children: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data for a report; an analysis result must be plain data itself to appear."""
+        data: dict[str, Any] = {
+            "number": self.number,
+            "pass": self.name,
+            "text": self.text,
+            "why": self.why,
+            "depth": self.depth,
+            "status": str(self.status),
+            "modified": self.modified,
+            "cpu_seconds": round(self.cpu, 6),
+            "wall_seconds": round(self.wall, 6),
+            "nodes_before": self.nodes_before,
+            "nodes_after": self.nodes_after,
+            "applications": self.applications,
+            "rules": [rule.to_json() for rule in self.rules],
+        }
+        if self.reason:
+            data["reason"] = self.reason
+        if self.notes:
+            data["notes"] = list(self.notes)
+        if self.result is not None:
+            to_json = getattr(self.result, "to_json", None)
+            data["result"] = to_json() if callable(to_json) else self.result
+        return data
+
+
+@dataclass(slots=True, eq=False)
+class Application:
+    """One application of a rewrite rule, numbered over the whole run.
+
+    ``matched`` are the nodes that the pattern bound, ``added`` those that the rewrite built, ``replaced``
+    the pairs of old and new values. The graph still is as before in ``before_rewrite`` and already is as
+    after in ``after_rewrite``.
+    """
+
+    number: int
+    step: StepRecord
+    rule: str
+    source: str
+    graph: ir.Graph | ir.Function
+    root: ir.Node
+    matched: tuple[ir.Node, ...]
+    added: tuple[ir.Node, ...]
+    replaced: tuple[tuple[ir.Value, ir.Value], ...]
+    initializers: tuple[ir.Value, ...]
+
+
+@dataclass
+class RunRecord:
+    """The whole run: size before and after, and every step in order."""
+
+    pipeline: str
+    before: ModelSize
+    after: ModelSize = field(default_factory=ModelSize)
+    steps: list[StepRecord] = field(default_factory=list[StepRecord])
+    applications: int = 0
+    cpu: float = 0.0
+    wall: float = 0.0
+
+    @property
+    def modified(self) -> bool:
+        """Tell whether any step changed the model."""
+        return any(step.modified for step in self.steps)
+
+    def leaves(self) -> Iterator[StepRecord]:
+        """Iterate over the steps that did work themselves: no sequences of other steps."""
+        return (step for step in self.steps if not step.has_children)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data for a report."""
+        return {
+            "pipeline": self.pipeline,
+            "modified": self.modified,
+            "nodes": [self.before.nodes, self.after.nodes],
+            "operators": [dict(self.before.operators), dict(self.after.operators)],
+            "parameters": [self.before.parameters, self.after.parameters],
+            "bytes": [self.before.bytes, self.after.bytes],
+            "cpu_seconds": round(self.cpu, 6),
+            "wall_seconds": round(self.wall, 6),
+            "applications": self.applications,
+            "steps": [step.to_json() for step in self.steps],
+        }
