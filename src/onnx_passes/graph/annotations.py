@@ -1,0 +1,71 @@
+"""Quantization annotations of values: text by key, written to the file as ``quantization_annotation``.
+
+ONNX defines keys such as ``SCALE_TENSOR`` and ``ZERO_POINT_TENSOR``, whose text is the *name* of another
+tensor; QONNX and FINN add keys such as ``finn_datatype``, whose text stands for itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import onnx_ir as ir
+
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Iterator, Mapping, MutableMapping
+
+KEY = "quant_parameter_tensor_names"
+"""Where onnx_ir keeps the annotations of a value, in ``value.meta``."""
+
+_NAMES_A_TENSOR = "_TENSOR"
+
+
+def get(value: ir.Value) -> dict[str, str]:
+    """Return the annotations of a value, as a copy; empty if it has none."""
+    return dict(_store(value).get(KEY) or {})
+
+
+def merge(into: ir.Value, other: ir.Value | Mapping[str, str]) -> None:
+    """Add the annotations of another value that are not there yet; what is there stays."""
+    added = get(other) if isinstance(other, ir.Value) else dict(other)
+    if added:
+        set(into, added | get(into))
+
+
+def values(graph: ir.Graph | ir.Function) -> Iterator[ir.Value]:
+    """Yield every value that a graph and its subgraphs define: inputs, initializers and results of nodes."""
+    for scope in (graph, *graph.subgraphs()):
+        yield from scope.inputs
+        if isinstance(scope, ir.Graph):
+            yield from (value for value in scope.initializers.values() if not value.is_graph_input())
+        for node in scope:
+            yield from node.outputs
+
+
+def referenced_names(graph: ir.Graph | ir.Function) -> builtins.set[str]:
+    """Return the names of tensors that annotations refer to: these must not be removed, nor renamed alone."""
+    return {text for value in values(graph) for key, text in get(value).items() if key.endswith(_NAMES_A_TENSOR)}
+
+
+def rename_references(graph: ir.Graph | ir.Function, names: Mapping[str, str]) -> int:
+    """Let annotations that refer to a tensor by its old name refer to the new one; returns how many did."""
+    renamed = 0
+    for value in values(graph):
+        annotation = get(value)
+        stale = [k for k, text in annotation.items() if k.endswith(_NAMES_A_TENSOR) and text in names]
+        if stale:
+            set(value, annotation | {key: names[annotation[key]] for key in stale})
+            renamed += len(stale)
+    return renamed
+
+
+def set(value: ir.Value, annotation: Mapping[str, str]) -> None:  # noqa: A001 - reads as `annotations.set`
+    """Replace the annotations of a value; an empty mapping removes them."""
+    if annotation:
+        _store(value)[KEY] = dict(annotation)
+    else:
+        _store(value).pop(KEY, None)
+
+
+def _store(value: ir.Value) -> MutableMapping[str, dict[str, str]]:
+    return cast("MutableMapping[str, dict[str, str]]", value.meta)

@@ -1,0 +1,146 @@
+"""Safe edits: keep the interface, the annotations and the order of a graph intact."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any, cast
+
+import onnx_ir as ir
+
+from onnx_passes.graph import annotations
+from onnx_passes.graph.names import Names
+
+
+def copy_type_and_shape(source: ir.Value, target: ir.Value) -> None:
+    """Give a value the type and shape of another where it has none, sharing no mutable object."""
+    if target.type is None and source.type is not None:
+        target.type = copy_type(source.type)
+    if target.shape is None and source.shape is not None:
+        target.shape = source.shape.copy()
+
+
+def copy_type(type_: ir.TypeProtocol) -> ir.TypeProtocol:
+    """Copy a type: clones of a model share them, and changing a dtype would change both."""
+    if isinstance(type_, ir.TensorType):
+        return ir.TensorType(type_.dtype, denotation=type_.denotation)
+    return type_
+
+
+def carry_annotations(source: ir.Value, target: ir.Value) -> None:
+    """Carry quantization annotations, metadata and documentation over to the value that replaces another."""
+    for key, item in cast(dict[str, Any], source.meta).items():
+        if key == annotations.KEY:
+            annotations.merge(target, source)
+        else:
+            cast(dict[str, Any], target.meta).setdefault(key, item)
+    for key, text in source.metadata_props.items():
+        target.metadata_props.setdefault(key, text)
+    if target.doc_string is None:
+        target.doc_string = source.doc_string
+
+
+def may_rename(value: ir.Value) -> bool:
+    """Tell whether a value is interior: computed by a node and no part of a graph's interface."""
+    return value.producer() is not None and not value.is_graph_output()
+
+
+def replace_value(old: ir.Value, new: ir.Value, names: Names) -> ir.Node | None:
+    """Use ``new`` wherever ``old`` was used, keeping the names of graph inputs and outputs.
+
+    Returns an Identity node, already inserted after the producer of ``old``, where a graph output must keep
+    its name but ``new`` cannot take it.
+    """
+    graph, producer = old.graph, old.producer()
+    if not old.is_graph_output():
+        carry_annotations(old, new)
+        old.replace_all_uses_with(new)
+        return None
+    assert graph is not None
+    if may_rename(new) and new.graph is graph:
+        name = old.name
+        old.name = names.value(f"{name}_old")
+        new.name = name
+        copy_type_and_shape(old, new)
+        carry_annotations(old, new)
+        old.replace_all_uses_with(new, replace_graph_outputs=True)
+        return None
+    identity = ir.Node("", "Identity", [new], name=names.node(f"{old.name}/Identity"))
+    alias = identity.outputs[0]
+    copy_type_and_shape(old, alias)
+    carry_annotations(old, alias)
+    alias.name = old.name
+    old.name = names.value(f"{old.name}_old")
+    if producer is not None and producer.graph is not None:
+        producer.graph.insert_after(producer, identity)
+    else:
+        graph.append(identity)
+    for index, output in enumerate(graph.outputs):
+        if output is old:
+            graph.outputs[index] = alias
+    for user, index in old.uses():
+        user.replace_input_with(index, new)
+    return identity
+
+
+def is_dead(node: ir.Node) -> bool:
+    """Tell whether nothing uses any output of a node."""
+    return not any(output.is_graph_output() or output.uses() for output in node.outputs)
+
+
+def remove_if_dead(nodes: Iterable[ir.Node], keep: Collection[str] = ()) -> list[ir.Node]:
+    """Remove dead nodes, then what only they used: producers, and initializers not named in ``keep``."""
+    removed: list[ir.Node] = []
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if node.graph is None or not is_dead(node):
+            continue
+        inputs = [value for value in dict.fromkeys(_used_values(node)) if value is not None]
+        _detach_subgraphs(node)
+        node.graph.remove(node, safe=True)
+        removed.append(node)
+        for value in inputs:
+            producer = value.producer()
+            if producer is not None:
+                waiting.append(producer)
+            elif value.is_initializer() and value.name not in keep:
+                _drop_initializer(value)
+    return removed
+
+
+def _used_values(node: ir.Node) -> Iterable[ir.Value | None]:
+    yield from node.inputs
+    for graph in subgraphs_of(node):
+        for inner in graph.all_nodes():
+            yield from (value for value in inner.inputs if value is not None and value.graph is not graph)
+
+
+def subgraphs_of(node: ir.Node) -> list[ir.Graph]:
+    """List the graphs held in the attributes of a node."""
+    graphs: list[ir.Graph] = []
+    for attribute in node.attributes.values():
+        if attribute.type is ir.AttributeType.GRAPH and not attribute.is_ref():
+            graphs.append(attribute.as_graph())
+        elif attribute.type is ir.AttributeType.GRAPHS and not attribute.is_ref():
+            graphs.extend(attribute.as_graphs())
+    return graphs
+
+
+def _detach_subgraphs(node: ir.Node) -> None:
+    """Let go of outer values that nodes inside the subgraphs still count as used."""
+    for graph in subgraphs_of(node):
+        for inner in graph.all_nodes():
+            detach(inner)
+
+
+def detach(node: ir.Node) -> None:
+    """Take a node out of the uses of its inputs."""
+    for index in range(len(node.inputs)):
+        node.replace_input_with(index, None)
+
+
+def _drop_initializer(value: ir.Value) -> None:
+    graph = value.graph
+    if graph is None or value.name is None or value.uses() or value.is_graph_input() or value.is_graph_output():
+        return
+    graph.initializers.pop(value.name, None)

@@ -1,0 +1,49 @@
+"""Unique names: every value and node of a model and its subgraphs shares one space of names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import onnx_ir as ir
+
+Container = ir.Graph | ir.Function
+
+
+class Names:
+    """Names in use; hands out new ones that clash with nothing."""
+
+    def __init__(self, values: Iterable[str] = (), nodes: Iterable[str] = ()) -> None:
+        self._values = set(values)
+        self._nodes = set(nodes)
+        self._next: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, container: Container) -> Names:
+        """Collect the names of a graph or function with all its subgraphs."""
+        names = cls()
+        for graph in (container, *container.subgraphs()):
+            names._values.update(value.name for value in graph.inputs if value.name)
+            if isinstance(graph, ir.Graph):
+                names._values.update(graph.initializers)
+            for node in graph:
+                names._values.update(output.name for output in node.outputs if output.name)
+                if node.name:
+                    names._nodes.add(node.name)
+        return names
+
+    def value(self, wish: str) -> str:
+        """Claim a name for a value: the wish if it is free, else the wish with a number."""
+        return self._claim(wish, self._values)
+
+    def node(self, wish: str) -> str:
+        """Claim a name for a node."""
+        return self._claim(wish, self._nodes)
+
+    def _claim(self, wish: str, taken: set[str]) -> str:
+        name = wish
+        while name in taken:
+            number = self._next.get(wish, 0) + 1
+            self._next[wish] = number
+            name = f"{wish}_{number}"
+        taken.add(name)
+        return name
