@@ -1,0 +1,139 @@
+"""Cost of the rewrite driver beside onnxscript's own: no rule fits, every rule fits, and growth with size.
+
+    python benchmarks/driver.py [--quick]
+
+Both drivers run in this process on equal models; figures are CPU seconds, ratios are what counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import time
+from collections.abc import Callable, Sequence
+
+import onnx_ir as ir
+from onnxscript.rewriter import pattern
+
+from onnx_passes.rewrite.driver import rewrite
+from onnx_passes.rewrite.foreign import from_onnxscript
+from onnx_passes.rewrite.index import RuleIndex
+
+OPERATORS = [
+    "Relu", "Neg", "Abs", "Exp", "Sqrt", "Sigmoid", "Tanh", "Floor", "Ceil", "Erf",
+    "Sin", "Cos", "Identity", "Sign", "Round", "Softplus", "Atan", "Sinh", "Cosh", "Log",
+]  # fmt: skip
+
+
+def chain(nodes: int, operators: Sequence[str] = OPERATORS) -> ir.Model:
+    x = ir.val("x", ir.DataType.FLOAT, [4])
+    made: list[ir.Node] = []
+    value = x
+    for i in range(nodes):
+        node = ir.Node("", operators[i % len(operators)], [value], name=f"n{i}")
+        value = node.outputs[0]
+        value.name, value.type, value.shape = f"v{i}", ir.TensorType(ir.DataType.FLOAT), ir.Shape([4])
+        made.append(node)
+    graph = ir.Graph([x], [value], nodes=made, opset_imports={"": 20}, name="chain")
+    return ir.Model(graph, ir_version=10)
+
+
+def two_nodes(outer: str, inner: str) -> Callable[..., object]:
+    return lambda op, x: getattr(op, outer)(getattr(op, inner)(x))
+
+
+def never_matching(count: int) -> list[pattern.RewriteRule]:
+    """Two-node patterns whose operators never follow each other in the chain."""
+    rules: list[pattern.RewriteRule] = []
+    for i in range(count):
+        outer = OPERATORS[i % len(OPERATORS)]
+        inner = OPERATORS[(i * 7 + 3 + i // len(OPERATORS)) % len(OPERATORS)]
+        if OPERATORS[(OPERATORS.index(inner) + 1) % len(OPERATORS)] == outer:
+            inner = outer
+
+        rules.append(pattern.RewriteRule(two_nodes(outer, inner), lambda op, x: op.Relu(x), name=f"r{i}"))
+    return rules
+
+
+def firing() -> list[pattern.RewriteRule]:
+    """Rules that each fire once per pair in a chain of Neg and Relu."""
+    return [
+        pattern.RewriteRule(lambda op, x: op.Neg(op.Neg(x)), lambda op, x: op.Identity(x), name="neg-neg"),
+        pattern.RewriteRule(lambda op, x: op.Relu(op.Relu(x)), lambda op, x: op.Relu(x), name="relu-relu"),
+    ]
+
+
+def cpu(work: Callable[[], object]) -> float:
+    gc.collect()
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def best(repeat: int, work: Callable[[], float]) -> float:
+    return min(work() for _ in range(repeat))
+
+
+def compare(title: str, make: Callable[[], ir.Model], rules: list[pattern.RewriteRule], repeat: int) -> None:
+    ours = RuleIndex([from_onnxscript(rule) for rule in rules])
+    stock = pattern.RewriteRuleSet(rules)
+
+    def run_ours() -> float:
+        model = make()
+        return cpu(lambda: rewrite(model, ours))
+
+    def run_stock() -> float:
+        model = make()
+        return cpu(lambda: stock.apply_to_model(model))
+
+    mine, theirs = best(repeat, run_ours), best(max(1, repeat // 3), run_stock)
+    print(f"{title:44} {mine:9.4f} {theirs:9.4f} {theirs / mine:8.1f}x")
+
+
+def growth(sizes: Sequence[int], repeat: int) -> None:
+    rules = RuleIndex([from_onnxscript(rule) for rule in never_matching(100)])
+    fires = RuleIndex([from_onnxscript(rule) for rule in firing()])
+    print(f"\n{'nodes':>8} {'no match µs/node':>18} {'firing µs/node':>16}")
+    first: tuple[float, float] | None = None
+    for size in sizes:
+        rounds = max(1, min(repeat, 200_000 // size))
+
+        def no_match(size: int = size) -> float:
+            model = chain(size)
+            gc.disable()
+            try:
+                return cpu(lambda: rewrite(model, rules))
+            finally:
+                gc.enable()
+
+        def all_fire(size: int = size) -> float:
+            model = chain(size, ["Neg", "Neg", "Relu", "Relu"])
+            gc.disable()
+            try:
+                return cpu(lambda: rewrite(model, fires))
+            finally:
+                gc.enable()
+
+        figures = (best(rounds, no_match) / size * 1e6, best(max(1, rounds // 4), all_fire) / size * 1e6)
+        first = first or figures
+        print(
+            f"{size:8} {figures[0]:12.2f} ({figures[0] / first[0]:.2f}x) "
+            f"{figures[1]:10.2f} ({figures[1] / first[1]:.2f}x)"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="smaller sizes")
+    quick = parser.parse_args().quick
+    print(f"{'CPU seconds':44} {'ours':>9} {'stock':>9} {'ratio':>9}")
+    rules = never_matching(100)
+    compare("1 000 nodes x 100 rules, none fits", lambda: chain(1000), rules, 9)
+    if not quick:
+        compare("10 000 nodes x 100 rules, none fits", lambda: chain(10_000), rules, 5)
+    compare("1 000 nodes, 500 applications", lambda: chain(1000, ["Neg", "Neg", "Relu", "Relu"]), firing(), 5)
+    growth((1000, 10_000) if quick else (1000, 10_000, 100_000), 20)
+
+
+if __name__ == "__main__":
+    main()

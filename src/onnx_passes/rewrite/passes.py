@@ -1,0 +1,73 @@
+"""Passes made of rules: pattern, check and rewrite as methods of the pass itself, or a list of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import onnx_ir as ir
+
+from onnx_passes.core.base import Context, Pass, PassResult
+from onnx_passes.rewrite.driver import rewrite
+from onnx_passes.rewrite.index import RuleIndex
+from onnx_passes.rewrite.rule import Forks, Rule
+
+
+class RewriteRuleSetPass(Pass):
+    """A pass that applies the rules of ``rules()`` until none fits.
+
+    ``functions`` lets the rules also rewrite the bodies of model-local functions.
+    """
+
+    functions: ClassVar[bool] = False
+
+    def rules(self) -> Sequence[Rule]:
+        """Return the rules in priority order."""
+        raise NotImplementedError(f"pass '{self.name}' has no rules")
+
+    def call(self, model: ir.Model) -> PassResult:
+        """Run without a manager."""
+        return self.run(model, Context())
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
+        """Apply the rules to the model."""
+        applied = rewrite(model, RuleIndex(self.rules()), context, functions=self.functions)
+        return PassResult(model, modified=applied > 0)
+
+
+class RewriteRulePass(RewriteRuleSetPass):
+    """A pass that is one rule: methods ``pattern``, ``check`` (optional) and ``rewrite``.
+
+    ``commute`` lets the inputs of commutative operators match in any order; ``forks`` says what to do when a
+    value inside the match is used elsewhere: ``exclusive`` refuses, ``duplicate`` computes it twice,
+    ``cheap`` does so only for cheap operators.
+    """
+
+    commute: ClassVar[bool] = True
+    forks: ClassVar[Forks] = "exclusive"
+
+    def pattern(self, op: Any, *variables: Any) -> Any:
+        """Describe what to look for, in onnxscript's pattern language."""
+        raise NotImplementedError(f"pass '{self.name}' has no pattern")
+
+    def check(self, op: Any, *args: Any, **kwargs: Any) -> Any:
+        """Tell whether a match may be rewritten; refuse with ``no("reason", at=value)``."""
+        return True
+
+    def rewrite(self, op: Any, *args: Any, **kwargs: Any) -> Any:
+        """Build the replacement with ``op``; return a value for each value of the pattern."""
+        raise NotImplementedError(f"pass '{self.name}' has no rewrite")
+
+    def rules(self) -> Sequence[Rule]:
+        """Return the one rule."""
+        checks = type(self).check is not RewriteRulePass.check
+        return [
+            Rule(
+                self.pattern,
+                self.rewrite,
+                self.check if checks else None,
+                name=type(self).__name__,
+                commute=self.commute,
+                forks=self.forks,
+            )
+        ]

@@ -1,0 +1,50 @@
+"""Decorators that state what a pass promises: ``equality``, ``tolerance``, ``metric`` and ``structure``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, overload
+
+from onnx_passes.core.base import Pass
+from onnx_passes.core.claims import Claim
+from onnx_passes.core.registry import REGISTRY
+
+P = TypeVar("P", bound=type[Pass])
+
+
+def _claim(cls: P, claim: Claim) -> P:
+    cls.claims = (claim, *cls.claims)
+    REGISTRY.refresh(cls)
+    return cls
+
+
+def equality(cls: P) -> P:
+    """Promise results that are equal bit by bit."""
+    return _claim(cls, Claim("equality"))
+
+
+@overload
+def tolerance(cls: P) -> P: ...
+@overload
+def tolerance(*, atol: float | None = None, rtol: float | None = None) -> Callable[[P], P]: ...
+def tolerance(cls: P | None = None, *, atol: float | None = None, rtol: float | None = None) -> P | Callable[[P], P]:
+    """Promise results within a tolerance of the original model: that of the run, or the one given here."""
+    given = {key: value for key, value in (("atol", atol), ("rtol", rtol)) if value is not None}
+    claim = Claim("tolerance", given)
+    return (lambda c: _claim(c, claim)) if cls is None else _claim(cls, claim)
+
+
+@overload
+def metric(cls: P, /) -> P: ...
+@overload
+def metric(cls: None = None, /, **ranges: tuple[float, float]) -> Callable[[P], P]: ...
+def metric(cls: P | None = None, /, **ranges: tuple[float, float]) -> P | Callable[[P], P]:
+    """Promise that metrics of the task stay in their accepted range: those of the run, or those given here."""
+    claim = Claim("metric", dict(ranges))
+    return (lambda c: _claim(c, claim)) if cls is None else _claim(cls, claim)
+
+
+def structure(*properties: object) -> Callable[[P], P]:
+    """Promise properties of the resulting graph."""
+    claim = Claim("structure", {str(prop): prop for prop in properties})
+    return lambda cls: _claim(cls, claim)
