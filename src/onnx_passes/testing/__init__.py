@@ -1,0 +1,1 @@
+"""For authors of passes: the index of the collection, and tools for tests."""

@@ -1,0 +1,1 @@
+"""Analyses: what can be said of a model without changing it."""

@@ -1,0 +1,76 @@
+"""The Python interface: apply a pipeline to a model, get the model and the record of the run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes.core.compose import PassLike
+from onnx_passes.core.instruments import Instrument
+from onnx_passes.core.manager import Manager
+from onnx_passes.core.plan import plan
+from onnx_passes.core.records import RunRecord, StepRecord
+from onnx_passes.graph.load import load
+from onnx_passes.graph.origin import origin, set_origin
+from onnx_passes.verify.contracts import Paranoid
+
+
+@dataclass
+class Result:
+    """The model after a run, and what every step did."""
+
+    model: ir.Model
+    record: RunRecord
+
+    @property
+    def modified(self) -> bool:
+        """Tell whether any step changed the model."""
+        return self.record.modified
+
+    @property
+    def steps(self) -> list[StepRecord]:
+        """List the steps in the order in which they ran."""
+        return self.record.steps
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the finding of an analysis by its name; of several runs, the last."""
+        for step in reversed(self.record.steps):
+            if step.name == name:
+                return step.result
+        raise KeyError(name)
+
+
+def apply(
+    model: ir.Model | str | os.PathLike[str],
+    pipeline: PassLike | Iterable[PassLike],
+    *,
+    options: Mapping[str, Mapping[str, object]] | None = None,
+    instruments: Sequence[Instrument] = (),
+    paranoid: bool = False,
+    in_place: bool = False,
+) -> Result:
+    """Apply passes to a model, given as object or file.
+
+    ``pipeline`` is pipeline text, a pass (name, class or object), or several of them. A model object is left
+    as it is and a changed copy returned, unless ``in_place`` is set. ``options`` sets options by pass name,
+    ``paranoid`` checks that every pass keeps the contract of its kind.
+    """
+    loaded = load(model)
+    if isinstance(model, ir.Model) and not in_place:
+        loaded = copy(model)
+    watchers = (*instruments, Paranoid()) if paranoid else tuple(instruments)
+    outcome = Manager(watchers).run(plan(pipeline, defaults=options), loaded)
+    return Result(outcome.model, outcome.record)
+
+
+def copy(model: ir.Model) -> ir.Model:
+    """Copy a model; tensors are shared, and where it came from is remembered."""
+    cloned = model.clone(deep_copy=True)
+    source = origin(model)
+    if source is not None:
+        set_origin(cloned, source)
+    return cloned

@@ -1,0 +1,34 @@
+"""``onnx-passes diff``: how two models differ, whatever their names."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from onnx_passes.cli.options import debug_option, json_option
+
+
+@click.command("diff", short_help="Show how two models differ.")
+@click.argument("before")
+@click.argument("after")
+@click.option("--text", is_flag=True, help="Compare the printed graphs line by line.")
+@json_option
+@debug_option
+def command(before: str, after: str, text: bool, as_json: bool) -> int:
+    """Show which nodes, constants and interfaces differ between BEFORE and AFTER.
+
+    Nodes are aligned by what they compute, not by name. Exits with 1 if the models differ.
+    """
+    from onnx_passes.graph.diff import diff, text_diff
+    from onnx_passes.graph.load import load
+
+    old, new = load(before), load(after)
+    difference = diff(old, new)
+    if as_json:
+        click.echo(json.dumps(difference.to_json(), indent=2, default=str))
+    elif text:
+        click.echo(text_diff(old, new, before, after), nl=False)
+    else:
+        click.echo(difference.to_text() if not difference.is_empty else "the models are structurally equal")
+    return 0 if difference.is_empty else 1

@@ -1,0 +1,44 @@
+"""``onnx-passes list``: what there is."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from onnx_passes.cli.options import import_option, json_option
+from onnx_passes.core.registry import REGISTRY, Entry
+
+
+@click.command("list", short_help="List passes and groups.")
+@click.argument("words", nargs=-1)
+@click.option("--tag", help="Only passes with this tag.")
+@click.option(
+    "--kind", type=click.Choice(["analysis", "annotation", "transformation", "sequence"]), help="Only this kind."
+)
+@json_option
+@import_option
+def command(words: tuple[str, ...], tag: str | None, kind: str | None, as_json: bool) -> None:
+    """List passes and groups, optionally only those whose name or summary contains all WORDS."""
+    entries = [entry for entry in REGISTRY.entries() if _wanted(entry, words, tag, kind)]
+    groups = {name: members for name, members in REGISTRY.groups().items() if all(word in name for word in words)}
+    if as_json:
+        click.echo(json.dumps([entry.to_json() for entry in entries], indent=2))
+        return
+    if not entries and not groups:
+        click.echo("no pass fits", err=True)
+        return
+    width = max([len(name) for name in (*(entry.name for entry in entries), *groups)], default=0)
+    for entry in entries:
+        click.echo(f"{entry.name:{width}}  {entry.kind:14}  {entry.summary}")
+    for name, members in groups.items():
+        click.echo(f"{name:{width}}  {'group':14}  {', '.join(member.name for member in members)}")
+
+
+def _wanted(entry: Entry, words: tuple[str, ...], tag: str | None, kind: str | None) -> bool:
+    text = f"{entry.name} {entry.summary}".lower()
+    return (
+        all(word.lower() in text for word in words)
+        and (tag is None or tag in entry.tags)
+        and (kind is None or kind == entry.kind)
+    )

@@ -1,0 +1,45 @@
+"""``onnx-passes plan``: which passes would run, and why each of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from onnx_passes.cli.complete import pass_names
+from onnx_passes.cli.options import config_option, debug_option, import_option, json_option
+
+
+@click.command("plan", short_help="Show which passes would run, and why.")
+@click.argument("words", nargs=-1, metavar="[MODEL] PASS…", shell_complete=pass_names)
+@config_option
+@json_option
+@import_option
+@debug_option
+def command(words: tuple[str, ...], config_file: str | None, as_json: bool) -> None:
+    """Show the plan for a pipeline: every pass in order, with the reason why it is there.
+
+    A MODEL before the passes is loaded, so that what would fail there fails here.
+    """
+    from onnx_passes.cli.settings import settings
+    from onnx_passes.core.plan import plan
+
+    names = words
+    if names and (Path(names[0]).suffix in (".onnx", ".onnxtxt") or Path(names[0]).is_file()):
+        from onnx_passes.graph.load import load
+
+        load(names[0])
+        names = names[1:]
+    chosen = settings(config_file, names)
+    if not chosen.pipeline:
+        raise click.UsageError("Missing argument 'PASS…'.")
+    made = plan(chosen.pipeline, defaults=chosen.options)
+    if as_json:
+        rows = [{"depth": depth, "pass": step.text, "why": str(step.why)} for depth, step in made.walk()]
+        click.echo(json.dumps({"pipeline": made.pipeline, "steps": rows}, indent=2))
+        return
+    lines = [("  " * depth + step.text, str(step.why)) for depth, step in made.walk()]
+    width = max(len(text) for text, _ in lines)
+    for text, why in lines:
+        click.echo(f"{text:{width}}  {why}")

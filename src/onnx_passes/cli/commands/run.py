@@ -1,0 +1,156 @@
+"""``onnx-passes run``: apply passes to a model; also what runs when no command is named."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from onnx_passes.cli.complete import pass_names
+from onnx_passes.cli.files import require_writable, write_text
+from onnx_passes.cli.options import config_option, debug_option, import_option, json_option
+from onnx_passes.core.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from onnx_passes.api import Result
+    from onnx_passes.cli.settings import Settings
+    from onnx_passes.core.instruments import Instrument
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the command line asks for besides the passes."""
+
+    output: str | None
+    state: str | None
+    in_place: bool
+    external: bool | None
+    print_changed: bool
+    keep_intermediates: str | None
+    time: bool
+    limit: int | None
+    paranoid: bool
+    quiet: bool
+    as_json: bool
+
+
+@click.command("run", short_help="Apply passes to a model (the default).")
+@click.argument("model", metavar="MODEL")
+@click.argument("passes", nargs=-1, metavar="[PASS]…", shell_complete=pass_names)
+@config_option
+@click.option("-o", "--output", metavar="FILE", help="Where the model goes; without it, to standard output as text.")
+@click.option("-s", "--state", metavar="FILE", help="Write the record of the run (JSON) to a file.")
+@click.option("--in-place", is_flag=True, help="Write the result over the input file.")
+@click.option(
+    "--external/--no-external", default=None, help="Keep weights in a file of their own [default: as in the input]."
+)
+@click.option("--print-changed", is_flag=True, help="Show the difference that every pass made.")
+@click.option("--keep-intermediates", metavar="DIR", help="Save the model after every pass that changed it.")
+@click.option("--time", is_flag=True, help="Show what every rule tried, applied and cost.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N rule applications.")
+@click.option("--paranoid", is_flag=True, help="Check that every pass keeps the contract of its kind.")
+@click.option("-q", "--quiet", is_flag=True, help="Show errors only.")
+@json_option
+@import_option
+@debug_option
+def command(model: str, passes: tuple[str, ...], config_file: str | None, **choices: object) -> None:
+    """Apply passes to MODEL, a file or '-' for standard input.
+
+    PASS… is a pipeline: names of passes and groups, as words or as text such as
+    'cleanup, fixpoint{max=20}(algebraic, reorder)'. Without passes the model is loaded and written again.
+    """
+    _run(model, passes, config_file, Choices(**choices))  # pyright: ignore[reportArgumentType]
+
+
+def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices: Choices) -> None:
+    target = _target(source, choices)
+    _refuse_missing(source)
+    from onnx_passes.api import Result
+    from onnx_passes.cli.settings import settings
+    from onnx_passes.core.manager import Manager
+    from onnx_passes.core.plan import plan
+    from onnx_passes.graph.load import load
+    from onnx_passes.graph.origin import origin
+    from onnx_passes.graph.save import save
+
+    chosen = settings(config_file, passes)
+    planned = plan(chosen.pipeline, defaults=chosen.options)
+    for path in (choices.output, choices.state):
+        require_writable(path)
+    model = load(source)
+    loaded_from = origin(model)
+    if loaded_from is not None and not choices.quiet:
+        for repair in loaded_from.repairs:
+            click.echo(f"repaired: {repair}", err=True)
+    outcome = Manager(_instruments(chosen, choices)).run(planned, model)
+    result = Result(outcome.model, outcome.record)
+    if not (choices.as_json and target == "-"):
+        report = save(result.model, target, external=choices.external)
+        for note in report.notes:
+            click.echo(f"note: {note}", err=True)
+    _report(result, choices)
+
+
+def _target(source: str, choices: Choices) -> str:
+    if choices.in_place:
+        if choices.output is not None or source == "-":
+            raise click.UsageError("--in-place goes with an input file and without --output.")
+        return source
+    target = choices.output or "-"
+    if "-" not in (target, source) and _is_same_file(Path(target), Path(source)):
+        raise UsageError("this is the input file", where=target, hint="use --in-place to overwrite it")
+    return target
+
+
+def _is_same_file(a: Path, b: Path) -> bool:
+    return a.is_file() and b.is_file() and a.samefile(b)
+
+
+def _refuse_missing(source: str) -> None:
+    """Tell a mistyped command from a missing file: both arrive here as the model."""
+    from onnx_passes.cli.main import COMMANDS
+
+    if source != "-" and not Path(source).exists() and not Path(source).suffix:
+        hint = did_you_mean(source, COMMANDS)
+        raise UsageError(
+            f"there is no file or command '{source}'",
+            hint=hint or "the first word is a model file or a command; see 'onnx-passes --help'",
+        )
+
+
+def _instruments(chosen: Settings, choices: Choices) -> list[Instrument]:
+    from onnx_passes.core.instruments import Limit
+    from onnx_passes.debug.intermediates import KeepIntermediates
+    from onnx_passes.report.changes import PrintChanged
+    from onnx_passes.report.progress import Progress
+    from onnx_passes.verify.contracts import Paranoid
+
+    instruments: list[Instrument] = []
+    if choices.limit is not None:
+        instruments.append(Limit(choices.limit))
+    if choices.paranoid:
+        instruments.append(Paranoid())
+    folder = choices.keep_intermediates or chosen.config.logging.keep_intermediates
+    if folder:
+        instruments.append(KeepIntermediates(Path(folder)))
+    if choices.print_changed or chosen.config.logging.verbose:
+        instruments.append(PrintChanged(sys.stderr))
+    elif not choices.quiet and sys.stderr.isatty():
+        instruments.append(Progress())
+    return instruments
+
+
+def _report(result: Result, choices: Choices) -> None:
+    record = result.record
+    if choices.state is not None:
+        write_text(choices.state, json.dumps(record.to_json(), indent=2, default=str) + "\n")
+    if choices.as_json:
+        click.echo(json.dumps(record.to_json(), indent=2, default=str))
+    if not choices.quiet:
+        from onnx_passes.report.tables import show_run
+
+        show_run(record, rules=choices.time)

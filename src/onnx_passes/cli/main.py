@@ -1,0 +1,122 @@
+"""Entry point of ``onnx-passes``: commands, exit codes, and errors as people read them."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+import onnx_passes
+from onnx_passes.core.errors import ExitCode, OnnxPassesError
+
+COMMANDS = ("run", "list", "explain", "plan", "inspect", "diff", "new", "demo", "completion")
+DEFAULT = "run"
+INTERRUPTED = 130
+
+_EPILOG = """\b
+Exit codes: 0 ok, 1 verification failed, 2 usage or bad input, 3 a pass failed, 4 internal error.
+Without a command, 'run' is meant:  onnx-passes -o out.onnx model.onnx cleanup"""
+
+
+class LazyGroup(click.Group):
+    """Imports a command when it is asked for; what is no command is the plain form of ``run``."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """List the commands in the order in which they are explained."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the file of a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        return importlib.import_module(f"onnx_passes.cli.commands.{cmd_name}").command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Take arguments that start with no command as those of ``run``."""
+        if args and args[0] in COMMANDS:
+            return super().resolve_command(ctx, args)
+        return DEFAULT, self.get_command(ctx, DEFAULT), args
+
+
+@click.group(
+    cls=LazyGroup,
+    name="onnx-passes",
+    epilog=_EPILOG,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "ignore_unknown_options": True,
+        "allow_interspersed_args": False,
+        "max_content_width": 110,
+    },
+    invoke_without_command=False,
+)
+@click.version_option(onnx_passes.__version__, prog_name="onnx-passes")
+def cli() -> None:
+    """ONNX graph passes you can trust: transform, analyse and verify ONNX models."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; called as a console script it exits with it."""
+    code = run_command_line(list(sys.argv[1:] if arguments is None else arguments))
+    if arguments is None:
+        sys.exit(code)
+    return code
+
+
+def run_command_line(arguments: list[str]) -> int:
+    """Run a command; every error becomes one message and an exit code."""
+    debug = "--debug" in arguments or bool(os.environ.get("ONNX_PASSES_DEBUG"))
+    try:
+        result = cli.main(arguments, prog_name="onnx-passes", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return ExitCode.USAGE
+    except click.UsageError as error:
+        error.show()
+        return ExitCode.USAGE
+    except click.ClickException as error:
+        return _fail(error.format_message(), ExitCode.USAGE)
+    except (click.Abort, KeyboardInterrupt):
+        return _fail("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        _silence_stdout()
+        return ExitCode.OK
+    except OnnxPassesError as error:
+        if debug:
+            raise
+        return _fail(str(error), error.exit_code)
+    except Exception as error:
+        if debug:
+            raise
+        return _unexpected(error)
+    return result if isinstance(result, int) else ExitCode.OK
+
+
+def _unexpected(error: Exception) -> int:
+    """Tell a failed pre- or post-condition of a pass from a fault of ours."""
+    import onnx_ir as ir
+
+    if isinstance(error, ir.passes.InvariantError):
+        lines = [f"{type(error).__name__}: {error}"]
+        if error.__cause__ is not None:
+            lines.append(f"{type(error.__cause__).__name__}: {error.__cause__}")
+        return _fail("\n".join(lines), ExitCode.VERIFICATION)
+    return _fail(
+        f"internal error: {type(error).__name__}: {error}; run with --debug for the traceback", ExitCode.INTERNAL
+    )
+
+
+def _fail(message: str, code: int) -> int:
+    click.echo(f"onnx-passes: {message}", err=True)
+    return code
+
+
+def _silence_stdout() -> None:
+    """Keep the interpreter from complaining again when it flushes a closed pipe at exit."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())

@@ -1,0 +1,45 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from onnx_passes.core.imports import import_user_modules
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _import_now(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> None:
+    import_user_modules(value)
+
+
+def import_option(function: F) -> F:
+    """Import modules with passes of the user before anything else happens."""
+    return click.option(
+        "--import",
+        "imports",
+        multiple=True,
+        metavar="MODULE",
+        callback=_import_now,
+        expose_value=False,
+        is_eager=True,
+        help="Import a module or file that registers passes; may be repeated.",
+    )(function)
+
+
+def json_option(function: F) -> F:
+    """Print data for programs instead of text for people."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")(function)
+
+
+def config_option(function: F) -> F:
+    """Read a configuration file."""
+    return click.option("-c", "--config", "config_file", metavar="FILE", help="Configuration file (YAML).")(function)
+
+
+def debug_option(function: F) -> F:
+    """Show the traceback of errors; read by the entry point."""
+    return click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")(function)

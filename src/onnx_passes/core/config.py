@@ -1,0 +1,173 @@
+"""The configuration file: typed sections, every unknown key an error that names the nearest."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast, get_type_hints
+
+from onnx_passes.core.errors import ConfigError, did_you_mean
+from onnx_passes.core.options import convert
+
+
+def _mapping() -> dict[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Files with inputs, and with the outputs expected for them."""
+
+    inp: tuple[str, ...] = ()
+    out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far results may be from those of the original model."""
+
+    atol: float | None = None
+    rtol: float | None = None
+
+
+@dataclass(frozen=True)
+class Verify:
+    """How results are compared; ``verify: false`` or ``verify: {}`` switches verification off."""
+
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    metrics: Mapping[str, Any] = field(default_factory=_mapping)
+
+
+@dataclass(frozen=True)
+class OnnxRuntime:
+    """How models are executed."""
+
+    providers: tuple[str, ...] = ()
+    provider_options: Any = None
+    session_options: Mapping[str, Any] = field(default_factory=_mapping)
+    full_context_dump: Any = None
+
+
+@dataclass(frozen=True)
+class Layouts:
+    """Layouts of inputs and outputs, each entry with the layout it assumes and the permutation to apply."""
+
+    inp: tuple[Any, ...] = ()
+    out: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Logging:
+    """What is shown and kept of a run."""
+
+    verbose: bool = False
+    checkpoint: str | None = None
+    keep_intermediates: str | None = None
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that a configuration file may say."""
+
+    imports: tuple[str, ...] = ()
+    passes: tuple[str, ...] = ()
+    exhaustive: bool = False
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=_mapping)
+    reference: Reference = field(default_factory=Reference)
+    verify: Verify | None = field(default_factory=Verify)
+    onnxruntime: OnnxRuntime = field(default_factory=OnnxRuntime)
+    model_checker: Mapping[str, Any] = field(default_factory=_mapping)
+    shape_inference: Mapping[str, Any] = field(default_factory=_mapping)
+    fold_constants: Mapping[str, Any] = field(default_factory=_mapping)
+    layouts: Layouts = field(default_factory=Layouts)
+    logging: Logging = field(default_factory=Logging)
+
+    def pass_options(self) -> dict[str, Mapping[str, Any]]:
+        """Return the options that the file sets, by pass name."""
+        sections = {
+            "checker": self.model_checker,
+            "shape-inference": self.shape_inference,
+            "fold-constants": self.fold_constants,
+        }
+        return {**{name: section for name, section in sections.items() if section}, **self.options}
+
+
+def load_config(path: str | Path) -> Config:
+    """Read a YAML file; every mistake is an error that names file and key."""
+    import yaml
+
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"cannot be read: {error.strerror or error}", where=str(path), hint="check the path given to --config"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError("is not a text file", where=str(path), hint="a configuration is written in YAML") from error
+    try:
+        data: object = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(path)
+        what = getattr(error, "problem", None) or "cannot be parsed"
+        raise ConfigError(f"is not valid YAML: {what}", where=place, hint="check indentation and quotes") from error
+    return parse_config({} if data is None else data, where=str(path))
+
+
+def parse_config(data: object, *, where: str = "configuration") -> Config:
+    """Check plain data, as YAML gives it, and turn it into a configuration."""
+    return _read(Config, data, where, ())
+
+
+def _read(cls: Any, data: object, where: str, path: tuple[str, ...]) -> Any:
+    place = f"{where}: {'.'.join(path)}" if path else where
+    if not isinstance(data, Mapping):
+        raise ConfigError(
+            f"expected keys and values, found {_found(data)}", where=place, hint=f"known keys: {', '.join(_keys(cls))}"
+        )
+    hints, values = get_type_hints(cls), {}
+    for key, value in cast(Mapping[object, object], data).items():
+        name = str(key)
+        if name not in _keys(cls):
+            raise ConfigError(
+                f"there is no key '{name}'",
+                where=place,
+                hint=did_you_mean(name, _keys(cls)) or f"known keys: {', '.join(_keys(cls))}",
+            )
+        values[name] = _value(hints[name], value, where, (*path, name))
+    return cls(**values)
+
+
+def _value(hint: Any, value: object, where: str, path: tuple[str, ...]) -> Any:
+    if hint == (Verify | None):
+        return (
+            None
+            if value is False or value == {}
+            else Verify()
+            if value in (True, None)
+            else _read(Verify, value, where, path)
+        )
+    if dataclasses.is_dataclass(hint):
+        return hint() if value is None and isinstance(hint, type) else _read(hint, value, where, path)
+    place = f"{where}: {'.'.join(path)}"
+    if getattr(hint, "__origin__", None) is Mapping:
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"expected keys and values, found {_found(value)}", where=place)
+        return dict(cast(Mapping[str, Any], value))
+    try:
+        return convert(() if value is None and hint == tuple[str, ...] else value, hint)
+    except ValueError as error:
+        raise ConfigError(f"does not take {value!r}", where=place, hint=f"it takes {error}") from None
+
+
+def _keys(cls: Any) -> list[str]:
+    return [f.name for f in dataclasses.fields(cls)]
+
+
+def _found(value: object) -> str:
+    return "a list" if isinstance(value, list) else "nothing" if value is None else repr(value)

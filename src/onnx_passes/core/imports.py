@@ -1,0 +1,70 @@
+"""Import the modules that define a user's passes: by module name or by file."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from onnx_passes.core.errors import OnnxPassesError, UsageError
+
+
+def import_user_modules(names: Iterable[str], *, base: Path | None = None) -> None:
+    """Import modules and ``.py`` files, so that their passes are registered.
+
+    Files are relative to ``base``; modules are also looked for there and in the current folder.
+    """
+    for name in names:
+        try:
+            if name.endswith(".py") or "/" in name:
+                _import_file((base or Path()) / name)
+            else:
+                _import_module(name, base)
+        except OnnxPassesError:
+            raise
+        except Exception as error:
+            raise UsageError(
+                f"importing '{name}' raised {type(error).__name__}: {error}", hint="run with --debug for the traceback"
+            ) from error
+
+
+def _import_file(path: Path) -> None:
+    if not path.is_file():
+        raise UsageError(f"there is no file '{path}' to import", hint="files are relative to the configuration")
+    resolved = path.resolve()
+    name = path.stem
+    known = sys.modules.get(name)
+    if known is not None:
+        if getattr(known, "__file__", None) == str(resolved):
+            return
+        name = f"{path.stem}_{zlib.crc32(str(resolved).encode()):08x}"
+    spec = importlib.util.spec_from_file_location(name, resolved)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"'{path}' is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+
+
+def _import_module(name: str, base: Path | None) -> None:
+    folders = [str(folder) for folder in (Path.cwd(), base and base.resolve()) if folder]
+    added = [folder for folder in folders if folder not in sys.path]
+    sys.path[:0] = added
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or name.split(".")[0] != error.name.split(".")[0]:
+            raise
+        raise UsageError(
+            f"there is no module '{name}' to import", hint="name an installed module, or a file such as ./passes.py"
+        ) from error
+    finally:
+        for folder in added:
+            sys.path.remove(folder)

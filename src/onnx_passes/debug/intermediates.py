@@ -1,0 +1,35 @@
+"""Keep the model after every pass that changed it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx_ir as ir
+
+from onnx_passes.core.errors import UsageError
+from onnx_passes.core.instruments import Instrument
+from onnx_passes.core.plan import Step
+from onnx_passes.core.records import RunRecord, StepRecord
+from onnx_passes.graph.save import save
+
+
+class KeepIntermediates(Instrument):
+    """Save ``000-input.onnx``, then one numbered file for each pass that changed the model."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
+        """Make the folder and save the model as it came."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"cannot be made: {error.strerror}", where=str(self.folder), hint="choose another --keep-intermediates"
+            ) from error
+        save(model, self.folder / "000-input.onnx")
+
+    def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
+        """Save the model if a pass changed it; a sequence is its members."""
+        if record.modified and not record.has_children:
+            save(model, self.folder / f"{record.number:03}-{record.name}.onnx")
