@@ -71,14 +71,22 @@ class Pass(ir.passes.PassBase):
     followed_by: ClassVar[tuple[str, ...]] = ()
     preserves: ClassVar[tuple[str, ...]] = ()
     claims: ClassVar[tuple[Claim, ...]] = ()
+    _writes_init: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        for name in ("kind", "needs", "followed_by", "preserves", "claims"):
-            if name in inspect.get_annotations(cls) and "ClassVar" not in str(inspect.get_annotations(cls)[name]):
+        for name, annotation in inspect.get_annotations(cls).items():
+            if "ClassVar" in str(annotation):
+                continue
+            if name in ("kind", "needs", "followed_by", "preserves", "claims"):
                 raise RegistrationError(
                     f"'{name}' of pass '{cls.__name__}' is a declaration, not an option",
                     hint=f"write '{name} = (…)' without an annotation",
+                )
+            if hasattr(Pass, name):
+                raise RegistrationError(
+                    f"option '{name}' of pass '{cls.__name__}' hides what every pass has under that name",
+                    hint="choose another name for the option",
                 )
         for name in ("needs", "followed_by", "preserves"):
             if isinstance(getattr(cls, name), str):
@@ -87,7 +95,9 @@ class Pass(ir.passes.PassBase):
                     hint=f"write '{name} = (\"{getattr(cls, name)}\",)'",
                 )
         documentation = cls.__dict__.get("__doc__")
-        dataclass(kw_only=True, eq=False, repr=False)(cls)
+        if "__init__" in cls.__dict__:
+            cls._writes_init = True
+        dataclass(init=not cls._writes_init, kw_only=True, eq=False, repr=False)(cls)
         cls.__doc__ = documentation
 
     @property

@@ -10,6 +10,7 @@ from onnx_passes.core.base import Pass
 from onnx_passes.core.compose import ComposePass, Group, PassLike
 from onnx_passes.core.errors import OptionError, UnknownPassError, UsageError
 from onnx_passes.core.foreign import ForeignPass
+from onnx_passes.core.naming import fold, kebab
 from onnx_passes.core.options import parse_options
 from onnx_passes.core.pipeline import Item, PipelineSyntaxError, parse_pipeline
 from onnx_passes.core.registry import REGISTRY, Entry, Registry
@@ -30,45 +31,41 @@ def collect(
 class _Builder:
     def __init__(self, registry: Registry, defaults: Defaults) -> None:
         self.registry = registry
-        self.defaults = defaults
+        self.defaults = {fold(name): options for name, options in defaults.items()}
 
-    def resolve(self, what: PassLike) -> list[Pass]:
+    def resolve(self, what: object) -> list[Pass]:
         if isinstance(what, str):
             return [self.item(item, what) for item in parse_pipeline(what)]
-        if isinstance(what, type):
-            return [ForeignPass.adapt(what()) if not issubclass(what, Pass) else what()]
+        if isinstance(what, type) and issubclass(what, ir.passes.PassBase):
+            what = what()
+        if not isinstance(what, ir.passes.PassBase):
+            raise UsageError(f"{what!r} is no pass", hint="give a name, pipeline text, or a pass as class or object")
         return [what if isinstance(what, Pass) else ForeignPass.adapt(what)]
 
     def item(self, item: Item, text: str) -> Pass:
         try:
             found = self.registry.find(item.name)
             if found.is_group:
-                return self.group(found.name, found.entries, item)
+                return self.group(found.name, found.entries, item, text)
             return self.one(found.entries[0], found.preset, item, text)
         except (UnknownPassError, OptionError) as error:
             raise PipelineSyntaxError(error.what, text, item.at, hint=error.hint) from None
 
-    def group(self, name: str, entries: tuple[Entry, ...], item: Item) -> Pass:
+    def group(self, name: str, entries: tuple[Entry, ...], item: Item, text: str) -> Pass:
         if item.options:
             raise OptionError(f"group '{name}' has no options", hint="give them to its members")
+        if item.body is not None:
+            raise _unexpected_body(f"group '{name}'", item, text)
         return Group(label=name, body=tuple(self.one(entry, "", Item(entry.name), name) for entry in entries))
 
     def one(self, entry: Entry, preset: str, item: Item, text: str) -> Pass:
         cls = self.registry.load(entry)
-        options = {
-            **self.defaults.get(entry.name, {}),
-            **_preset_options(entry, preset),
-            **dict(item.options),
-        }
+        layers = (self.defaults.get(fold(entry.name), {}), _preset_options(entry, preset), dict(item.options))
+        options = {kebab(name): value for layer in layers for name, value in layer.items()}
         arguments = parse_options(cls, options, owner=entry.name)
         if item.body is not None:
             if not issubclass(cls, ComposePass) or cls.passes:
-                raise PipelineSyntaxError(
-                    f"pass '{entry.name}' takes no nested pipeline",
-                    text,
-                    item.at,
-                    hint="write a comma between passes",
-                )
+                raise _unexpected_body(f"pass '{entry.name}'", item, text)
             arguments["body"] = tuple(self.item(inner, text) for inner in item.body)
         elif issubclass(cls, ComposePass) and not cls.passes:
             raise PipelineSyntaxError(
@@ -81,6 +78,10 @@ class _Builder:
             return cls(**arguments)
         except (TypeError, ValueError) as error:
             raise UsageError(f"pass '{entry.name}' cannot be set up: {error}") from error
+
+
+def _unexpected_body(owner: str, item: Item, text: str) -> PipelineSyntaxError:
+    return PipelineSyntaxError(f"{owner} takes no nested pipeline", text, item.at, hint="write a comma between passes")
 
 
 def _preset_options(entry: Entry, preset: str) -> dict[str, object]:

@@ -45,7 +45,7 @@ class _Refinement:
         }
         self.colours: Colours = {}
         for node in layout.dead_nodes:
-            self.colours[node] = digest(contents.node(node))
+            self.colours[node] = digest(contents.node(node), _repetitions(node))
         for value in layout.dead_leaves:
             self.colours[value] = digest(self._leaf(value, contents))
         self._held_outputs = self._find_held_outputs()
@@ -117,3 +117,9 @@ class _Refinement:
                 for position, value in enumerate(graph.outputs):
                     found.setdefault(value, []).append((node, attribute, index, position))
         return found
+
+
+def _repetitions(node: ir.Node) -> tuple[int, ...]:
+    """Return for each input where the same value is read first; colours of inputs would not tell."""
+    first: dict[ir.Value | None, int] = {}
+    return tuple(first.setdefault(value, position) for position, value in enumerate(present_inputs(node)))

@@ -8,7 +8,9 @@ from typing import ClassVar, TypeAlias
 import onnx_ir as ir
 
 from onnx_passes.core.base import Context, Pass, PassResult
+from onnx_passes.core.errors import OptionError
 from onnx_passes.core.fingerprint import Fingerprinter
+from onnx_passes.core.naming import kebab
 from onnx_passes.core.options import format_options, internal, option
 
 PassLike: TypeAlias = "str | type[ir.passes.PassBase] | ir.passes.PassBase"
@@ -28,6 +30,13 @@ class ComposePass(Pass):
         self.body = tuple(self.body) or tuple(self.passes)
 
     @property
+    def in_place(self) -> bool:
+        """Tell onnx_ir whether all members return the model they were given."""
+        from onnx_passes.core.build import collect
+
+        return all(member.in_place for member in collect(self.body))
+
+    @property
     def at_most(self) -> int:
         """Return how often the sequence may run."""
         return self.rounds if self.exhaustive else 1
@@ -44,7 +53,8 @@ class ComposePass(Pass):
         """Run the members until a round changes nothing, a state comes back, or rounds are used up."""
         assert context.run_children is not None
         identity = Fingerprinter()
-        seen = {identity.structural(model)} if self.at_most > 1 else set[bytes]()
+        last = identity.structural(model) if self.at_most > 1 else b""
+        seen = {last}
         modified = False
         for round_number in range(1, self.at_most + 1):
             result = context.run_children(model)
@@ -54,10 +64,11 @@ class ComposePass(Pass):
                 break
             state = identity.structural(model)
             if state in seen:
-                if round_number > 1:
+                if state != last:
                     context.note(f"stopped: round {round_number} returned to an earlier state")
                 break
             seen.add(state)
+            last = state
         else:
             context.note(f"stopped after {self.at_most} rounds, still changing")
         return PassResult(model, modified)
@@ -84,10 +95,21 @@ class Fixpoint(ComposePass):
 
     max: int = option(100, "rounds at most")
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max < 1:
+            raise OptionError(f"option 'max' of pass '{self.name}' does not take {self.max}", hint="it takes 1 or more")
+
     @property
     def at_most(self) -> int:
         """Return how often the sequence may run."""
         return self.max
 
     def __str__(self) -> str:
-        return f"{self.name}{format_options(self)}({', '.join(str(member) for member in self.body)})"
+        return f"{self.name}{format_options(self)}({', '.join(_text(member) for member in self.body)})"
+
+
+def _text(member: PassLike) -> str:
+    if isinstance(member, type):
+        return getattr(member, "text_name", "") or kebab(member.__name__)
+    return str(member)

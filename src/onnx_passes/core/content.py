@@ -103,7 +103,7 @@ class Contents:
 
     def node(self, node: ir.Node) -> tuple[Key, ...]:
         """Return the key of a node by itself: operator, outputs asked for, attributes; no wiring."""
-        outputs = None if len(node.outputs) == 1 else present_outputs(node)
+        outputs = (True,) if len(node.outputs) == 1 else present_outputs(node)
         attributes = node.attributes.data
         if not attributes:
             return (node.domain, node.op_type, node.overload, outputs)

@@ -55,7 +55,8 @@ class Limit(Instrument):
 
     def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> str | None:
         """Veto passes that would change the model once the limit is reached."""
-        return self._reason if self.reached else None
+        changes = step.pass_.kind in ("annotation", "transformation")
+        return self._reason if self.reached and changes else None
 
     def before_rewrite(self, application: Application) -> str | None:
         """Veto applications beyond the limit."""

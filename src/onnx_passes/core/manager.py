@@ -35,33 +35,36 @@ class Manager:
 
     def run(self, plan: Plan, model: ir.Model) -> Outcome:
         """Run every step; the first error ends the run."""
-        run = _Run(self.instruments, RunRecord(plan.pipeline, measure(model)))
+        run = _Run(self.instruments, RunRecord(plan.pipeline, measure(model)), model)
         with _paused_gc():
-            return run.execute(plan, model)
+            return run.execute(plan)
 
 
 class _Run:
-    def __init__(self, instruments: tuple[Instrument, ...], record: RunRecord) -> None:
+    def __init__(self, instruments: tuple[Instrument, ...], record: RunRecord, model: ir.Model) -> None:
         self.instruments = instruments
         self.record = record
         self.facts = Facts()
         self.nodes = record.before.nodes
+        self.model = model
 
-    def execute(self, plan: Plan, model: ir.Model) -> Outcome:
+    def execute(self, plan: Plan) -> Outcome:
         cpu, wall = time.process_time(), time.perf_counter()
         try:
             for instrument in self.instruments:
-                instrument.before_pipeline(self.record, model)
-            model = self.sequence(plan.steps, model, depth=0).model
-            self.record.after = measure(model)
-            self.record.cpu, self.record.wall = time.process_time() - cpu, time.perf_counter() - wall
+                instrument.before_pipeline(self.record, self.model)
+            try:
+                self.sequence(plan.steps, self.model, depth=0)
+            finally:
+                self.record.after = measure(self.model)
+                self.record.cpu, self.record.wall = time.process_time() - cpu, time.perf_counter() - wall
             for instrument in reversed(self.instruments):
-                instrument.after_pipeline(self.record, model)
+                instrument.after_pipeline(self.record, self.model)
         except BaseException as error:
             for instrument in reversed(self.instruments):
-                instrument.pipeline_failed(self.record, model, error)
+                instrument.pipeline_failed(self.record, self.model, error)
             raise
-        return Outcome(model, self.record)
+        return Outcome(self.model, self.record)
 
     def sequence(self, steps: Sequence[Step], model: ir.Model, depth: int) -> PassResult:
         modified = False
@@ -120,6 +123,7 @@ class _Run:
             raise failure from error
         finally:
             record.cpu, record.wall = time.process_time() - cpu, time.perf_counter() - wall
+        self.model = result.model
         record.status, record.modified = Status.DONE, result.modified
         if result.modified:
             self.nodes = count_nodes(result.model)
@@ -136,7 +140,8 @@ class _Run:
         result = pass_.run(model, self.context(step, record))
         if not isinstance(result, PassResult):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise PassFailedError(
-                f"pass '{step.name}' returned {type(result).__name__}, not a PassResult",
+                f"returned {type(result).__name__}, not a PassResult",
+                where=f"pass '{step.name}'",
                 hint="return 'PassResult(model, modified=…)' from call",
             )
         pass_.ensures(result.model)

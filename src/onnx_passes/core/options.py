@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import inspect
 import re
+import sys
 import types
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
@@ -94,7 +96,7 @@ def format_options(instance: object) -> str:
 
 def convert(value: object, hint: Any) -> Any:
     """Convert a value to the declared type; a ``ValueError`` says what the type takes."""
-    origin, arguments = get_origin(hint), get_args(hint)
+    origin, arguments = get_origin(hint) or hint, get_args(hint)
     if hint is Any:
         return value
     if origin is Annotated:
@@ -121,7 +123,7 @@ def _convert_scalar(value: object, hint: Any) -> Any:
             return text.lower() in _TRUE
         raise ValueError("true or false")
     if hint is int:
-        if isinstance(value, bool) or re.fullmatch(r"[+-]?\d[\d_]*", text) is None:
+        if isinstance(value, bool) or re.fullmatch(r"[+-]?\d+(_\d+)*", text) is None:
             raise ValueError("a whole number")
         return int(text)
     if hint is float:
@@ -141,7 +143,7 @@ def _convert_size(value: object) -> int:
     unit = _UNITS.get(parts[2].upper()) if parts else None
     if parts is None or unit is None:
         raise ValueError("a size such as 4096, 64KiB or 1MB")
-    return int(float(parts[1]) * unit)
+    return round(float(parts[1]) * unit) if "." in parts[1] else int(parts[1]) * unit
 
 
 def _convert_union(value: object, alternatives: Sequence[Any]) -> Any:
@@ -160,12 +162,21 @@ def _convert_union(value: object, alternatives: Sequence[Any]) -> Any:
 
 
 def _convert_sequence(value: object, origin: Any, arguments: Sequence[Any]) -> Any:
-    element = arguments[0] if arguments else str
     if isinstance(value, str) or not isinstance(value, Sequence):
         items: Sequence[object] = [value]
     else:
         items = cast(Sequence[object], value)
+    if _is_fixed(origin, arguments):
+        if len(items) != len(arguments):
+            raise ValueError(f"a list of {len(arguments)}")
+        return tuple(convert(item, element) for item, element in zip(items, arguments, strict=True))
+    element = arguments[0] if arguments else str
     return (list if origin is list else tuple)(convert(item, element) for item in items)
+
+
+def _is_fixed(origin: Any, arguments: Sequence[Any]) -> bool:
+    """Tell a tuple with a type for each element from one of any length."""
+    return origin is tuple and bool(arguments) and arguments[-1] is not ...
 
 
 def _one_of(value: object, choices: Mapping[str, Any]) -> Any:
@@ -198,13 +209,15 @@ def quote(text: str) -> str:
 
 def type_name(hint: Any) -> str:
     """Name a type as a user of pipeline text would."""
-    origin, arguments = get_origin(hint), get_args(hint)
+    origin, arguments = get_origin(hint) or hint, get_args(hint)
     if origin is Annotated:
         return "size" if _BYTES in arguments[1:] else type_name(arguments[0])
     if origin in (Union, types.UnionType):
         return " or ".join(type_name(a) for a in arguments)
     if origin is Literal:
         return " | ".join(str(a) for a in arguments)
+    if _is_fixed(origin, arguments):
+        return "[" + ", ".join(type_name(a) for a in arguments) + "]"
     if origin in (tuple, list, Sequence):
         return f"list of {type_name(arguments[0]) if arguments else 'text'}"
     if _is_enum(hint):
@@ -215,11 +228,19 @@ def type_name(hint: Any) -> str:
 
 
 def _hints(cls: type) -> dict[str, Any]:
-    try:
-        return get_type_hints(cls, include_extras=True)
-    except NameError:
-        # A type that exists only for type checkers cannot be an option type; fall back to plain text.
-        return {name: str for klass in cls.__mro__ for name in getattr(klass, "__annotations__", {})}
+    """Resolve the type of each option by itself; one that exists only for type checkers is read as text."""
+    wanted = {field.name for field in fields_of(cls).values()}
+    hints: dict[str, Any] = {}
+    for owner in reversed(cls.__mro__):
+        module = vars(sys.modules.get(owner.__module__, types.ModuleType("")))
+        for name, hint in inspect.get_annotations(owner).items():
+            if name in wanted:
+                alone = types.SimpleNamespace(__annotations__={name: hint})
+                try:
+                    hints |= get_type_hints(alone, dict(vars(owner)), module, include_extras=True)
+                except NameError:
+                    hints[name] = str
+    return hints
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:

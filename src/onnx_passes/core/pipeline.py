@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from onnx_passes.core.errors import UsageError
+from onnx_passes.core.naming import kebab
 from onnx_passes.core.options import format_value
 
 _TOKEN = re.compile(
@@ -20,9 +21,12 @@ _TOKEN = re.compile(
       | (?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
       | (?P<mark>[{}()\[\],=])
       | (?P<word>[^\s{}()\[\],="'\#]+)""",
-    re.VERBOSE,
+    re.VERBOSE | re.DOTALL,
 )
-_ESCAPE = re.compile(r"\\(.)")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_NESTING = {"(": 1, ")": -1, "[": 1, "]": -1}
+_DEEPEST = 50
+"""What parses must also be planned, run and printed without running out of stack."""
 
 
 class PipelineSyntaxError(UsageError):
@@ -32,7 +36,7 @@ class PipelineSyntaxError(UsageError):
         line_start = text.rfind("\n", 0, at) + 1
         line_end = text.find("\n", at)
         line = text[line_start : line_end if line_end >= 0 else len(text)]
-        caret = " " * (at - line_start) + "^"
+        caret = re.sub(r"[^\t]", " ", text[line_start:at]) + "^"
         super().__init__(what, where="pipeline", hint=hint)
         self.at = at
         self.excerpt = f"  {line}\n  {caret}"
@@ -80,11 +84,14 @@ class _Parser:
         self.index = 0
 
     def _tokens(self) -> Iterator[_Token]:
-        at = 0
+        at = depth = 0
         while at < len(self.text):
             found = _TOKEN.match(self.text, at)
             if found is None:
                 raise PipelineSyntaxError("a quote is not closed", self.text, at)
+            depth += _NESTING.get(found[0], 0)
+            if depth > _DEEPEST:
+                raise PipelineSyntaxError(f"more than {_DEEPEST} levels of nesting", self.text, at)
             if found.lastgroup != "space":
                 yield _Token(str(found.lastgroup), found[0], at)
             at = found.end()
@@ -141,7 +148,7 @@ class _Parser:
             key = self.take()
             if key.kind != "word":
                 self.fail("the name of an option", key)
-            if key.text in options:
+            if kebab(key.text) in map(kebab, options):
                 raise PipelineSyntaxError(f"option '{key.text}' is given twice", self.text, key.at)
             options[key.text] = self.value() if self.skip("=") else "true"
             if not self.skip(",") and not self._at("}"):

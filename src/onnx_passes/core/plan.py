@@ -10,6 +10,7 @@ from onnx_passes.core.base import ALL, Pass
 from onnx_passes.core.build import Defaults, collect
 from onnx_passes.core.compose import ComposePass, PassLike
 from onnx_passes.core.errors import PlanError
+from onnx_passes.core.naming import fold
 
 Reason = Literal["requested", "needed", "follows", "member"]
 
@@ -87,9 +88,20 @@ class Facts:
 
     def after(self, pass_: Pass, *, modified: bool) -> None:
         """Forget what a pass that changed the model does not preserve, and remember the pass itself."""
-        if modified and tuple(pass_.preserves) != ALL:
-            self._holding = {text: name for text, name in self._holding.items() if name in pass_.preserves}
+        if modified and not set(ALL) <= set(pass_.preserves):
+            preserved = {fold(name) for name in pass_.preserves}
+            self._holding = {text: name for text, name in self._holding.items() if fold(name) in preserved}
         self._holding[str(pass_)] = pass_.name
+
+    def copy(self) -> Facts:
+        """Return facts that later steps do not change."""
+        facts = Facts()
+        facts._holding = dict(self._holding)
+        return facts
+
+    def restrict(self, other: Facts) -> None:
+        """Forget what does not hold there, too."""
+        self._holding = {text: name for text, name in self._holding.items() if text in other._holding}
 
 
 class _Planner:
@@ -115,6 +127,8 @@ class _Planner:
                 yield from self.one(needed, Why("needed", pass_.name))
         children: tuple[Step, ...] = ()
         if isinstance(pass_, ComposePass):
+            if pass_.at_most > 1:
+                self.facts = Facts()  # What holds in the first round need not hold in the next.
             children = tuple(self.sequence(collect(pass_.body, defaults=self.defaults), Why("member", pass_.name)))
             self.facts.after(pass_, modified=False)
         else:
@@ -122,7 +136,9 @@ class _Planner:
         yield Step(pass_, why, children)
         for follower in collect(pass_.followed_by, defaults=self.defaults):
             if follower.name != following:
+                before = self.facts.copy()
                 yield from self.one(follower, Why("follows", pass_.name))
+                self.facts.restrict(before)  # The manager skips it when nothing changed.
         self.open.pop()
 
     def enter(self, pass_: Pass) -> None:

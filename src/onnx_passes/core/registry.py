@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from onnx_passes.core.errors import RegistrationError, UnknownPassError, did_you_mean
+from onnx_passes.core.errors import OnnxPassesError, RegistrationError, UnknownPassError, did_you_mean
 from onnx_passes.core.naming import fold, kebab
 from onnx_passes.core.options import Option, describe
 
@@ -129,9 +129,10 @@ class Registry:
     def _other_names(self, entry: Entry) -> dict[str, Entry]:
         """Map aliases, and groups as far as the new entry would make them ambiguous, to their owners."""
         names: dict[str, Entry] = {}
+        ambiguous = {fold(name) for name in (entry.name, *entry.aliases)}
         for other in self._entries.values():
             names.update({fold(alias): other for alias in other.aliases})
-            names.update({fold(g): other for g in other.groups if fold(g) == fold(entry.name) or g in entry.aliases})
+            names.update({fold(group): other for group in other.groups if fold(group) in ambiguous})
         return names
 
     def entries(self) -> list[Entry]:
@@ -141,11 +142,17 @@ class Registry:
         return sorted(self._entries.values(), key=lambda entry: entry.name)
 
     def groups(self) -> dict[str, list[Entry]]:
-        """Map each group to its members in registration order."""
+        """Map each group to its members in registration order, plugins included."""
+        self._read_index()
+        self.load_plugins()
+        return self._groups()
+
+    def _groups(self) -> dict[str, list[Entry]]:
         groups: dict[str, list[Entry]] = {}
+        first_spelling: dict[str, str] = {}
         for entry in self._entries.values():
             for group in entry.groups:
-                groups.setdefault(group, []).append(entry)
+                groups.setdefault(first_spelling.setdefault(fold(group), group), []).append(entry)
         return groups
 
     def names(self) -> list[str]:
@@ -175,7 +182,7 @@ class Registry:
             for alias, preset in entry.aliases.items():
                 if fold(alias) == key:
                     return Found(alias, (entry,), preset=preset)
-        for group, members in self.groups().items():
+        for group, members in self._groups().items():
             if fold(group) == key:
                 return Found(group, tuple(members), is_group=len(members) > 1)
         return None
@@ -183,7 +190,13 @@ class Registry:
     def load(self, entry: Entry) -> type[Pass]:
         """Return the class of an entry, importing its module when it is first needed."""
         if entry.name not in self._classes:
-            importlib.import_module(entry.module)
+            try:
+                importlib.import_module(entry.module)
+            except ImportError as error:
+                raise RegistrationError(
+                    f"module '{entry.module}' of pass '{entry.name}' cannot be imported: {error}",
+                    hint="install what is missing",
+                ) from error
         try:
             return self._classes[entry.name]
         except KeyError:
@@ -200,7 +213,9 @@ class Registry:
         for plugin in importlib.metadata.entry_points(group=PLUGINS):
             try:
                 plugin.load()
-            except ImportError as error:
+            except OnnxPassesError:
+                raise
+            except Exception as error:
                 raise RegistrationError(
                     f"plugin '{plugin.name}' ({plugin.value}) cannot be imported: {error}",
                     hint="repair or uninstall the package that offers it",
@@ -225,18 +240,22 @@ def _is_redefinition(old: Entry, new: Entry) -> bool:
 def _entry_of(cls: type[Pass], groups: tuple[str, ...], tags: tuple[str, ...], aliases: dict[str, str]) -> Entry:
     own = next((name for name in groups if fold(name) == fold(cls.__name__)), None)
     name = own or kebab(cls.__name__)
+    other_names: dict[str, str] = {}
+    for group in groups:
+        if fold(group) != fold(name):
+            other_names.setdefault(fold(group), group)
     try:
         line = inspect.getsourcelines(cls)[1]
     except (OSError, TypeError):
         line = 0
-    members = cast(Iterable[object], getattr(cls, "passes", ()))
+    members = cast(Iterable[object], getattr(cls, "passes", ()) if cls.kind == "sequence" else ())
     return Entry(
         name=name,
         class_name=cls.__name__,
         module=cls.__module__,
         line=line,
         kind=cls.kind,
-        groups=tuple(dict.fromkeys(group for group in groups if fold(group) != fold(name))),
+        groups=tuple(other_names.values()),
         tags=tags,
         aliases=aliases,
         options=describe(cls),

@@ -1,4 +1,4 @@
-"""Keep the model after every pass that changed it."""
+"""Keep the model after every pass that changed it: in numbered files, or in one file that is always the latest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class KeepIntermediates(Instrument):
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(
-                f"cannot be made: {error.strerror}", where=str(self.folder), hint="choose another --keep-intermediates"
+                f"cannot be made: {error.strerror}", where=str(self.folder), hint="choose another folder"
             ) from error
         save(model, self.folder / "000-input.onnx")
 
@@ -33,3 +33,15 @@ class KeepIntermediates(Instrument):
         """Save the model if a pass changed it; a sequence is its members."""
         if record.modified and not record.has_children:
             save(model, self.folder / f"{record.number:03}-{record.name}.onnx")
+
+
+class Checkpoint(Instrument):
+    """Save the model to one file after each pass that changed it, so that a crash loses nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
+        """Replace the file if a pass changed the model; a sequence is its members."""
+        if record.modified and not record.has_children:
+            save(model, self.path)

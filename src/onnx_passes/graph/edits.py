@@ -47,10 +47,13 @@ def may_rename(value: ir.Value) -> bool:
 def replace_value(old: ir.Value, new: ir.Value, names: Names) -> ir.Node | None:
     """Use ``new`` wherever ``old`` was used, keeping the names of graph inputs and outputs.
 
-    Returns an Identity node, already inserted after the producer of ``old``, where a graph output must keep
-    its name but ``new`` cannot take it.
+    Returns an Identity node, already appended to the graph, where a graph output must keep its name but
+    ``new`` cannot take it. A graph input that is an output itself stays that output.
     """
-    graph, producer = old.graph, old.producer()
+    graph = old.graph
+    if old.is_graph_input() and old.is_graph_output():
+        _replace_inputs(old, new)
+        return None
     if not old.is_graph_output():
         carry_annotations(old, new)
         old.replace_all_uses_with(new)
@@ -70,16 +73,17 @@ def replace_value(old: ir.Value, new: ir.Value, names: Names) -> ir.Node | None:
     carry_annotations(old, alias)
     alias.name = old.name
     old.name = names.value(f"{old.name}_old")
-    if producer is not None and producer.graph is not None:
-        producer.graph.insert_after(producer, identity)
-    else:
-        graph.append(identity)
+    graph.append(identity)
     for index, output in enumerate(graph.outputs):
         if output is old:
             graph.outputs[index] = alias
+    _replace_inputs(old, new)
+    return identity
+
+
+def _replace_inputs(old: ir.Value, new: ir.Value) -> None:
     for user, index in old.uses():
         user.replace_input_with(index, new)
-    return identity
 
 
 def is_dead(node: ir.Node) -> bool:

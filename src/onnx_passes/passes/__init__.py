@@ -24,6 +24,8 @@ def register(*names: str, tags: Iterable[str] = (), aliases: Mapping[str, str] |
     passes may carry the same one, and it runs them in the order of registration. ``aliases`` maps a name to
     options, as in ``{"convert-opset18": "version=18"}``; ``tags`` only label the pass for ``list``.
     """
+    if not all(isinstance(name, str) for name in names):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise RegistrationError("register takes names, not a pass", hint="write '@passes.register()'")
 
     def decorate(thing: T) -> T:
         cls: Any = thing
@@ -36,7 +38,7 @@ def register(*names: str, tags: Iterable[str] = (), aliases: Mapping[str, str] |
                 f"{_describe(thing)} is no pass",
                 hint="register a subclass of Pass, an onnx_ir pass, or an onnxscript rule or rule set",
             )
-        REGISTRY.register(adapted, *names[1:], tags=tags, aliases=aliases)
+        REGISTRY.register(adapted, *names, tags=tags, aliases=aliases)
         return thing
 
     return decorate

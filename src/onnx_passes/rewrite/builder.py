@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 
 from onnx_passes.core.errors import RewriteError
 from onnx_passes.graph.constants import constant_tensor
-from onnx_passes.graph.edits import detach
-from onnx_passes.rewrite.schemas import signature
+from onnx_passes.graph.edits import copy_type, detach
+from onnx_passes.rewrite.attributes import make_attributes
+from onnx_passes.rewrite.schemas import Signature, signature
 
 
 class Builder:
@@ -41,27 +42,30 @@ class Builder:
         *inputs: Any,
         _domain: str = "",
         _version: int | None = None,
-        _outputs: int | Sequence[str] = 1,
+        _outputs: int | Sequence[str | None] = 1,
         _name: str | None = None,
         **attributes: Any,
     ) -> Any:
         """Build a node; returns its output, or the list of its outputs if there are several."""
-        values = self._promote(op_type, _domain, _version, inputs)
+        domain = "" if _domain == "ai.onnx" else _domain
+        types = signature(domain, op_type, _version or self._imports.get(domain, 1))
+        values = self._promote(op_type, types, inputs)
         names = [None] * _outputs if isinstance(_outputs, int) else list(_outputs)
-        node = ir.Node(_domain, op_type, values, attributes=_attributes(attributes), num_outputs=len(names), name=_name)
+        made = make_attributes(attributes, {} if types is None else types.attributes) if attributes else ()
+        node = ir.Node(domain, op_type, values, attributes=made, num_outputs=len(names), name=_name)
         for output, name in zip(node.outputs, names, strict=True):
             output.name = name
-        self._type_outputs(node, _version)
+        _type_outputs(node, types)
         self.nodes.append(node)
-        if _version is not None or _domain not in self.opsets:
-            self.opsets[_domain] = _version
+        if _version is not None or domain not in self.opsets:
+            self.opsets[domain] = _version
         return node.outputs[0] if len(node.outputs) == 1 else list(node.outputs)
 
     def initializer(self, tensor: ir.TensorProtocol | ArrayLike, name: str | None = None) -> ir.Value:
         """Make a constant; the name is a wish that gives way to names in use."""
-        held = tensor if isinstance(tensor, ir.TensorProtocol) else _held(tensor)
+        held = _as_tensor(tensor)
         if not self._initializers_allowed:
-            return self.op("Constant", value=ir.AttrTensor("value", held))
+            return self.op("Constant", value=ir.AttrTensor("value", held), _outputs=[name or held.name])
         value = ir.Value(
             name=name or held.name or "constant",
             type=ir.TensorType(held.dtype),
@@ -77,100 +81,111 @@ class Builder:
             detach(node)
         self.nodes.clear()
         self.initializers.clear()
+        self.opsets.clear()
 
-    def _promote(self, op_type: str, domain: str, version: int | None, inputs: Sequence[Any]) -> list[ir.Value | None]:
+    def keep_only(self, results: Sequence[ir.Value]) -> None:
+        """Discard what the results do not need."""
+        needed = {value.producer() for value in results}
+        kept: list[ir.Node] = []
+        for node in reversed(self.nodes):
+            users = [user for output in node.outputs for user in output.consumers()]
+            # A user that is in a graph lies in a subgraph of a node built here.
+            if node in needed or any(user in needed or user.graph is not None for user in users):
+                needed.add(node)
+                kept.append(node)
+            else:
+                detach(node)
+        self.nodes = kept[::-1]
+        self.initializers = [value for value in self.initializers if value in results or value.uses()]
+
+    def _promote(self, op_type: str, types: Signature | None, inputs: Sequence[Any]) -> list[ir.Value | None]:
         if all(value is None or isinstance(value, ir.Value) for value in inputs):
             return list(inputs)
-        types = signature(domain, op_type, version or self._imports.get(domain, 1))
-        known = [_dtype_of(value) for value in inputs]
+        known = [_type_of(value) for value in inputs]
         promoted: list[ir.Value | None] = []
         for index, value in enumerate(inputs):
             if value is None or isinstance(value, ir.Value):
                 promoted.append(value)
                 continue
-            wanted = types.dtype_of_input(index, known) if types is not None else None
-            promoted.append(self.initializer(_tensor(value, wanted, f"input {index} of {op_type}")))
+            others = [type_ if i != index else None for i, type_ in enumerate(known)]
+            promoted.append(self.initializer(_promoted(value, index, types, others, f"input {index} of {op_type}")))
         return promoted
 
-    def _type_outputs(self, node: ir.Node, version: int | None) -> None:
-        """Type the outputs as far as the schema tells; rules that follow, and promotion, need it."""
-        if node.op_type == "Constant" and node.domain == "":
-            output = node.outputs[0]
-            output.const_value = held = constant_tensor(output)
-            if held is not None:
-                output.type, output.shape = ir.TensorType(held.dtype), _shape(held)
-            return
-        if node.op_type == "Cast" and node.domain == "" and "to" in node.attributes:
-            if not node.attributes["to"].is_ref():
-                node.outputs[0].type = ir.TensorType(ir.DataType(node.attributes["to"].as_int()))
-            return
-        types = signature(node.domain, node.op_type, version or self._imports.get(node.domain, 1))
-        if types is None:
-            return
-        known = [value.dtype if value is not None else None for value in node.inputs]
-        for index, output in enumerate(node.outputs):
-            dtype = types.dtype_of_output(index, known)
-            if dtype is not None:
-                output.type = ir.TensorType(dtype)
+
+def _type_outputs(node: ir.Node, types: Signature | None) -> None:
+    """Type the outputs as far as the schema tells; rules that follow, and promotion, need it."""
+    if node.domain == "" and node.op_type == "Constant":
+        output = node.outputs[0]
+        output.const_value = held = constant_tensor(output)
+        if held is not None:
+            output.type, output.shape = ir.TensorType(held.dtype), _shape(held)
+        return
+    if node.domain == "" and node.op_type == "Cast":
+        target = node.attributes.get("to")
+        if target is not None and not target.is_ref():
+            node.outputs[0].type = ir.TensorType(ir.DataType(target.as_int()))
+        return
+    if types is None:
+        return
+    known = [None if value is None else value.type for value in node.inputs]
+    for index, output in enumerate(node.outputs):
+        type_ = types.type_of_output(index, known)
+        if type_ is not None:
+            output.type = copy_type(type_)
 
 
-def _held(array: Any) -> ir.TensorProtocol:
-    return cast(Any, ir.Tensor)(np.asarray(array))
+def _is_number(value: object) -> bool:
+    """Tell whether a value is Python's: a number, or a list of numbers, whose element type is still open."""
+    return isinstance(value, bool | int | float | list | tuple)
+
+
+def _promoted(
+    value: Any, index: int, types: Signature | None, others: Sequence[ir.TypeProtocol | None], place: str
+) -> ir.TensorProtocol:
+    """Turn a number, list, array or tensor into a tensor of the type that the other inputs ask for."""
+    wanted = None if types is None else types.required_dtype(index, others)
+    if not _is_number(value):
+        tensor = _as_tensor(value)
+        if wanted not in (None, tensor.dtype):
+            raise RewriteError(f"{place} is {tensor.dtype.name}, where {wanted.name} is needed", hint="convert it")
+        return tensor
+    array = np.asarray(value)
+    if wanted is None and types is not None:
+        wanted = types.natural_dtype(index, others, integer=array.dtype.kind in "iu")
+    return _typed(array, wanted, place)
+
+
+def _as_tensor(value: Any) -> ir.TensorProtocol:
+    if isinstance(value, np.ndarray | np.generic) or _is_number(value):
+        return cast(Any, ir.Tensor)(np.asarray(cast(Any, value)))
+    if isinstance(value, ir.TensorProtocol):
+        return value
+    raise RewriteError(f"{type(value).__name__} is no tensor", hint="give a value, a number, a list or an array")
 
 
 def _shape(tensor: ir.TensorProtocol) -> ir.Shape:
     return ir.Shape([int(cast(Any, dim)) for dim in tensor.shape])
 
 
-def _dtype_of(value: Any) -> ir.DataType | None:
+def _type_of(value: Any) -> ir.TypeProtocol | None:
     if isinstance(value, ir.Value):
-        return value.dtype
-    if isinstance(value, np.ndarray | np.generic):
-        return ir.DataType.from_numpy(cast(Any, value).dtype)
-    return value.dtype if isinstance(value, ir.TensorProtocol) else None
+        return value.type
+    return None if value is None or _is_number(value) else ir.TensorType(_as_tensor(value).dtype)
 
 
-def _tensor(value: Any, wanted: ir.DataType | None, place: str) -> ir.TensorProtocol:
-    """Turn a Python number, list, array or tensor into a tensor of the wanted type."""
-    if isinstance(value, np.ndarray | np.generic):
-        return _held(cast(Any, value))
-    if isinstance(value, ir.TensorProtocol):
-        return value
-    if not isinstance(value, bool | int | float | list | tuple):
-        raise RewriteError(
-            f"{type(value).__name__} cannot be {place}", hint="give a value, a number, a list or an array"
-        )
+def _typed(array: np.ndarray, wanted: ir.DataType | None, place: str) -> ir.TensorProtocol:
+    """Give numbers the wanted type; it must be able to hold them, up to the rounding of floats."""
+    text = array.tolist()
     if wanted is None:
         raise RewriteError(
-            f"the type of {value!r} as {place} is not known", hint="give a numpy array of the type you mean"
+            f"the type of {text} as {place} is not known", hint="give a numpy array of the type you mean"
         )
-    return ir.Tensor(np.asarray(value, dtype=wanted.numpy()), dtype=wanted)
-
-
-def _attributes(given: Mapping[str, Any]) -> list[ir.Attr]:
-    """Convert attributes; what is common goes a short way, the rest through onnx_ir's slow conversion."""
-    attributes: list[ir.Attr] = []
-    for name, value in given.items():
-        if isinstance(value, ir.Attr):
-            attributes.append(_renamed(value, name))
-        elif isinstance(value, bool | int | np.integer):
-            attributes.append(ir.AttrInt64(name, int(cast(Any, value))))
-        elif isinstance(value, float | np.floating):
-            attributes.append(ir.AttrFloat32(name, float(cast(Any, value))))
-        elif isinstance(value, str):
-            attributes.append(ir.AttrString(name, value))
-        elif isinstance(value, np.ndarray):
-            attributes.append(ir.AttrTensor(name, _held(cast(Any, value))))
-        elif value is not None:
-            attributes.extend(ir.convenience.convert_attributes({name: value}))
-    return attributes
-
-
-def _renamed(attribute: ir.Attr, name: str) -> ir.Attr:
-    """Let an attribute taken from another node have the name that it is given here."""
-    if attribute.name == name:
-        return attribute
-    if attribute.is_ref():
-        assert attribute.ref_attr_name is not None
-        return ir.RefAttr(name, attribute.ref_attr_name, attribute.type)
-    return ir.Attr(name, attribute.type, attribute.value)
+    with np.errstate(all="ignore"):
+        typed = array.astype(wanted.numpy())
+        if wanted.is_floating_point():
+            fits = np.array_equal(np.isfinite(array), np.isfinite(typed))
+        else:
+            fits = array.dtype.kind in "biuf" and np.array_equal(typed.astype(array.dtype), array)
+    if not fits:
+        raise RewriteError(f"{text} as {place} does not fit into {wanted.name}", hint="cast the other inputs first")
+    return ir.Tensor(typed, dtype=wanted)

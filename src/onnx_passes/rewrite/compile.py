@@ -6,24 +6,27 @@ fails takes its bindings back, so that alternatives, swapped inputs and failed c
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
 
+import numpy as np
 import onnx_ir as ir
 from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
 
-from onnx_passes.graph.constants import constant
+from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.rewrite.match import State
+from onnx_passes.rewrite.patterns import choices, operator_of
 from onnx_passes.rewrite.traits import is_commutative
 
 Continue: TypeAlias = Callable[[], bool]
 MatchValue: TypeAlias = "Callable[[ir.Value | None, State, Continue], bool]"
 MatchNode: TypeAlias = "Callable[[ir.Node, State, Continue], bool]"
 
-_MOST_PERMUTED = 5
 _UNBOUND = object()
+_LISTS = frozenset({ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.AttributeType.STRINGS})
+_FLOATS = frozenset({ir.AttributeType.FLOAT, ir.AttributeType.FLOATS})
+_PLAIN = _LISTS | {ir.AttributeType.INT, ir.AttributeType.FLOAT, ir.AttributeType.STRING}
 
 
 class Compiler:
@@ -50,22 +53,20 @@ class Compiler:
                 return self._compile_output(pattern)
             case language.Constant():
                 return _compile_constant(pattern)
-            case language.BacktrackingOr():
-                tags, values = pattern._tag_values, pattern._values  # pyright: ignore[reportPrivateUsage]
-                return self._compile_or(pattern, list(zip(tags, values, strict=True)))
-            case language.OpIdDispatchOr():
-                return self._compile_or(pattern, list(pattern._op_to_pattern.values()))  # pyright: ignore[reportPrivateUsage]
+            case language.BacktrackingOr() | language.OpIdDispatchOr():
+                return self._compile_or(pattern)
             case _:
                 return _compile_variable(pattern)
 
     def _compile_node(self, pattern: language.NodePattern) -> MatchNode:
-        inputs = [self.value(value) for value in pattern.inputs]
+        matchers = [self.value(value) for value in pattern.inputs]
         match_operator = _operator_test(pattern)
         match_attributes = _attribute_test(pattern)
-        outputs = tuple((i, output.name) for i, output in enumerate(pattern.outputs))
-        orders = self._orders(pattern)
-        fixed = tuple(range(len(inputs)))
-        count_mismatch = _count_test(len(inputs), len(outputs), more_inputs=pattern.allow_other_inputs)
+        count_mismatch = _count_test(pattern)
+        named = tuple((i, output.name) for i, output in enumerate(pattern.outputs) if output.name is not None)
+        count = len(matchers)
+        swaps = self.commute and count > 1 and is_commutative(str(pattern.domain), pattern.op_type)
+        match_inputs = _match_in_any_order if swaps else _match_in_order
 
         def match_node(node: ir.Node, state: State, proceed: Continue) -> bool:
             bound = state.nodes.get(pattern)
@@ -73,25 +74,25 @@ class Compiler:
                 return proceed() if bound is node else state.failed("pattern node fits two nodes", node)
             if not match_operator(node):
                 return state.failed(f"expected {pattern.op_type}, found {node.op_type}", node)
-            mismatch = count_mismatch(node, state)
+            if node in state.taken:
+                return state.failed("node is already bound to another part of the pattern", node)
+            mismatch = count_mismatch(node)
             if mismatch is not None:
                 return state.failed(mismatch, node)
             bindings = match_attributes(node, state)
             if bindings is None:
                 return False
-            for i, name in outputs:
-                if name is not None and not _agree(bindings, state, name, node.outputs[i]):
+            for i, name in named:
+                if not _agree(bindings, state, name, node.outputs[i]):
                     return state.failed(f"'{name}' is bound to two values", node)
-            given = node.inputs
-
-            values = [*given[: len(inputs)], *([None] * (len(inputs) - len(given)))]
+            values = node.inputs
+            if len(values) < count:
+                values = (*values, *([None] * (count - len(values))))
             state.nodes[pattern] = node
             state.taken.add(node)
             state.bindings.update(bindings)
-            alternatives = orders if len(given) == len(inputs) else (fixed,)
-            for order in alternatives:
-                if _match_inputs(inputs, [values[i] for i in order], 0, state, proceed):
-                    return True
+            if match_inputs(matchers, 0, values, state, proceed):
+                return True
             for name in bindings:
                 del state.bindings[name]
             state.taken.discard(node)
@@ -99,14 +100,6 @@ class Compiler:
             return False
 
         return match_node
-
-    def _orders(self, pattern: language.NodePattern) -> tuple[tuple[int, ...], ...]:
-        """List the orders in which inputs may be tried, the written one first."""
-        count = len(pattern.inputs)
-        swaps = self.commute and is_commutative(str(pattern.domain), pattern.op_type)
-        if swaps and 1 < count <= _MOST_PERMUTED:
-            return tuple(itertools.permutations(range(count)))
-        return (tuple(range(count)),)
 
     def _compile_output(self, pattern: language.NodeOutputPattern) -> MatchValue:
         match_node = self.node(pattern.producer())
@@ -124,24 +117,27 @@ class Compiler:
 
         return match_output
 
-    def _compile_or(
-        self, pattern: language.BacktrackingOr | language.OpIdDispatchOr, choices: Sequence[tuple[Any, Any]]
-    ) -> MatchValue:
-        alternatives = [(tag, self.value(choice)) for tag, choice in choices]
-        names = (pattern.name, pattern.tag_var)
+    def _compile_or(self, pattern: language.BacktrackingOr | language.OpIdDispatchOr) -> MatchValue:
+        alternatives = [(tag, self.value(choice)) for tag, choice in choices(pattern)]
+        name, tag_name = pattern.name, pattern.tag_var
 
         def match_or(value: ir.Value | None, state: State, proceed: Continue) -> bool:
+            bound = state.values.get(pattern, _UNBOUND)
+            if bound is not _UNBOUND:
+                return proceed() if bound is value else state.failed("alternative is bound to two values", value)
             for tag, match_value in alternatives:
                 added: dict[str, Any] = {}
-                if all(
-                    name is None or _agree(added, state, name, item)
-                    for name, item in zip(names, (value, tag), strict=True)
-                ):
-                    state.bindings.update(added)
-                    if match_value(value, state, proceed):
-                        return True
-                    for name in added:
-                        del state.bindings[name]
+                if name is not None and not _agree(added, state, name, value):
+                    return state.failed(f"'{name}' is bound to two values", value)
+                if tag_name is not None and not _agree(added, state, tag_name, tag):
+                    continue
+                state.values[pattern] = value
+                state.bindings.update(added)
+                if match_value(value, state, proceed):
+                    return True
+                for added_name in added:
+                    del state.bindings[added_name]
+                del state.values[pattern]
             return False
 
         return match_or
@@ -153,15 +149,36 @@ def _agree(added: dict[str, Any], state: State, name: str, item: Any) -> bool:
     if bound is _UNBOUND:
         added[name] = item
         return True
+    if isinstance(bound, ir.Attr) and isinstance(item, ir.Attr):
+        return (bound.type, bound.ref_attr_name, bound.value) == (item.type, item.ref_attr_name, item.value)
     return bound is item or (not isinstance(bound, ir.Value) and bound == item)
 
 
-def _match_inputs(
-    matchers: Sequence[MatchValue], values: Sequence[ir.Value | None], i: int, state: State, proceed: Continue
+def _match_in_order(
+    matchers: Sequence[MatchValue], i: int, values: Sequence[ir.Value | None], state: State, proceed: Continue
 ) -> bool:
     if i == len(matchers):
         return proceed()
-    return matchers[i](values[i], state, lambda: _match_inputs(matchers, values, i + 1, state, proceed))
+    return matchers[i](values[i], state, lambda: _match_in_order(matchers, i + 1, values, state, proceed))
+
+
+def _match_in_any_order(
+    matchers: Sequence[MatchValue], i: int, values: Sequence[ir.Value | None], state: State, proceed: Continue
+) -> bool:
+    """Try each value at the next matcher, the written order first, and a value that comes twice only once."""
+    if i == len(matchers):
+        return proceed()
+    for at, value in enumerate(values):
+        if value in values[:at]:
+            continue
+        rest = (*values[:at], *values[at + 1 :])
+
+        def others(rest: Sequence[ir.Value | None] = rest) -> bool:
+            return _match_in_any_order(matchers, i + 1, rest, state, proceed)
+
+        if matchers[i](value, state, others):
+            return True
+    return False
 
 
 def _match_missing(value: ir.Value | None, state: State, proceed: Continue) -> bool:
@@ -174,24 +191,26 @@ def _match_anything(value: ir.Value | None, state: State, proceed: Continue) -> 
 
 def _compile_variable(pattern: language.ValuePattern) -> MatchValue:
     name, optional = pattern.name, pattern.can_match_none
-    checked = cast(Any, pattern).check_method is not None
+    noted = name is None or cast(Any, pattern).check_method is not None
 
     def match_variable(value: ir.Value | None, state: State, proceed: Continue) -> bool:
         if value is None and not optional:
-            return state.failed(f"input '{name}' is missing", None)
-        known: dict[Any, Any] = state.values if name is None else state.bindings
-        key: Any = pattern if name is None else name
-        bound = known.get(key, _UNBOUND)
-        if bound is not _UNBOUND:
-            return proceed() if bound is value else state.failed(f"'{name}' is bound to two values", value)
-        known[key] = value
-        if checked:
+            return state.failed(f"input '{name}' is missing" if name else "an input is missing", None)
+        bound = state.values.get(pattern, _UNBOUND) if name is None else state.bindings.get(name, _UNBOUND)
+        if bound is not _UNBOUND and bound is not value:
+            return state.failed(f"'{name}' is bound to two values" if name else "bound to two values", value)
+        binds = name is not None and bound is _UNBOUND
+        notes = noted and pattern not in state.values
+        if binds:
+            state.bindings[cast(str, name)] = value
+        if notes:
             state.values[pattern] = value
         if proceed():
             return True
-        del known[key]
-        if checked:
-            state.values.pop(pattern, None)
+        if binds:
+            del state.bindings[cast(str, name)]
+        if notes:
+            del state.values[pattern]
         return False
 
     return match_variable
@@ -199,33 +218,39 @@ def _compile_variable(pattern: language.ValuePattern) -> MatchValue:
 
 def _compile_constant(pattern: language.Constant) -> MatchValue:
     expected = pattern.value
-    is_list = isinstance(expected, list)
     numbers = expected if isinstance(expected, list) else [expected]
-    relative, absolute = pattern._rel_tol, pattern._abs_tol  # pyright: ignore[reportPrivateUsage]
+    shape = [len(numbers)] if isinstance(expected, list) else []
+    tolerance = {"rel_tol": cast(Any, pattern)._rel_tol, "abs_tol": cast(Any, pattern)._abs_tol}
 
     def match_constant(value: ir.Value | None, state: State, proceed: Continue) -> bool:
-        array = constant(value)
-        if array is None:
+        tensor = constant_tensor(value)
+        if tensor is None:
             return state.failed(f"expected the constant {expected}", value)
-        if array.shape != ((len(numbers),) if is_list else ()):
-            return state.failed(f"expected the constant {expected}, found one of shape {array.shape}", value)
-        if array.dtype.kind in "OUS":
-            return state.failed(f"expected the constant {expected}, found text", value)
-        for found, number in zip(array.reshape(-1).tolist(), numbers, strict=True):
-            if not math.isclose(found, number, rel_tol=relative, abs_tol=absolute):
-                return state.failed(f"expected the constant {expected}, found {array.tolist()}", value)
-        return proceed()
+        if tensor.shape != shape:
+            return state.failed(f"expected the constant {expected}, found one of shape {tensor.shape}", value)
+        if not (tensor.dtype.is_integer() or tensor.dtype.is_floating_point() or tensor.dtype is ir.DataType.BOOL):
+            return state.failed(f"expected the constant {expected}, found {tensor.dtype.name}", value)
+        try:
+            found = tensor.numpy().reshape(-1).tolist()
+        except FileNotFoundError:
+            return state.failed(f"expected the constant {expected}, its data is not available", value)
+        # Rounding explains a difference between floats, never one between integers.
+        rounded = tensor.dtype.is_floating_point()
+        if all(a == b or (rounded and math.isclose(a, b, **tolerance)) for a, b in zip(found, numbers, strict=True)):
+            return proceed()
+        return state.failed(f"expected the constant {expected}, found {found}", value)
 
     return match_constant
 
 
-def _count_test(inputs: int, outputs: int, *, more_inputs: bool) -> Callable[[ir.Node, State], str | None]:
-    def count_mismatch(node: ir.Node, state: State) -> str | None:
-        if node in state.taken:
-            return "node is already bound to another part of the pattern"
+def _count_test(pattern: language.NodePattern) -> Callable[[ir.Node], str | None]:
+    inputs, outputs, more_inputs = len(pattern.inputs), len(pattern.outputs), pattern.allow_other_inputs
+
+    def count_mismatch(node: ir.Node) -> str | None:
         if len(node.outputs) < outputs:
             return f"expected {outputs} outputs, found {len(node.outputs)}"
-        if len(node.inputs) > inputs and not more_inputs:
+        surplus = () if more_inputs else node.inputs[inputs:]
+        if any(value is not None for value in surplus):
             return f"expected {inputs} inputs, found {len(node.inputs)}"
         return None
 
@@ -233,11 +258,11 @@ def _count_test(inputs: int, outputs: int, *, more_inputs: bool) -> Callable[[ir
 
 
 def _operator_test(pattern: language.NodePattern) -> Callable[[ir.Node], bool]:
-    op, domain = pattern.op, pattern.domain
-    if isinstance(op, language.StringConstantPattern) and isinstance(domain, language.StringConstantPattern):
-        op_type, domain_name = op.value(), domain.value()
-        return lambda node: node.op_type == op_type and node.domain == domain_name
-    return lambda node: op.matches(node.op_type) and domain.matches(node.domain)
+    operator = operator_of(pattern)
+    if operator is None:
+        return lambda node: pattern.op.matches(node.op_type) and pattern.domain.matches(node.domain)
+    domain, op_type = operator
+    return lambda node: node.op_type == op_type and node.domain == domain
 
 
 def _attribute_test(pattern: language.NodePattern) -> Callable[[ir.Node, State], dict[str, Any] | None]:
@@ -248,12 +273,7 @@ def _attribute_test(pattern: language.NodePattern) -> Callable[[ir.Node, State],
         bindings: dict[str, Any] = {}
         for name, attribute_pattern in wanted:
             attribute = node.attributes.get(name)
-            if attribute is None:
-                fits = attribute_pattern.can_match_none
-            elif attribute.is_ref():
-                fits = not isinstance(attribute_pattern, language.AttrConstantPattern)
-            else:
-                fits = attribute_pattern.matches(attribute)
+            fits = attribute_pattern.can_match_none if attribute is None else _fits(attribute_pattern, attribute)
             if not fits:
                 state.failed(f"attribute '{name}' differs", node)
                 return None
@@ -261,7 +281,7 @@ def _attribute_test(pattern: language.NodePattern) -> Callable[[ir.Node, State],
             if variable is not None and not _agree(bindings, state, variable, attribute):
                 state.failed(f"'{variable}' is bound to two attributes", node)
                 return None
-        if not others and len(node.attributes) > sum(1 for name, _ in wanted if name in node.attributes):
+        if not others and any(name not in pattern.attributes for name in node.attributes):
             state.failed("node has other attributes", node)
             return None
         return bindings
@@ -269,16 +289,17 @@ def _attribute_test(pattern: language.NodePattern) -> Callable[[ir.Node, State],
     return match_attributes if wanted or not others else lambda node, state: {}
 
 
-def children(pattern: language.ValuePattern | None) -> Iterator[language.NodePattern]:
-    """Iterate over the node patterns that may produce a value: several for an alternative."""
-    match pattern:
-        case language.NodeOutputPattern():
-            yield pattern.producer()
-        case language.BacktrackingOr():
-            for choice in pattern._values:  # pyright: ignore[reportPrivateUsage]
-                yield from children(choice)
-        case language.OpIdDispatchOr():
-            for _, choice in pattern._op_to_pattern.values():  # pyright: ignore[reportPrivateUsage]
-                yield from children(choice)
-        case _:
-            return
+def _fits(pattern: language.AttrPattern, attribute: ir.Attr) -> bool:
+    if not isinstance(pattern, language.AttrConstantPattern):
+        return attribute.is_ref() or pattern.matches(attribute)
+    expected: Any = cast(Any, pattern)._value
+    is_list = isinstance(expected, Sequence) and not isinstance(expected, str)
+    if attribute.is_ref() or attribute.type not in _PLAIN or is_list != (attribute.type in _LISTS):
+        return False
+    wanted: list[Any] = list(cast(Any, expected)) if is_list else [expected]
+    found: list[Any] = list(attribute.value) if is_list else [attribute.value]
+    if attribute.type in _FLOATS:
+        # The file holds single precision: 0.1 is written as what a float makes of it.
+        wanted = [np.float32(item) if isinstance(item, int | float) else item for item in wanted]
+        found = [np.float32(item) for item in found]
+    return wanted == found

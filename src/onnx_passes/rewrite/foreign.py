@@ -12,24 +12,30 @@ from onnx_passes.core.base import Pass, Transformation
 from onnx_passes.core.errors import RegistrationError
 from onnx_passes.core.foreign import ForeignPass
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.rule import Rule, source_of
+from onnx_passes.rewrite.rule import Rule
+from onnx_passes.rewrite.source import source_of
 
 
-def from_onnxscript(rule: onnxscript_pattern.RewriteRule) -> Rule:
+def from_onnxscript(rule: onnxscript_pattern.RewriteRule, *, commute: bool = False) -> Rule:
     """Compile a rule of onnxscript for our driver."""
     if rule.as_function:
         raise RegistrationError(
             f"rule '{rule}' moves its match into a function, which the driver does not do",
             hint="run it with onnxscript's own 'apply_to_model'",
         )
-    replacement = cast(Any, rule)._replacement_pattern._function
-    condition = cast(Any, rule)._condition_function
+    parts = cast(Any, rule)
+    if type(parts._matcher) is not onnxscript_pattern.SimplePatternMatcher:
+        raise RegistrationError(
+            f"rule '{rule}' has a matcher of its own, {type(parts._matcher).__name__}, which the driver cannot use",
+            hint="run it with onnxscript's own 'apply_to_model'",
+        )
+    replacement = parts._replacement_pattern._function
     return Rule(
-        cast(Any, rule)._target_pattern,
+        parts._target_pattern,
         replacement,
-        condition,
+        parts._condition_function,
         name=rule.name or "anonymous",
-        commute=False,
+        commute=commute,
         forks="exclusive" if rule.remove_nodes else "duplicate",
         source=source_of(replacement),
         setup=rule.graph_pre_visitor,
@@ -43,32 +49,51 @@ def adapt(thing: object, name: str | None = None) -> type[Pass] | None:
     Known are passes of onnx_ir (classes and objects) and rules, rule sets, rule classes and lists of rules of
     onnxscript.
     """
-    if isinstance(thing, type):
-        if issubclass(thing, onnxscript_pattern.RewriteRuleClassBase):
-            return _rule_pass(name or thing.__name__, [cast(Any, thing).rule()], thing)
-        if issubclass(thing, ir.passes.PassBase) and not issubclass(thing, Pass):
-            return _foreign_pass(name or thing.__name__, thing, thing)
-        return None
+    if isinstance(thing, type) and issubclass(thing, ir.passes.PassBase) and not issubclass(thing, Pass):
+        return _foreign_pass(name or thing.__name__, thing, thing)
     if isinstance(thing, ir.passes.PassBase):
         return _foreign_pass(_named(thing, name), lambda: thing, thing)
     rules = _rules_in(thing)
     return None if rules is None else _rule_pass(_named(thing, name), rules, thing)
 
 
-def _rules_in(thing: object) -> Sequence[onnxscript_pattern.RewriteRule] | None:
+def _rules_in(thing: object) -> list[Rule] | None:
+    """Compile the rules that something consists of, or return nothing if it does not consist of rules."""
     if isinstance(thing, onnxscript_pattern.RewriteRule):
-        return [thing]
+        return [from_onnxscript(thing)]
     if isinstance(thing, onnxscript_pattern.RewriteRuleSet):
-        return list(thing.rules)
+        return [from_onnxscript(rule, commute=commute) for rule, commute in _without_copies(thing.rules)]
+    if isinstance(thing, type) and issubclass(thing, onnxscript_pattern.RewriteRuleClassBase):
+        return [from_onnxscript(cast(Any, thing).rule())]
     if isinstance(thing, list | tuple):
-        items = list(cast(Iterable[object], thing))
-        if items and all(isinstance(item, onnxscript_pattern.RewriteRule) for item in items):
-            return cast(Sequence[onnxscript_pattern.RewriteRule], items)
+        parts = [_rules_in(item) for item in cast(Iterable[object], thing)]
+        if parts and all(part is not None for part in parts):
+            return [rule for part in parts for rule in part or ()]
     return None
 
 
+def _without_copies(
+    rules: Sequence[onnxscript_pattern.RewriteRule],
+) -> list[tuple[onnxscript_pattern.RewriteRule, bool]]:
+    """Undo ``commute=True`` of a rule set: keep one of the copies of a rule, to be matched in any order.
+
+    Copies share the object that holds the rewrite, and there is one for each way to swap inputs.
+    """
+    families: dict[int, list[onnxscript_pattern.RewriteRule]] = {}
+    for rule in rules:
+        families.setdefault(id(cast(Any, rule)._replacement_pattern), []).append(rule)
+    kept: list[tuple[onnxscript_pattern.RewriteRule, bool]] = []
+    for family in families.values():
+        copies = len(cast(Any, family[0])._target_pattern.commute()) if len(family) > 1 else 1
+        if copies == len(family):
+            kept.append((family[0], copies > 1))
+        else:
+            kept.extend((rule, False) for rule in family)
+    return kept
+
+
 def _named(thing: object, name: str | None) -> str:
-    name = name or getattr(thing, "name", None)
+    name = name or getattr(thing, "name", None) or getattr(thing, "__name__", None)
     if not isinstance(name, str) or not name:
         raise RegistrationError(
             f"a {type(thing).__name__} has no name of its own", hint='write passes.register("a-name")(…)'
@@ -80,11 +105,9 @@ def _camel(name: str) -> str:
     return "".join(word[:1].upper() + word[1:] for word in name.replace("_", "-").split("-"))
 
 
-def _rule_pass(name: str, rules: Sequence[onnxscript_pattern.RewriteRule], origin: object) -> type[Pass]:
-    compiled = [from_onnxscript(rule) for rule in rules]
-
+def _rule_pass(name: str, rules: Sequence[Rule], origin: object) -> type[Pass]:
     def rules_of_pass(self: RewriteRuleSetPass) -> Sequence[Rule]:
-        return compiled
+        return rules
 
     return _make_class(name, (Transformation, RewriteRuleSetPass), {"rules": rules_of_pass}, origin)
 
@@ -93,16 +116,14 @@ def _foreign_pass(name: str, make: Any, origin: object) -> type[Pass]:
     def post_init(self: ForeignPass) -> None:
         self.inner = make()
 
-    return _make_class(name.removesuffix("Pass"), (ForeignPass,), {"__post_init__": post_init, "name": None}, origin)
+    body = {"__post_init__": post_init, "name": Pass.name}
+    return _make_class(name.removesuffix("Pass"), (ForeignPass,), body, origin)
 
 
 def _make_class(name: str, bases: tuple[type, ...], body: dict[str, Any], origin: object) -> type[Pass]:
-    class_name = _camel(name)
     body = {
         **body,
         "__module__": getattr(origin, "__module__", __name__),
         "__doc__": getattr(origin, "__doc__", None),
     }
-    if "name" in body:
-        body["name"] = Pass.name
-    return cast(type[Pass], type(class_name, bases, body))
+    return cast(type[Pass], type(_camel(name), bases, body))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
 
-from onnx_passes.rewrite.compile import children
+from onnx_passes.rewrite.patterns import children, may_be_uncomputed, operator_of
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.traits import is_commutative
 
@@ -59,11 +59,11 @@ class RuleIndex:
                 self._add(Entry(priority, role, rule), root)
 
     def _add(self, entry: Entry, root: language.NodePattern) -> None:
-        operator = root.op_identifier() or _constant_operator(root)
+        operator = operator_of(root)
         if operator is None:
             self._wild.append(entry)
             return
-        bucket = self._buckets.setdefault((operator[0], operator[1]), _Bucket())
+        bucket = self._buckets.setdefault(operator, _Bucket())
         needed = _needed_producer(entry.rule, root)
         if needed is None:
             bucket.always.append(entry)
@@ -85,30 +85,13 @@ class RuleIndex:
         return bool(self._wild) or (node.domain, node.op_type) in self._buckets
 
 
-def _constant_operator(node: language.NodePattern) -> Operator | None:
-    """Return the operator even of copies that have lost their identifier."""
-    op, domain = node.op, node.domain
-    if isinstance(op, language.StringConstantPattern) and isinstance(domain, language.StringConstantPattern):
-        return domain.value(), op.value()
-    return None
-
-
 def _needed_producer(rule: Rule, root: language.NodePattern) -> tuple[int, list[Operator]] | None:
     """Find an input of the root that must come from certain operators: most nodes fail there."""
     for slot, value in enumerate(root.inputs):
-        if not isinstance(
-            value, language.NodeOutputPattern | language.BacktrackingOr | language.OpIdDispatchOr
-        ) or _may_be_uncomputed(value):
+        if may_be_uncomputed(value):
             continue
-        operators = [_constant_operator(child) for child in children(value)]
+        operators = [operator_of(child) for child in children(value)]
         if all(operator is not None for operator in operators):
             swaps = rule.commute and is_commutative(str(root.domain), root.op_type)
             return (_ANY_INPUT if swaps else slot), [operator for operator in operators if operator is not None]
     return None
-
-
-def _may_be_uncomputed(value: language.ValuePattern) -> bool:
-    """Tell whether an alternative may also be a variable or a constant."""
-    if isinstance(value, language.BacktrackingOr):
-        return any(_may_be_uncomputed(choice) for choice in value._values)  # pyright: ignore[reportPrivateUsage]
-    return not isinstance(value, language.NodeOutputPattern | language.OpIdDispatchOr)

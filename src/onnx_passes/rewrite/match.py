@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +62,7 @@ class NodesByOperator:
         return tuple(nodes)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Match:
     """What a check is given: the matched region; attributes are those of onnxscript's match context."""
 
@@ -77,11 +76,6 @@ class Match:
     def display(self) -> str:
         """Describe the matched nodes, one a line."""
         return "\n".join(str(node) for node in self.nodes)
-
-
-def describe_nodes(nodes: Sequence[ir.Node]) -> str:
-    """Name nodes for a person: operator and name."""
-    return ", ".join(describe_node(node) for node in nodes)
 
 
 def describe_node(node: ir.Node) -> str:

@@ -1,10 +1,12 @@
-"""Topological ranks that follow edits, so that a rewrite with several outputs can be refused if it closes a cycle."""
+"""Topological ranks that follow edits, so that a rewrite can be refused if it closes a cycle."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import onnx_ir as ir
+
+from onnx_passes.graph.edits import subgraphs_of
 
 
 class Order:
@@ -14,50 +16,73 @@ class Order:
         self._graph = graph
         self._owners = owners
         self._ranks = {node: rank for rank, node in enumerate(graph)}
+        # The list of nodes may not be in order: rules with several outputs leave sorting to the end.
+        self.update(graph)
 
-    def rank(self, node: ir.Node) -> int:
-        """Return the rank; a node that appeared meanwhile ranks with its latest producer."""
-        known = self._ranks.get(node)
-        if known is None:
-            known = max((self.rank(p) for p in node.predecessors() if p.graph is self._graph), default=0)
-            self._ranks[node] = known
-        return known
-
-    def add(self, nodes: Iterable[ir.Node]) -> None:
-        """Rank new nodes and lift whatever uses them."""
+    def update(self, nodes: Iterable[ir.Node]) -> None:
+        """Rank nodes that are new, and lift whatever uses nodes that are new or have new users."""
         waiting = list(nodes)
         for node in waiting:
-            self._ranks.pop(node, None)
+            if node not in self._ranks:
+                self._ranks[node] = max((self._ranks.get(p, 0) for p in producers_of(node)), default=0)
         while waiting:
             node = waiting.pop()
-            rank = self.rank(node)
-            for user in self.users(node):
+            rank = self._ranks[node]
+            for user in self._users(node):
                 if self._ranks.get(user, -1) < rank:
                     self._ranks[user] = rank
                     waiting.append(user)
 
-    def users(self, node: ir.Node) -> Iterable[ir.Node]:
-        """Iterate over the nodes of this graph that use a node, through subgraphs too."""
-        for user in node.successors():
-            outer: ir.Node | None = user
-            while outer is not None and outer.graph is not self._graph:
-                outer = None if outer.graph is None else self._owners.get(outer.graph)
-            if outer is not None:
-                yield outer
-
-    def would_close_cycle(self, matched: set[ir.Node]) -> bool:
-        """Tell whether a value going out of the matched nodes comes back into them through others."""
-        last = max(self.rank(node) for node in matched)
-        waiting = [user for node in matched for user in self.users(node) if user not in matched]
+    def reaches(self, values: Iterable[ir.Value], targets: set[ir.Node]) -> bool:
+        """Tell whether a target uses one of the values, be it through other nodes or subgraphs."""
+        last = max((self._ranks.get(node, 0) for node in targets), default=-1)
+        waiting = list(self._present(user for value in values for user in value.consumers()))
         seen = set(waiting)
         while waiting:
             node = waiting.pop()
-            if self.rank(node) > last:
+            if node in targets:
+                return True
+            if self._ranks.get(node, 0) > last:
                 continue
-            for user in self.users(node):
-                if user in matched:
-                    return True
+            for user in self._users(node):
                 if user not in seen:
                     seen.add(user)
                     waiting.append(user)
         return False
+
+    def around(self, node: ir.Node) -> ir.Node | None:
+        """Return the node of this graph that a node is or lies in; a node outside of any graph has none."""
+        outer: ir.Node | None = node
+        while outer is not None and outer.graph is not self._graph:
+            outer = None if outer.graph is None else self._owners.get(outer.graph)
+        return outer
+
+    def _users(self, node: ir.Node) -> Iterator[ir.Node]:
+        return self._present(node.successors())
+
+    def _present(self, nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
+        return (here for here in map(self.around, nodes) if here is not None)
+
+
+def producers_of(node: ir.Node) -> Iterator[ir.Node]:
+    """Iterate over the nodes whose results a node, or a node in its subgraphs, uses."""
+    for value in used_values(node):
+        producer = value.producer()
+        if producer is not None:
+            yield producer
+
+
+def used_values(node: ir.Node) -> Iterator[ir.Value]:
+    """Iterate over the values that a node uses, itself or in its subgraphs, and that are defined outside of it."""
+    yield from (value for value in node.inputs if value is not None)
+    for graph in subgraphs_of(node) if node.attributes else ():
+        inside = {graph, *graph.subgraphs()}
+        for inner in graph.all_nodes():
+            yield from (value for value in inner.inputs if value is not None and value.graph not in inside)
+
+
+def with_nested(node: ir.Node) -> Iterator[ir.Node]:
+    """Iterate over a node and all nodes in its subgraphs."""
+    yield node
+    for graph in subgraphs_of(node) if node.attributes else ():
+        yield from graph.all_nodes()

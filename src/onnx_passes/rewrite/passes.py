@@ -9,8 +9,9 @@ import onnx_ir as ir
 
 from onnx_passes.core.base import Context, Pass, PassResult
 from onnx_passes.rewrite.driver import rewrite
+from onnx_passes.rewrite.forks import Forks
 from onnx_passes.rewrite.index import RuleIndex
-from onnx_passes.rewrite.rule import Forks, Rule
+from onnx_passes.rewrite.rule import Rule
 
 
 class RewriteRuleSetPass(Pass):

@@ -1,50 +1,80 @@
-"""Element types by operator schema: which inputs share a type, and which input an output takes it from."""
+"""What operator schemas say of types: which inputs share one, which input an output takes it from, attributes."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import onnx_ir as ir
+
+_PREFERRED_INTEGER = ir.DataType.INT64
 
 
 @dataclass(frozen=True)
 class Signature:
-    """Type variables of inputs and outputs, and the types that a schema fixes."""
+    """Type variables of inputs and outputs, the element types that each allows, and types of attributes.
 
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    variadic: bool
-    fixed: dict[str, ir.DataType]
+    A parameter that may take values of different types at once has no variable.
+    """
 
-    def variable(self, index: int) -> str | None:
-        """Return the type variable of an input."""
-        if index < len(self.inputs):
-            return self.inputs[index]
-        return self.inputs[-1] if self.variadic and self.inputs else None
+    inputs: tuple[str | None, ...]
+    outputs: tuple[str | None, ...]
+    variadic_inputs: bool
+    variadic_outputs: bool
+    allowed: Mapping[str, frozenset[ir.DataType]]
+    attributes: Mapping[str, ir.AttributeType]
 
-    def dtype_of_input(self, index: int, known: Sequence[ir.DataType | None]) -> ir.DataType | None:
-        """Tell the type that a constant must have at an input, from the other inputs or the schema."""
-        variable = self.variable(index)
+    def required_dtype(self, index: int, known: Sequence[ir.TypeProtocol | None]) -> ir.DataType | None:
+        """Tell the type that an input must have: that of other inputs of its variable, or the only one allowed."""
+        variable = _variable(self.inputs, index, variadic=self.variadic_inputs)
         if variable is None:
             return None
-        if variable in self.fixed:
-            return self.fixed[variable]
-        return self._bound(variable, known)
+        bound = self._bound(variable, known)
+        if bound is not None:
+            return bound.dtype
+        allowed = self.allowed.get(variable, frozenset())
+        return next(iter(allowed)) if len(allowed) == 1 else None
 
-    def dtype_of_output(self, index: int, known: Sequence[ir.DataType | None]) -> ir.DataType | None:
-        """Tell the type of an output, from the inputs or the schema."""
-        if index >= len(self.outputs):
+    def natural_dtype(
+        self, index: int, known: Sequence[ir.TypeProtocol | None], *, integer: bool
+    ) -> ir.DataType | None:
+        """Tell the type that a number has at an input that could take several.
+
+        That of the first input if allowed (``Pow(x, 2)``), else 64-bit integers where an integer is given and
+        nothing else allowed (``Slice(x, [0], [2])``).
+        """
+        variable = _variable(self.inputs, index, variadic=self.variadic_inputs)
+        allowed = frozenset[ir.DataType]() if variable is None else self.allowed.get(variable, frozenset())
+        first = known[0].dtype if known and known[0] is not None else None
+        if first in allowed:
+            return first
+        only_integers = integer and _PREFERRED_INTEGER in allowed and all(dtype.is_integer() for dtype in allowed)
+        return _PREFERRED_INTEGER if only_integers else None
+
+    def type_of_output(self, index: int, known: Sequence[ir.TypeProtocol | None]) -> ir.TypeProtocol | None:
+        """Tell the type of an output, from the inputs or because just one is allowed."""
+        variable = _variable(self.outputs, index, variadic=self.variadic_outputs)
+        if variable is None:
             return None
-        variable = self.outputs[index]
-        return self.fixed.get(variable) or self._bound(variable, known)
+        bound = self._bound(variable, known)
+        if bound is not None:
+            return bound
+        allowed = self.allowed.get(variable, frozenset())
+        return ir.TensorType(next(iter(allowed))) if len(allowed) == 1 else None
 
-    def _bound(self, variable: str, known: Sequence[ir.DataType | None]) -> ir.DataType | None:
-        for index, dtype in enumerate(known):
-            if dtype is not None and self.variable(index) == variable:
-                return dtype
+    def _bound(self, variable: str, known: Sequence[ir.TypeProtocol | None]) -> ir.TypeProtocol | None:
+        for index, type_ in enumerate(known):
+            if type_ is not None and _variable(self.inputs, index, variadic=self.variadic_inputs) == variable:
+                return type_
         return None
+
+
+def _variable(variables: tuple[str | None, ...], index: int, *, variadic: bool) -> str | None:
+    if index < len(variables):
+        return variables[index]
+    return variables[-1] if variadic else None
 
 
 @functools.cache
@@ -56,17 +86,24 @@ def signature(domain: str, op_type: str, version: int) -> Signature | None:
         schema = onnx.defs.get_schema(op_type, version, domain)
     except onnx.defs.SchemaError:
         return None
-    allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
-    fixed: dict[str, ir.DataType] = {}
-    for parameter in (*schema.inputs, *schema.outputs):
-        types = allowed.get(parameter.type_str, [parameter.type_str])
-        if len(types) == 1 and types[0].startswith("tensor("):
-            fixed[parameter.type_str] = _dtype(types[0])
-    variadic = bool(schema.inputs) and schema.inputs[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic
+    variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
+    parameters = (*schema.inputs, *schema.outputs)
+    types = {parameter.type_str: [parameter.type_str] for parameter in parameters}
+    types.update({c.type_param_str: list(c.allowed_type_strs) for c in schema.type_constraints})
     return Signature(
-        tuple(p.type_str for p in schema.inputs), tuple(p.type_str for p in schema.outputs), variadic, fixed
+        inputs=tuple(p.type_str if p.is_homogeneous else None for p in schema.inputs),
+        outputs=tuple(p.type_str if p.is_homogeneous else None for p in schema.outputs),
+        variadic_inputs=bool(schema.inputs) and schema.inputs[-1].option == variadic,
+        variadic_outputs=bool(schema.outputs) and schema.outputs[-1].option == variadic,
+        allowed={variable: _dtypes(allowed) for variable, allowed in types.items()},
+        attributes={
+            name: ir.AttributeType(int(cast(Any, attribute.type))) for name, attribute in schema.attributes.items()
+        },
     )
 
 
-def _dtype(text: str) -> ir.DataType:
-    return ir.DataType[text.removeprefix("tensor(").removesuffix(")").upper()]
+def _dtypes(types: Sequence[str]) -> frozenset[ir.DataType]:
+    """Return the element types, or nothing if there are other types than tensors among them."""
+    if not all(text.startswith("tensor(") for text in types):
+        return frozenset()
+    return frozenset(ir.DataType[text.removeprefix("tensor(").removesuffix(")").upper()] for text in types)

@@ -7,42 +7,17 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_passes.core.errors import RewriteError
-from onnx_passes.graph.annotations import referenced_names
 from onnx_passes.graph.edits import (
     carry_annotations,
     copy_type_and_shape,
-    detach,
     remove_if_dead,
     replace_value,
+    subgraphs_of,
 )
-from onnx_passes.graph.names import Container, Names
 from onnx_passes.rewrite.builder import Builder
 from onnx_passes.rewrite.match import Match
-
-
-@dataclass
-class Scope:
-    """One graph with its subgraphs, or one function: what shares names and opset imports."""
-
-    model: ir.Model
-    container: Container
-    _names: Names | None = None
-    _keep: set[str] | None = None
-
-    @property
-    def names(self) -> Names:
-        """Return the names in use, collected when first needed."""
-        if self._names is None:
-            self._names = Names.of(self.container)
-        return self._names
-
-    @property
-    def keep(self) -> set[str]:
-        """Return the names that quantization annotations refer to: their tensors look unused but are not."""
-        if self._keep is None:
-            self._keep = referenced_names(self.container)
-        return self._keep
+from onnx_passes.rewrite.order import with_nested
+from onnx_passes.rewrite.scope import Scope
 
 
 @dataclass
@@ -53,105 +28,131 @@ class Change:
     removed: list[ir.Node] = field(default_factory=list[ir.Node])
 
 
-def check_replacement(builder: Builder, match: Match, new: Sequence[object], imports: dict[str, int]) -> None:
-    """Refuse what cannot be put in place, before anything is touched."""
-    if len(new) != len(match.output_values):
-        raise RewriteError(f"the rewrite returns {len(new)} values for the {len(match.output_values)} of its pattern")
-    for old, value in zip(match.output_values, new, strict=True):
-        if not isinstance(value, ir.Value):
-            raise RewriteError(
-                f"the rewrite returns {type(value).__name__} for '{old.name}'",
-                hint="return values built by op",
-            )
-        if old.is_graph_output() and None not in (old.dtype, value.dtype) and old.dtype != value.dtype:
-            raise RewriteError(f"graph output '{old.name}' would change from {old.dtype} to {value.dtype}")
-    for domain, version in builder.opsets.items():
-        if version is not None and imports.get(domain, version) != version:
-            raise RewriteError(
-                f"the rewrite needs opset {version} of domain '{domain}', the model imports {imports[domain]}",
-                hint="convert the opset first",
-            )
-
-
-def splice(scope: Scope, builder: Builder, match: Match, new: Sequence[ir.Value], anchor: ir.Node) -> Change:
-    """Insert what the rewrite built after ``anchor``, use it instead of the old values, remove what died."""
-    graph = anchor.graph
+def splice(scope: Scope, builder: Builder, match: Match, new: Sequence[ir.Value]) -> Change:
+    """Insert what the rewrite built after the root, use it instead of the old values, remove what died."""
+    graph = match.root.graph
     assert graph is not None
+    nodes = builder.nodes
     _import_opsets(scope, builder)
-    nodes = _drop_unused(builder, new)
-    fresh = {output: node.op_type for node in nodes for output in node.outputs}
-    initializers = [value for value in builder.initializers if value.uses() or value in new]
-    for value in initializers:
+    for value in builder.initializers:
         value.name = scope.names.value(value.name or "constant")
         graph.register_initializer(value)
-    _name_nodes(scope.names, nodes, match)
-    for value in [value for value in fresh if value not in new]:
-        value.name = scope.names.value(value.name or f"{_base_name(match)}_{fresh[value]}")
-    graph.insert_after(anchor, nodes)
-    _merge_node_metadata(nodes, match)
+    own_uses = _own_uses(builder, match)
+    unplaced = _name_values(scope, builder, match, new)
+    for node in nodes:
+        node.name = node.name or ""
+    graph.insert_after(match.root, nodes)
 
-    change = Change(nodes)
+    change = Change(list(nodes))
     for old, value in zip(match.output_values, new, strict=True):
-        if value in fresh:
-            del fresh[value]
-            _take_place(scope.names, old, value)
+        if value in unplaced:
+            unplaced.discard(value)
+            copy_type_and_shape(old, value)
+            carry_annotations(old, value)
+            old.replace_all_uses_with(value, replace_graph_outputs=True)
         elif value is not old:
             identity = replace_value(old, value, scope.names)
             if identity is not None:
                 change.added.append(identity)
+    for user, index, value in own_uses:
+        user.replace_input_with(index, value)
+    lent = _lend_subgraphs(nodes, match)
     change.removed = remove_if_dead(match.nodes, scope.keep)
+    for node, attribute in lent:
+        if node.graph is not None:
+            node.attributes.add(_copy_of_graphs(attribute))
+    for old, value in zip(match.output_values, new, strict=True):
+        if old is not value and old.name and old.name == value.name and old.graph is not None:
+            old.name = scope.names.value(f"{old.name}_old")
+    _name_nodes(scope, nodes, match, change.removed)
+    _carry_node_metadata(nodes, match)
     return change
 
 
-def _take_place(names: Names, old: ir.Value, new: ir.Value) -> None:
-    """Let a new value take name, type, shape and annotations of the old one."""
-    name = old.name
-    copy_type_and_shape(old, new)
-    carry_annotations(old, new)
-    old.replace_all_uses_with(new, replace_graph_outputs=True)
-    if name is not None:
-        old.name = names.value(f"{name}_old")
-        new.name = name
-    else:
-        new.name = names.value(new.name or "value")
-
-
 def _import_opsets(scope: Scope, builder: Builder) -> None:
-    for domain, version in builder.opsets.items():
-        wanted = version or scope.model.graph.opset_imports.get(domain, 1)
+    for domain in {node.domain: None for node in builder.nodes}:
+        wanted = builder.opsets.get(domain) or scope.model.graph.opset_imports.get(domain, 1)
         scope.container.opset_imports.setdefault(domain, wanted)
         scope.model.graph.opset_imports.setdefault(domain, wanted)
 
 
-def _drop_unused(builder: Builder, new: Sequence[ir.Value]) -> list[ir.Node]:
-    """Keep the built nodes that the result uses."""
-    needed = {value.producer() for value in new}
-    kept: list[ir.Node] = []
-    for node in reversed(builder.nodes):
-        if node in needed or any(use.node in needed for output in node.outputs for use in output.uses()):
-            needed.add(node)
-            kept.append(node)
-        else:
-            detach(node)
-    return kept[::-1]
+def _own_uses(builder: Builder, match: Match) -> list[tuple[ir.Node, int, ir.Value]]:
+    """List where the replacement itself uses the values that it replaces: there they stay what they were."""
+    users = [user for value in match.output_values for user in value.consumers() if user.graph is None]
+    if not users and not any(node.attributes and subgraphs_of(node) for node in builder.nodes):
+        return []
+    built = {inner for node in builder.nodes for inner in with_nested(node)}
+    return [(use.node, use.idx, value) for value in match.output_values for use in value.uses() if use.node in built]
 
 
-def _base_name(match: Match) -> str:
-    return match.output_values[0].name or "value"
+def _name_values(scope: Scope, builder: Builder, match: Match, new: Sequence[ir.Value]) -> set[ir.Value]:
+    """Name the values that the rewrite built; returns those that take the place, and name, of an old one."""
+    places: dict[ir.Value, str | None] = {}
+    for old, value in zip(match.output_values, new, strict=True):
+        places.setdefault(value, old.name)
+    base = match.output_values[0].name or "value"
+    placed: set[ir.Value] = set()
+    for node in builder.nodes:
+        for value in node.outputs:
+            if value in places:
+                placed.add(value)
+            if places.get(value):
+                value.name = places[value]
+            elif value.name:
+                value.name = scope.names.value(value.name)
+            else:
+                value.name = scope.derive(scope.names.value, base, f"_{node.op_type}")
+    return placed
 
 
-def _name_nodes(names: Names, nodes: Sequence[ir.Node], match: Match) -> None:
-    base = match.root.name or _base_name(match)
+def _name_nodes(scope: Scope, nodes: Sequence[ir.Node], match: Match, removed: Sequence[ir.Node]) -> None:
+    """Name new nodes; the last one takes over from the root, and names of removed nodes are free again."""
+    free = {node.name for node in removed if node.name}
+    base = match.root.name or match.output_values[0].name or "node"
     for node in nodes:
-        node.name = names.node(node.name or (base if len(nodes) == 1 else f"{base}/{node.op_type}"))
+        wish = node.name or (base if node is nodes[-1] else None)
+        if wish is None:
+            node.name = scope.derive(scope.names.node, base, f"/{node.op_type}")
+        elif wish in free:
+            free.discard(wish)
+            node.name = wish
+        else:
+            node.name = scope.names.node(wish)
 
 
-def _merge_node_metadata(nodes: Sequence[ir.Node], match: Match) -> None:
+def _carry_node_metadata(nodes: Sequence[ir.Node], match: Match) -> None:
     """Let new nodes say what the matched ones said; the root has the last word."""
     merged: dict[str, str] = {}
     for node in (*match.nodes, match.root):
         merged.update(node.metadata_props)
-    if merged:
-        for node in nodes:
-            for key, text in merged.items():
-                node.metadata_props.setdefault(key, text)
+    if nodes:
+        nodes[-1].doc_string = nodes[-1].doc_string or match.root.doc_string
+    for node in nodes if merged else ():
+        for key, text in merged.items():
+            node.metadata_props.setdefault(key, text)
+
+
+def _lend_subgraphs(nodes: Sequence[ir.Node], match: Match) -> list[tuple[ir.Node, ir.Attr]]:
+    """Take subgraphs that new nodes hold too from the matched nodes, lest they are emptied when these die."""
+    held = {graph for node in nodes if node.attributes for graph in subgraphs_of(node)}
+    if not held:
+        return []
+    lent = [(node, a) for node in match.nodes for a in node.attributes.values() if _graphs(a) & held]
+    for node, attribute in lent:
+        del node.attributes[attribute.name]
+    return lent
+
+
+def _graphs(attribute: ir.Attr) -> set[ir.Graph]:
+    if attribute.is_ref():
+        return set()
+    if attribute.type is ir.AttributeType.GRAPH:
+        return {attribute.as_graph()}
+    return set(attribute.as_graphs()) if attribute.type is ir.AttributeType.GRAPHS else set()
+
+
+def _copy_of_graphs(attribute: ir.Attr) -> ir.Attr:
+    if attribute.type is ir.AttributeType.GRAPH:
+        return ir.AttrGraph(attribute.name, attribute.as_graph().clone(allow_outer_scope_values=True))
+    copies = [graph.clone(allow_outer_scope_values=True) for graph in attribute.as_graphs()]
+    return ir.AttrGraphs(attribute.name, copies)

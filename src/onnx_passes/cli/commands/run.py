@@ -124,7 +124,7 @@ def _refuse_missing(source: str) -> None:
 
 def _instruments(chosen: Settings, choices: Choices) -> list[Instrument]:
     from onnx_passes.core.instruments import Limit
-    from onnx_passes.debug.intermediates import KeepIntermediates
+    from onnx_passes.debug.intermediates import Checkpoint, KeepIntermediates
     from onnx_passes.report.changes import PrintChanged
     from onnx_passes.report.progress import Progress
     from onnx_passes.verify.contracts import Paranoid
@@ -134,10 +134,12 @@ def _instruments(chosen: Settings, choices: Choices) -> list[Instrument]:
         instruments.append(Limit(choices.limit))
     if choices.paranoid:
         instruments.append(Paranoid())
-    folder = choices.keep_intermediates or chosen.config.logging.keep_intermediates
-    if folder:
+    logging = chosen.config.logging
+    if folder := choices.keep_intermediates or logging.keep_intermediates:
         instruments.append(KeepIntermediates(Path(folder)))
-    if choices.print_changed or chosen.config.logging.verbose:
+    if logging.checkpoint:
+        instruments.append(Checkpoint(Path(logging.checkpoint)))
+    if choices.print_changed or logging.verbose:
         instruments.append(PrintChanged(sys.stderr))
     elif not choices.quiet and sys.stderr.isatty():
         instruments.append(Progress())

@@ -1,0 +1,220 @@
+"""Weights in files of their own: found, checked and mapped on loading, laid out and written on saving."""
+
+from __future__ import annotations
+
+import dataclasses
+import mmap
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.core.errors import ModelError
+from onnx_passes.graph.wire import tensor_data, tensor_nbytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ALIGNMENT = 64
+
+
+class DataFile:
+    """A file with the data of tensors, mapped once for all of them.
+
+    The mapping pins the contents: they stay readable after the file is replaced, so that a model can be saved
+    over the very files it was loaded from without harm to it or to its clones.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with path.open("rb") as file:
+            self.size = os.fstat(file.fileno()).st_size
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self.size else b""
+        self.data = memoryview(mapped)
+
+
+class MappedTensor(ir.ExternalTensor):
+    """A tensor in a data file: no memory is taken before it is read, and none copied then."""
+
+    __slots__ = ("_file", "_view")
+
+    def __init__(self, tensor: ir.ExternalTensor, folder: Path, file: DataFile) -> None:
+        """Take the place of ``tensor`` of a model in ``folder``, whose data are known to lie in ``file``."""
+        super().__init__(  # pyright: ignore[reportUnknownMemberType]
+            _location(tensor),
+            tensor.offset,
+            tensor.length,
+            tensor.dtype,
+            shape=tensor.shape,
+            name=tensor.name,
+            doc_string=tensor.doc_string,
+            metadata_props=dict(tensor.metadata_props) or None,
+            base_dir=folder,
+        )
+        self._file = file
+        self._view: np.ndarray[Any, Any] | None = None
+
+    @property
+    def bytes(self) -> memoryview:
+        """The packed little-endian data."""
+        start = self.offset or 0
+        return self._file.data[start : start + self.nbytes]
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """Return the data as a read-only array on the mapped file."""
+        if self._view is None:
+            shape = tuple(self.shape.numpy())
+            if self.dtype.bitwidth < 8:
+                raw = np.frombuffer(self.bytes, np.uint8)
+                self._view = ir.PackedTensor(raw, self.dtype, shape=shape).numpy()
+            else:
+                self._view = np.frombuffer(self.bytes, self.dtype.numpy().newbyteorder("<")).reshape(shape)
+        return self._view
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """Return the data for numpy."""
+        return self.numpy().__array__(dtype)
+
+    def tobytes(self) -> bytes:
+        """Return a copy of the packed data."""
+        return bytes(self.bytes)
+
+    def tofile(self, file: Any) -> None:
+        """Write the packed data to a file."""
+        file.write(self.bytes)
+
+
+def initializers(model: ir.Model) -> Iterator[ir.Value]:
+    """Yield the initializers of the graph of a model, then those of all subgraphs."""
+    functions = model.functions.values()
+    for graph in (*model.graphs(), *(sub for function in functions for sub in function.subgraphs())):
+        yield from graph.initializers.values()
+
+
+def map_external_data(model: ir.Model, folder: Path, where: str) -> bool:
+    """Check and map every external tensor of a model; returns whether there are any.
+
+    Data files must lie inside ``folder``. Raises ModelError if one is missing, lies elsewhere or is too short.
+    """
+    files: dict[str, DataFile] = {}
+    for value in initializers(model):
+        if isinstance(value.const_value, ir.ExternalTensor):
+            value.const_value = _mapped(value.const_value, folder, files, where)
+    for node, attribute in _tensor_attributes(model):
+        tensors = attribute.as_tensors() if attribute.type is ir.AttributeType.TENSORS else [attribute.as_tensor()]
+        if not any(isinstance(tensor, ir.ExternalTensor) for tensor in tensors):
+            continue
+        # Only initializers can be written to a data file again, so that attributes take their data along.
+        loaded = [
+            _in_memory(_mapped(t, folder, files, where)) if isinstance(t, ir.ExternalTensor) else t for t in tensors
+        ]
+        value = loaded[0] if attribute.type is ir.AttributeType.TENSOR else loaded
+        node.attributes.add(ir.Attr(attribute.name, attribute.type, value, doc_string=attribute.doc_string))
+    return bool(files)
+
+
+def _tensor_attributes(model: ir.Model) -> Iterator[tuple[ir.Node, ir.Attr]]:
+    for scope in (model.graph, *model.functions.values()):
+        for node in scope.all_nodes():
+            for attribute in node.attributes.values():
+                if attribute.type in (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS) and not attribute.is_ref():
+                    yield node, attribute
+
+
+def _location(tensor: ir.ExternalTensor) -> str:
+    return os.fspath(cast("str | os.PathLike[str]", tensor.location))  # pyright: ignore[reportUnknownMemberType]
+
+
+def _in_memory(tensor: ir.ExternalTensor) -> ir.TensorProtocol:
+    return ir.Tensor(tensor.numpy().copy(), tensor.dtype, name=tensor.name, doc_string=tensor.doc_string)
+
+
+def _mapped(tensor: ir.ExternalTensor, folder: Path, files: dict[str, DataFile], where: str) -> MappedTensor:
+    location = _location(tensor)
+    if location not in files:
+        files[location] = _open(location, folder, tensor.name, where)
+    file = files[location]
+    start, needed = tensor.offset or 0, tensor_nbytes(tensor.dtype, tuple(tensor.shape.numpy()))
+    length = needed if tensor.length is None else tensor.length
+    if length < needed:
+        raise ModelError(
+            f"the data of tensor '{tensor.name}' have {length} bytes, but its shape needs {needed}", where=where
+        )
+    if start < 0 or start + needed > file.size:
+        raise ModelError(
+            f"data file '{location}' ends at byte {file.size}, but tensor '{tensor.name}' lies at bytes"
+            f" {start} to {start + needed}",
+            where=where,
+            hint="the data file is truncated or belongs to another model",
+        )
+    return MappedTensor(tensor, folder, file)
+
+
+def _open(location: str, folder: Path, name: str, where: str) -> DataFile:
+    path = folder / location
+    inside = Path(os.path.normpath(path))
+    outside = f"tensor '{name}' has its data in '{location}', outside the folder of the model"
+    hint = "put the data file beside the model"
+    if not location or Path(location).is_absolute() or not inside.is_relative_to(os.path.normpath(folder)):
+        raise ModelError(outside, where=where, hint=hint)
+    real = Path(os.path.realpath(path))
+    if not real.is_relative_to(os.path.realpath(folder)):
+        raise ModelError(f"{outside} by a symbolic link", where=where, hint=hint)
+    try:
+        if real.stat().st_nlink > 1 and real.is_file():
+            raise ModelError(
+                f"data file '{location}' has several hard links", where=where, hint="put a copy beside the model"
+            )
+        return DataFile(real)
+    except FileNotFoundError:
+        raise ModelError(
+            f"data file '{location}' with tensor '{name}' is missing from '{folder}'",
+            where=where,
+            hint="keep the data file in the folder of the model",
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ModelError(f"data file '{location}' cannot be read ({reason})", where=where) from error
+
+
+@dataclasses.dataclass
+class Layout:
+    """Where tensors lie in one data file; a tensor used twice is stored once."""
+
+    location: str
+    size: int = 0
+    _places: dict[int, tuple[int, ir.TensorProtocol]] = dataclasses.field(
+        default_factory=dict[int, tuple[int, ir.TensorProtocol]]
+    )
+
+    def place(self, tensor: ir.TensorProtocol, name: str) -> ir.ExternalTensor:
+        """Find room for a tensor; returns what stands for it in the model."""
+        if id(tensor) not in self._places:
+            start = -(-self.size // _ALIGNMENT) * _ALIGNMENT
+            self._places[id(tensor)] = start, tensor
+            self.size = start + tensor.nbytes
+        return stub(tensor, name, self.location, self._places[id(tensor)][0])
+
+    def write(self, file: BinaryIO) -> None:
+        """Write the data file, one tensor in memory at a time."""
+        end = 0
+        for start, tensor in self._places.values():
+            file.write(bytes(start - end))
+            file.write(tensor_data(tensor))
+            end = start + tensor.nbytes
+
+
+def stub(tensor: ir.TensorProtocol, name: str, location: str, offset: int) -> ir.ExternalTensor:
+    """Return a stand-in that serialises as a reference to ``location``, without the data."""
+    return ir.ExternalTensor(
+        location,
+        offset,
+        tensor.nbytes,
+        tensor.dtype,
+        shape=ir.Shape(tuple(tensor.shape.numpy())),
+        name=name,
+        doc_string=tensor.doc_string,
+        metadata_props=dict(tensor.metadata_props) or None,
+    )

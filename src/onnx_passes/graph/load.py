@@ -1,0 +1,229 @@
+"""Load models from files, standard input, bytes or protos, with clear refusals and recorded repairs."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import mmap
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+import onnx
+import onnx.serialization
+import onnx_ir as ir
+from google.protobuf import json_format, text_format
+from google.protobuf.message import DecodeError
+
+from onnx_passes.core.errors import ModelError
+from onnx_passes.graph.external import map_external_data
+from onnx_passes.graph.origin import Origin, origin, set_origin
+from onnx_passes.graph.repair import repair, sort
+from onnx_passes.graph.text import from_text
+from onnx_passes.graph.wellformed import inspect
+from onnx_passes.graph.wire import Weight, read_weight, split
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+__all__ = ["FORMATS", "Source", "load", "origin"]
+
+Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | onnx.ModelProto | ir.Model
+
+FORMATS = {
+    ".onnx": "binary",
+    ".onnxtxt": "text",
+    ".txt": "text",
+    ".json": "json",
+    ".textproto": "textproto",
+    ".pbtxt": "textproto",
+}
+"""Formats by suffix; binary where nothing says otherwise."""
+
+_OTHERS = {
+    b"\x89PNG": "a PNG image",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"%PDF": "a PDF document",
+    b"PK\x03\x04": "a ZIP archive, as PyTorch writes",
+    b"\x1f\x8b": "compressed with gzip",
+    b"\x89HDF": "an HDF5 file, as Keras writes",
+    b"\x93NUMPY": "a NumPy array",
+    b"version https://git-lfs": "a Git LFS pointer and not the model itself: run `git lfs pull`",
+    b"<!DOCTYPE": "a web page",
+    b"<html": "a web page",
+}
+
+
+def load(source: Source) -> ir.Model:
+    """Load a model; big weights are read once or, if they are in files of their own, only mapped.
+
+    ``source`` is a path, ``-`` for standard input, bytes, an open binary file, an ``onnx.ModelProto``, which is
+    copied, or an ``ir.Model``, which is returned as it is. Binary, ONNX text, JSON and protobuf text are told
+    apart by suffix and content. What was repaired is found in ``origin(model).repairs``. Raises ModelError.
+    """
+    if isinstance(source, ir.Model):
+        return source
+    with _collector_paused():
+        if isinstance(source, onnx.ModelProto):
+            copy = onnx.ModelProto()
+            copy.CopyFrom(source)
+            return _import(copy, [], memoryview(b""), None, "ModelProto", "binary")
+        if isinstance(source, bytes | bytearray | memoryview):
+            return _from_bytes(memoryview(source).cast("B"), None, "bytes")
+        if isinstance(source, str) and source == "-":
+            return _from_bytes(memoryview(sys.stdin.buffer.read()), None, "standard input")
+        if isinstance(source, str | os.PathLike):
+            return _from_path(Path(source))
+        return _from_file(source)
+
+
+def _from_file(file: BinaryIO) -> ir.Model:
+    name = getattr(file, "name", None)
+    path = Path(name) if isinstance(name, str) and Path(name).is_file() else None
+    data = cast("bytes | str", file.read())
+    if isinstance(data, str):
+        raise ModelError("the file is open as text", where=str(name or "file"), hint="open it in binary mode")
+    return _from_bytes(memoryview(data), path, str(path or "file"))
+
+
+def _from_path(path: Path) -> ir.Model:
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            mappable = stat.S_ISREG(status.st_mode) and status.st_size > 0
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if mappable else file.read()
+    except FileNotFoundError:
+        raise ModelError("there is no such file", where=str(path), hint=_neighbours(path)) from None
+    except IsADirectoryError:
+        raise ModelError("this is a folder", where=str(path), hint="name a model file in it") from None
+    except PermissionError as error:
+        raise ModelError("permission to read the file is denied", where=str(path)) from error
+    except OSError as error:
+        raise ModelError(f"the file cannot be read ({error.strerror})", where=str(path)) from error
+    return _from_bytes(memoryview(data), path, str(path))
+
+
+def _neighbours(path: Path) -> str | None:
+    try:
+        models = sorted(entry.name for entry in path.parent.iterdir() if entry.suffix in FORMATS)
+    except OSError:
+        return f"the folder '{path.parent}' does not exist"
+    return f"the folder has {', '.join(models[:5])}{' …' if len(models) > 5 else ''}" if models else None
+
+
+def _from_bytes(data: memoryview, path: Path | None, where: str) -> ir.Model:
+    head = bytes(data[:512]).lstrip(b"\xef\xbb\xbf \t\r\n")
+    if not head and not bytes(data).strip():
+        raise ModelError("the file is empty", where=where)
+    for signature, kind in _OTHERS.items():
+        if head.startswith(signature):
+            raise ModelError(f"this is not an ONNX model but {kind}", where=where)
+    format_ = _format(path, head)
+    weights: list[Weight] = []
+    if format_ == "binary":
+        skeleton, weights = split(data)
+        proto = _parse_binary(skeleton, where)
+    else:
+        proto = _parse_text(_decode(data, where), format_, where)
+    _require_model(proto, where)
+    return _import(proto, weights, data, path, where, format_)
+
+
+def _format(path: Path | None, head: bytes) -> str:
+    by_name = FORMATS.get(path.suffix.lower(), "binary") if path is not None else "binary"
+    if by_name != "binary":
+        return by_name
+    # No serialised model begins with these bytes: they would be the end or start of a group, or the wrong type.
+    for start, format_ in ((b"<", "text"), (b"{", "json"), (b"ir_version:", "textproto")):
+        if head.startswith(start):
+            return format_
+    return "binary"
+
+
+def _decode(data: memoryview, where: str) -> str:
+    try:
+        return bytes(data).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ModelError(
+            f"this is not text: byte {error.start} is not UTF-8", where=where, hint="name a binary model .onnx"
+        ) from error
+
+
+def _parse_binary(data: bytes | memoryview, where: str) -> onnx.ModelProto:
+    try:
+        return onnx.ModelProto.FromString(data if isinstance(data, bytes) else bytes(data))
+    except DecodeError as error:
+        raise ModelError(
+            "this is not an ONNX model, or a damaged one", where=where, hint="was the file copied completely?"
+        ) from error
+
+
+def _parse_text(text: str, format_: str, where: str) -> onnx.ModelProto:
+    if format_ == "text":
+        return from_text(text, where)
+    try:
+        serializer = onnx.serialization.registry.get(format_)
+        return serializer.deserialize_proto(text.encode(), onnx.ModelProto())
+    except (json_format.ParseError, text_format.ParseError, ValueError) as error:
+        raise ModelError(f"this is not a model in {format_} format: {error}", where=where) from error
+
+
+def _require_model(proto: onnx.ModelProto, where: str) -> None:
+    """Refuse what protobuf parsed only because almost any bytes make some message."""
+    graph = proto.graph
+    if not proto.HasField("graph") or not (graph.node or graph.output or graph.input):
+        raise ModelError("this is not an ONNX model: it has no graph", where=where)
+    if not 0 < proto.ir_version < 1000:
+        raise ModelError(
+            "this is not an ONNX model: it has no IR version",
+            where=where,
+            hint='a text begins with <ir_version: 10, opset_import: ["" : 21]>',
+        )
+
+
+def _import(
+    proto: onnx.ModelProto, weights: list[Weight], data: memoryview, path: Path | None, where: str, format_: str
+) -> ir.Model:
+    """Bring a model that nobody else holds into the IR."""
+    findings = inspect(proto, where, without_data=[weight.position for weight in weights])
+    repairs = repair(proto, findings, where)
+    headers = [proto.graph.initializer[weight.position] for weight in weights]
+    try:
+        model = ir.from_proto(proto)
+    except ir.serde.SerdeError as error:
+        raise ModelError(f"the model cannot be represented: {_root(error)}", where=where) from error
+    for weight, header in zip(weights, headers, strict=True):
+        tensor = read_weight(data, weight, header)
+        if tensor is None:
+            raise ModelError(
+                f"initializer '{header.name}' holds {weight.end - weight.start} bytes, which do not fit its shape",
+                where=where,
+                hint="the file is corrupt",
+            )
+        model.graph.initializers[header.name].const_value = tensor
+    if findings.unsorted:
+        repairs += sort(model, where)
+    folder = (path.parent if path is not None else Path()).absolute()
+    external = findings.external and map_external_data(model, folder, where)
+    set_origin(model, Origin(path=path, format=format_, external=external, repairs=tuple(repairs)))
+    return model
+
+
+def _root(error: BaseException) -> str:
+    while (earlier := error.__cause__ or error.__context__) is not None:
+        error = earlier
+    return str(error).split(". ")[0].rstrip(".")
+
+
+@contextlib.contextmanager
+def _collector_paused() -> Generator[None]:
+    """Pause the garbage collector: it would search the growing model again and again, and find nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

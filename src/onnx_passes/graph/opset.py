@@ -1,0 +1,307 @@
+"""Convert a model from one version of the default operator set to another, in place.
+
+onnx's own converter drops functions, metadata and annotations, and reads every weight. So each kind of node that
+changed is given to it alone, and only what it makes of that node is brought back: the node itself stays, with its
+name, its metadata and the values it yields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import onnx
+import onnx.checker
+import onnx.defs
+import onnx.helper
+import onnx.version_converter
+import onnx_ir as ir
+
+from onnx_passes.core.errors import ModelError
+from onnx_passes.graph import opset_rules
+from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.edits import subgraphs_of
+from onnx_passes.graph.names import Names
+from onnx_passes.graph.wellformed import node_label
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+Scope = ir.Graph | ir.Function
+
+_SMALL = 1024
+"""Constants of up to so many bytes are shown to the converter, which needs axes, shapes and the like."""
+
+
+def target_versions() -> range:
+    """Return the versions of the default operator set that models can be converted to."""
+    return range(7, 26)
+
+
+def convert_opset(model: ir.Model, version: int) -> ir.Model:
+    """Convert graph, subgraphs and functions of a model to another version of the default operator set.
+
+    Returns the model itself, changed in place. Names, metadata, annotations, weights and nodes of other domains
+    stay. Raises ModelError, and leaves the model alone, if a node has no equivalent in that version.
+    """
+    versions = target_versions()
+    if version not in versions:
+        raise ModelError(f"there is no conversion to opset {version}", hint=f"choose {versions[0]} to {versions[-1]}")
+    scopes: list[Scope] = [model.graph, *model.functions.values()]
+    conversions = [
+        _Conversion(scope, scope.opset_imports[""], version, model.functions.keys())
+        for scope in scopes
+        if scope.opset_imports.get("", version) != version
+    ]
+    for conversion in conversions:
+        conversion.apply()
+    if conversions:
+        needed = onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", version)])
+        model.ir_version = max(model.ir_version, needed)
+    return model
+
+
+@dataclasses.dataclass
+class _Kind:
+    """Nodes that look the same to the converter: one node with placeholders for its values."""
+
+    proto: onnx.NodeProto
+    inputs: list[onnx.ValueInfoProto]
+    constants: list[onnx.TensorProto]
+    outputs: list[onnx.ValueInfoProto]
+    nodes: list[ir.Node] = dataclasses.field(default_factory=list[ir.Node])
+    result: list[onnx.NodeProto] = dataclasses.field(default_factory=list[onnx.NodeProto])
+    """What the converter made of it; the last node yields the outputs."""
+
+    def key(self) -> tuple[bytes, ...]:
+        parts = (self.proto, *self.inputs, *self.constants, *self.outputs)
+        return tuple(part.SerializeToString(deterministic=True) for part in parts)
+
+    def prefix_names(self, prefix: str) -> None:
+        for part in (*self.inputs, *self.constants, *self.outputs):
+            part.name = prefix + part.name
+        for names in (self.proto.input, self.proto.output):
+            names[:] = [prefix + name if name else "" for name in names]
+
+    def is_changed(self) -> bool:
+        if len(self.result) != 1:
+            return True
+        before, after = self.proto, self.result[0]
+        same = before.op_type == after.op_type and list(before.input) == list(after.input)
+        return not same or _attributes(before) != _attributes(after)
+
+
+class _Conversion:
+    """The conversion of one graph with its subgraphs, or of one function; finding out changes nothing yet."""
+
+    def __init__(self, scope: Scope, source: int, target: int, functions: Collection[ir.OperatorIdentifier]) -> None:
+        self._scope = scope
+        self._source = source
+        self._target = target
+        self._kinds: dict[tuple[bytes, ...], _Kind] = {}
+        for node in scope.all_nodes():
+            if node.domain == "" and node.op_identifier() not in functions:
+                self._examine(node)
+        if self._kinds:
+            self._convert()
+
+    def apply(self) -> None:
+        names: Names | None = None
+        for kind in self._kinds.values():
+            if kind.is_changed():
+                names = names or Names.of(self._scope)
+                for node in kind.nodes:
+                    _rewrite(node, kind, names)
+            for node in kind.nodes:
+                opset_rules.retype_outputs(node, self._target)
+        self._scope.opset_imports[""] = self._target
+
+    def _examine(self, node: ir.Node) -> None:
+        before = _since(node.op_type, self._source)
+        if before is None:
+            raise ModelError(f"{node_label(node)} is no operator of opset {self._source}")
+        if before == _since(node.op_type, self._target):
+            return
+        reason = opset_rules.objection(node, self._source, self._target)
+        if reason is not None:
+            raise self._error(node, reason)
+        if subgraphs_of(node):
+            return
+        kind = _describe(node, opset_rules.stand_in(node.op_type, self._source, self._target), self._source)
+        key = (node.op_type.encode(), *kind.key())
+        known = self._kinds.setdefault(key, kind)
+        if known is kind:
+            kind.prefix_names(f"{len(self._kinds)}.")
+        known.nodes.append(node)
+
+    def _error(self, node: ir.Node, reason: str) -> ModelError:
+        return ModelError(
+            f"{node_label(node)} cannot be converted from opset {self._source} to {self._target}: {reason}",
+            hint="choose another version" if self._target > self._source else "stay with a higher version",
+        )
+
+    def _convert(self) -> None:
+        kinds = list(self._kinds.values())
+        try:
+            result = _run_converter(kinds, self._source, self._target)
+        except Exception as error:
+            raise self._blame(kinds, error) from error
+        producers = {name: node for node in result.graph.node for name in node.output if name}
+        constants = {tensor.name: tensor for tensor in result.graph.initializer}
+        order = {id(node): position for position, node in enumerate(result.graph.node)}
+        context = type(onnx.checker.DEFAULT_CONTEXT)()
+        context.ir_version = onnx.IR_VERSION
+        context.opset_imports = {"": self._target}
+        for kind in kinds:
+            node = kind.nodes[0]
+            kind.result = _made_of(kind, producers, constants, order)
+            opset_rules.mend(kind.result, node, self._source, self._target)
+            if _has_references(node) and kind.is_changed():
+                raise self._error(node, "it takes an attribute from its function")
+            try:
+                for proto in kind.result:
+                    onnx.checker.check_node(proto, context)
+            except onnx.checker.ValidationError as error:
+                raise self._error(node, str(error).splitlines()[0]) from error
+
+    def _blame(self, kinds: list[_Kind], error: Exception) -> ModelError:
+        """Find the node that the converter stumbled over: it does not say."""
+        for kind in kinds:
+            try:
+                _run_converter([kind], self._source, self._target)
+            except Exception as reason:  # noqa: BLE001 - becomes part of the error that is raised
+                return self._error(kind.nodes[0], _message(reason))
+        return ModelError(f"opset {self._source} cannot be converted to {self._target}: {_message(error)}")
+
+
+def _message(error: Exception) -> str:
+    return str(error).rpartition("failed: ")[2].strip().rstrip(".") or type(error).__name__
+
+
+def _since(op_type: str, version: int) -> int | None:
+    try:
+        return onnx.defs.get_schema(op_type, version, "").since_version
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _has_references(node: ir.Node) -> bool:
+    return any(attribute.is_ref() for attribute in node.attributes.values())
+
+
+def _describe(node: ir.Node, op_type: str, version: int) -> _Kind:
+    kind = _Kind(onnx.NodeProto(op_type=op_type), [], [], [])
+    for position, value in enumerate(node.inputs):
+        kind.proto.input.append("" if value is None else f"i{position}")
+        tensor = constant_tensor(value)
+        if tensor is not None and tensor.nbytes <= _SMALL:
+            proto = ir.serde.serialize_tensor(tensor)
+            proto.name = f"i{position}"
+            kind.constants.append(proto)
+        elif value is not None:
+            kind.inputs.append(_typed(value, f"i{position}"))
+    for position, value in enumerate(node.outputs):
+        kind.proto.output.append(f"o{position}" if value.name else "")
+        if value.name:
+            kind.outputs.append(_typed(value, f"o{position}"))
+    for attribute in node.attributes.values():
+        proto = kind.proto.attribute.add()
+        if attribute.is_ref():
+            proto.CopyFrom(_example(attribute, node.op_type, version))
+        else:
+            ir.serde.serialize_attribute_into(proto, from_=attribute)
+    return kind
+
+
+def _typed(value: ir.Value, name: str) -> onnx.ValueInfoProto:
+    info = onnx.ValueInfoProto(name=name)
+    if value.type is not None:
+        ir.serde.serialize_type_into(info.type, value.type)
+        if value.shape is not None:
+            ir.serde.serialize_shape_into(info.type, value.shape)
+    return info
+
+
+def _example(reference: ir.Attr, op_type: str, version: int) -> onnx.AttributeProto:
+    """Return some value for an attribute that a function gets from its caller."""
+    declared = onnx.defs.get_schema(op_type, version, "").attributes.get(reference.name)
+    if declared is not None and declared.default_value.type:
+        return declared.default_value
+    examples = {
+        ir.AttributeType.INT: 0,
+        ir.AttributeType.FLOAT: 0.5,
+        ir.AttributeType.STRING: "",
+        ir.AttributeType.INTS: [0],
+        ir.AttributeType.FLOATS: [0.5],
+        ir.AttributeType.STRINGS: [""],
+        ir.AttributeType.TENSOR: onnx.helper.make_tensor("", onnx.TensorProto.FLOAT, [], [0.5]),
+    }
+    return onnx.helper.make_attribute(reference.name, examples[reference.type])
+
+
+def _run_converter(kinds: Iterable[_Kind], source: int, target: int) -> onnx.ModelProto:
+    model = onnx.ModelProto(ir_version=10)
+    model.opset_import.add(domain="", version=source)
+    graph = model.graph
+    graph.name = "kinds"
+    for kind in kinds:
+        graph.node.append(kind.proto)
+        graph.input.extend(kind.inputs)
+        graph.initializer.extend(kind.constants)
+        graph.output.extend(kind.outputs)
+    return onnx.version_converter.convert_version(model, target)
+
+
+def _made_of(
+    kind: _Kind,
+    producers: Mapping[str, onnx.NodeProto],
+    constants: Mapping[str, onnx.TensorProto],
+    order: Mapping[int, int],
+) -> list[onnx.NodeProto]:
+    """List the nodes that compute the outputs of a kind from its inputs, in order."""
+    found: dict[int, onnx.NodeProto] = {}
+    added: dict[str, onnx.NodeProto] = {}
+    waiting = [info.name for info in kind.outputs]
+    while waiting:
+        name = waiting.pop()
+        node = producers.get(name)
+        if node is not None and id(node) not in found:
+            found[id(node)] = node
+            waiting += node.input
+        elif name in constants and name not in kind.proto.input:
+            added[name] = onnx.helper.make_node("Constant", [], [name], value=constants[name])
+    return [*added.values(), *sorted(found.values(), key=lambda node: order[id(node)])]
+
+
+def _attributes(node: onnx.NodeProto) -> dict[str, bytes]:
+    return {attribute.name: attribute.SerializeToString(deterministic=True) for attribute in node.attribute}
+
+
+def _rewrite(node: ir.Node, kind: _Kind, names: Names) -> None:
+    """Make a node the last one of the result of its kind, with the others in front of it."""
+    values: dict[str, ir.Value | None] = {**dict(zip(kind.proto.input, node.inputs, strict=True)), "": None}
+    wish = next((value.name for value in node.outputs if value.name), node.op_type)
+    *helpers, last = kind.result
+    for proto in helpers:
+        helper = ir.Node(
+            "",
+            proto.op_type,
+            [values[name] for name in proto.input],
+            [ir.serde.deserialize_attribute(attribute) for attribute in proto.attribute],
+            num_outputs=len(proto.output),
+            name=names.node(f"{node.name}_{proto.op_type}") if node.name else None,
+        )
+        for name, value in zip(proto.output, helper.outputs, strict=True):
+            value.name = names.value(f"{wish}_{proto.op_type}")
+            values[name] = value
+        node.prepend(helper)
+    node.op_type = last.op_type
+    before, after = _attributes(kind.proto), _attributes(last)
+    for name in before.keys() - after.keys():
+        del node.attributes[name]
+    for attribute in last.attribute:
+        if before.get(attribute.name) != after[attribute.name]:
+            node.attributes.add(ir.serde.deserialize_attribute(attribute))
+    node.resize_inputs(len(last.input))
+    for position, name in enumerate(last.input):
+        node.replace_input_with(position, values[name])

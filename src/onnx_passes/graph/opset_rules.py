@@ -1,0 +1,169 @@
+"""Where onnx's version converter errs: conversions to refuse, and results to mend.
+
+Found by comparing results of ONNX Runtime before and after the conversion of every operator.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+import onnx.defs
+import onnx.helper
+import onnx.numpy_helper
+import onnx_ir as ir
+
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.edits import subgraphs_of
+from onnx_passes.graph.shapes import rank
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SOFTMAX = {"Softmax", "LogSoftmax", "Hardmax"}
+_NEGATIVE_AXES_SINCE = 11
+_MAY_COUNT_BACKWARDS = {"TopK", "OneHot", "LpNormalization"}
+
+
+def stand_in(op_type: str, source: int, target: int) -> str:
+    """Name the operator that the converter is to see: it does not know that Hardmax changed like Softmax."""
+    return "Softmax" if op_type == "Hardmax" and crosses(13, source, target) else op_type
+
+
+def crosses(version: int, source: int, target: int) -> bool:
+    """Tell whether a conversion passes, up or down, the step to ``version``."""
+    return min(source, target) < version <= max(source, target)
+
+
+def objection(node: ir.Node, source: int, target: int) -> str | None:
+    """Say why a node cannot be converted, where the converter would not notice."""
+    if node.op_type in _SOFTMAX and crosses(13, source, target) and target < source:
+        return _softmax_objection(node, target)
+    if node.op_type == "Dropout" and len(node.outputs) > 1 and _is_used(node.outputs[1]):
+        return "the mask of Dropout does not mean the same in both versions"
+    if node.op_type == "BatchNormalization" and crosses(14, source, target) and _is_used(*node.outputs[1:]):
+        return "its further outputs do not mean the same in both versions"
+    if node.op_type == "Resize" and crosses(11, source, target) and source < target:
+        return _resize_objection(node)
+    if node.op_type == "Scan" and crosses(9, source, target):
+        return "Scan was another operator before opset 9"
+    if subgraphs_of(node):
+        return _type_objection(node, target)
+    if target < _NEGATIVE_AXES_SINCE <= source and _negative_axes(node) and rank(_counted(node)) is None:
+        return "negative axes need opset 11, and the rank is not known"
+    return None
+
+
+def mend(result: Sequence[onnx.NodeProto], node: ir.Node, source: int, target: int) -> None:
+    """Correct what the converter made of a node, the last of ``result`` being the one that yields its values."""
+    last = result[-1]
+    if node.op_type in ("Clip", "Pad") and crosses(11, source, target) and source < target:
+        _match_type(result[:-1], node)
+    if last.op_type == "Resize" and crosses(11, source, target) and source < target:
+        _keep_coordinates(last, node)
+    if node.op_type == "Hardmax":
+        for proto in result:
+            proto.op_type = "Hardmax" if proto.op_type == "Softmax" else proto.op_type
+    if target < _NEGATIVE_AXES_SINCE <= source and _negative_axes(node):
+        _count_forwards(last, rank(_counted(node)) or 0)
+
+
+def retype_outputs(node: ir.Node, target: int) -> None:
+    """Adjust the types of outputs that another version computes in another type."""
+    if node.op_type == "Dropout" and len(node.outputs) > 1 and node.inputs[0] is not None:
+        data = node.inputs[0].dtype
+        dtype = ir.DataType.BOOL if target >= 10 else data
+        node.outputs[1].type = None if dtype is None else ir.TensorType(dtype)
+
+
+def _is_used(*values: ir.Value) -> bool:
+    return any(value.is_graph_output() or value.uses() for value in values)
+
+
+def _softmax_objection(node: ir.Node, target: int) -> str | None:
+    """Before opset 13, all axes from the given one on were taken together."""
+    axis = node.attributes.get_int("axis", -1)
+    length = rank(node.inputs[0])
+    if axis in (-1, (length or 0) - 1) and (length is not None or target >= _NEGATIVE_AXES_SINCE):
+        return None
+    return "below opset 13 it works along the last axis only" if length is not None else "the rank is not known"
+
+
+def _resize_objection(node: ir.Node) -> str | None:
+    if node.attributes.get_string("mode", "nearest") != "nearest":
+        return None
+    scales = constant(node.inputs[1])
+    if scales is None:
+        return "its scales are not constant, so that the rounding it needs is not known"
+    if (scales > 1).any() and (scales < 1).any():
+        return "it enlarges one axis and shrinks another, for which opset 11 rounds alike"
+    return None
+
+
+def _keep_coordinates(resize: onnx.NodeProto, node: ir.Node) -> None:
+    """Keep the coordinates of Resize 10 and Upsample, as ONNX Runtime computes them, not those of Resize 11."""
+    added = {"coordinate_transformation_mode": "asymmetric"}
+    if node.attributes.get_string("mode", "nearest") == "nearest":
+        scales = constant(node.inputs[1]) if node.op_type == "Resize" else None
+        added["nearest_mode"] = "ceil" if scales is not None and (scales < 1).any() else "floor"
+    for name, text in added.items():
+        resize.attribute.append(onnx.helper.make_attribute(name, text))
+
+
+def _match_type(protos: Sequence[onnx.NodeProto], node: ir.Node) -> None:
+    """Let constants that were attributes have the type of the data, not always float."""
+    dtype = None if node.inputs[0] is None else node.inputs[0].dtype
+    if dtype in (None, ir.DataType.FLOAT):
+        return
+    for proto in protos:
+        for attribute in proto.attribute:
+            if proto.op_type == "Constant" and attribute.t.data_type == onnx.TensorProto.FLOAT:
+                with np.errstate(over="ignore"):
+                    array = onnx.numpy_helper.to_array(attribute.t).astype(dtype.numpy())
+                attribute.t.CopyFrom(ir.serde.serialize_tensor(ir.Tensor(array, dtype)))
+
+
+def _negative_axes(node: ir.Node) -> bool:
+    if node.op_type in _MAY_COUNT_BACKWARDS:
+        return False
+    axes = node.attributes.get("axes")
+    axis = node.attributes.get("axis")
+    return any(
+        value < 0
+        for attribute in (axis, axes)
+        if attribute is not None and not attribute.is_ref()
+        for value in ([attribute.as_int()] if attribute is axis else attribute.as_ints())
+    )
+
+
+def _counted(node: ir.Node) -> ir.Value | None:
+    """Return the value whose axes a node counts."""
+    return node.outputs[0] if node.op_type == "Unsqueeze" else node.inputs[0]
+
+
+def _count_forwards(proto: onnx.NodeProto, length: int) -> None:
+    for attribute in proto.attribute:
+        if attribute.name == "axis":
+            attribute.i %= length
+        elif attribute.name == "axes":
+            attribute.ints[:] = [axis % length for axis in attribute.ints]
+
+
+def _type_objection(node: ir.Node, target: int) -> str | None:
+    """Tell whether an operator with subgraphs takes the types it gets, which is all that changed in it."""
+    schema = onnx.defs.get_schema(node.op_type, target, "")
+    for values, parameters in ((node.inputs, schema.inputs), (node.outputs, schema.outputs)):
+        for position, value in enumerate(values):
+            parameter = parameters[min(position, len(parameters) - 1)]
+            if value is not None and value.type is not None and _spelled(value.type) not in parameter.types:
+                return f"opset {target} does not allow '{value.name}' to be {_spelled(value.type)}"
+    return None
+
+
+def _spelled(type_: ir.TypeProtocol) -> str:
+    if isinstance(type_, ir.SequenceType):
+        return f"seq({_spelled(type_.elem_type)})"
+    if isinstance(type_, ir.OptionalType):
+        return f"optional({_spelled(type_.elem_type)})"
+    return f"tensor({type_.dtype.name.lower()})"

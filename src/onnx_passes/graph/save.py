@@ -1,0 +1,251 @@
+"""Save models: atomically, with big weights streamed to the file or to a data file beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import io
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
+
+import onnx
+import onnx.serialization
+import onnx_ir as ir
+from google.protobuf.message import EncodeError
+
+from onnx_passes.core.errors import ModelError, did_you_mean
+from onnx_passes.graph.atomic import is_special, replacing
+from onnx_passes.graph.external import Layout, initializers, stub
+from onnx_passes.graph.load import FORMATS
+from onnx_passes.graph.origin import origin
+from onnx_passes.graph.text import to_text
+from onnx_passes.graph.wire import BIG, PROTOBUF_LIMIT, Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+__all__ = ["INLINE_LIMIT", "SaveReport", "Target", "save"]
+
+Target = str | os.PathLike[str] | BinaryIO | TextIO
+
+INLINE_LIMIT = 1024
+"""Tensors of up to so many bytes stay in the model even if the others get a data file."""
+
+_REASONS = {
+    errno.ENOENT: ("the folder does not exist", "create it first"),
+    errno.ENOTDIR: ("the folder does not exist", "create it first"),
+    errno.EISDIR: ("this is a folder", "name a file in it"),
+    errno.EACCES: ("permission to write here is denied", "choose another place"),
+    errno.EPERM: ("permission to write here is denied", "choose another place"),
+    errno.EROFS: ("this place is read-only", "choose another place"),
+    errno.ENOSPC: ("the disk is full", "make room or choose another place"),
+    errno.EDQUOT: ("the disk quota is used up", "make room or choose another place"),
+    errno.EFBIG: ("the file would be larger than allowed", "choose another place"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class SaveReport:
+    """What was written: where, in which format, how many bytes, and what the format could not say plainly."""
+
+    path: Path | None
+    format: str
+    nbytes: int
+    data: Path | None = None
+    notes: tuple[str, ...] = ()
+
+
+def save(model: ir.Model, target: Target, *, external: bool | None = None, format: str | None = None) -> SaveReport:
+    """Save a model to a path, to standard output (``-``, as text unless told otherwise) or to an open file.
+
+    The format follows from ``format``, else from the suffix. Weights go to a data file, named like the model with
+    ``.data`` appended, if ``external`` says so, if they came from one, or if the model exceeds what protobuf can
+    hold. Files are replaced only when everything is written, also those the model was loaded from. Raises
+    ModelError, and leaves what is there, if the model cannot be written.
+    """
+    if isinstance(target, str | os.PathLike) and target != "-":
+        path = Path(target)
+        format_ = _format(format, path.suffix)
+        return _save_path(model, path, format_, external)
+    if isinstance(target, str | os.PathLike):
+        return _save_stream(model, sys.stdout.buffer, "standard output", _format(format or "text", ""), external)
+    is_text = isinstance(target, io.TextIOBase)
+    format_ = _format(format or ("text" if is_text else None), "")
+    if not is_text:
+        return _save_stream(model, cast("BinaryIO", target), _name(target), format_, external)
+    if format_ == "binary":
+        raise ModelError("a binary model cannot go to a text file", where=_name(target), hint="open it as binary")
+    buffer = io.BytesIO()
+    report = _save_stream(model, buffer, _name(target), format_, external)
+    _written(lambda: cast("TextIO", target).write(buffer.getvalue().decode()), _name(target))
+    return report
+
+
+def _format(asked: str | None, suffix: str) -> str:
+    if asked is None:
+        return FORMATS.get(suffix.lower(), "binary")
+    known = sorted(set(FORMATS.values()))
+    if asked not in known:
+        hint = did_you_mean(asked, known) or f"known are {', '.join(known)}"
+        raise ModelError(f"there is no format '{asked}'", hint=hint)
+    return asked
+
+
+def _name(file: object) -> str:
+    return str(getattr(file, "name", "file"))
+
+
+def _save_path(model: ir.Model, path: Path, format_: str, external: bool | None) -> SaveReport:
+    if is_special(path):
+        with _errors(str(path)), path.open("wb") as file:
+            return _save_stream(model, file, str(path), format_, external)
+    data = path.with_name(path.name + ".data")
+    if format_ != "binary":
+        if external:
+            raise ModelError(f"the {format_} format holds its weights itself", where=str(path), hint="save as .onnx")
+        content, notes = _rendered(model, format_, str(path))
+        with _errors(str(path)), replacing(path) as (file,):
+            file.write(content)
+        return SaveReport(path, format_, len(content), notes=notes)
+    layout = Layout(data.name) if _wants_data_file(model, external) else None
+    stream = _stream(model, layout, str(path))
+    if stream.nbytes > PROTOBUF_LIMIT and external is None:
+        layout = Layout(data.name)
+        stream = _stream(model, layout, str(path))
+    _require_fitting(stream, str(path))
+    if layout is None or not layout.size:
+        with _errors(str(path)), replacing(path) as (file,):
+            stream.write(file)
+        return SaveReport(path, format_, stream.nbytes)
+    with _errors(str(path)), replacing(data, path) as (data_file, file):
+        layout.write(data_file)
+        stream.write(file)
+    return SaveReport(path, format_, stream.nbytes + layout.size, data=data)
+
+
+def _save_stream(model: ir.Model, file: BinaryIO, name: str, format_: str, external: bool | None) -> SaveReport:
+    if external:
+        raise ModelError("a data file needs a model file beside it", where=name, hint="save to a path")
+    if format_ == "binary":
+        stream = _stream(model, None, name)
+        _require_fitting(stream, name)
+        _written(lambda: stream.write(file), name)
+        return SaveReport(None, format_, stream.nbytes)
+    content, notes = _rendered(model, format_, name)
+    _written(lambda: file.write(content), name)
+    return SaveReport(None, format_, len(content), notes=notes)
+
+
+def _written(write: Callable[[], object], name: str) -> None:
+    with _errors(name):
+        write()
+
+
+@contextlib.contextmanager
+def _errors(where: str) -> Generator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        what, hint = _REASONS.get(error.errno or 0, (f"writing failed ({error.strerror or error})", None))
+        raise ModelError(what, where=where, hint=hint) from error
+
+
+def _wants_data_file(model: ir.Model, external: bool | None) -> bool:
+    if external is not None:
+        return external
+    source = origin(model)
+    if source is not None and source.external:
+        return True
+    return any(isinstance(value.const_value, ir.ExternalTensor) for value in initializers(model))
+
+
+def _require_fitting(stream: Stream, where: str) -> None:
+    if stream.nbytes > PROTOBUF_LIMIT:
+        raise ModelError(
+            f"the model takes {stream.nbytes} bytes, more than the {PROTOBUF_LIMIT} of a single file",
+            where=where,
+            hint="save it to a path with its weights in a data file",
+        )
+
+
+def _stream(model: ir.Model, layout: Layout | None, where: str) -> Stream:
+    """Serialise all but the big weights, which are to be written to the file or to a data file later."""
+    weights: dict[int, ir.TensorProtocol] = {}
+    position = {id(value): index for index, value in enumerate(model.graph.initializers.values())}
+
+    def stand_in(value: ir.Value, tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+        is_text = tensor.dtype == ir.DataType.STRING
+        if layout is not None and not is_text and tensor.nbytes > INLINE_LIMIT:
+            return layout.place(tensor, value.name or "")
+        if id(value) in position and not is_text and tensor.nbytes >= BIG:
+            weights[position[id(value)]] = tensor
+            return stub(tensor, value.name or "", "", 0)
+        return _in_memory(tensor)
+
+    try:
+        return Stream(_serialised(model, stand_in, where), weights)
+    except EncodeError as error:
+        raise ModelError(
+            "constants inside the graph exceed what a single file can hold",
+            where=where,
+            hint="make them initializers (pass lift-constants)",
+        ) from error
+
+
+def _rendered(model: ir.Model, format_: str, where: str) -> tuple[bytes, tuple[str, ...]]:
+    proto = _serialised(model, lambda _, tensor: _in_memory(tensor), where)
+    if format_ == "text":
+        text, notes = to_text(proto)
+        return text.encode(), tuple(notes)
+    content = onnx.serialization.registry.get(format_).serialize_proto(proto)
+    return (content.encode() if isinstance(content, str) else content), ()
+
+
+def _in_memory(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+    """Keep a tensor from being written as a reference to a file that may belong to another model."""
+    if not isinstance(tensor, ir.ExternalTensor):
+        return tensor
+    props = dict(tensor.metadata_props) or None
+    return ir.Tensor(tensor.numpy(), tensor.dtype, name=tensor.name, doc_string=tensor.doc_string, metadata_props=props)
+
+
+def _serialised(
+    model: ir.Model, stand_in: Callable[[ir.Value, ir.TensorProtocol], ir.TensorProtocol], where: str
+) -> onnx.ModelProto:
+    """Serialise a model with stand-ins for its initializers, which it gets back in any case."""
+    originals: list[tuple[ir.Value, ir.TensorProtocol]] = []
+    try:
+        for value in initializers(model):
+            tensor = value.const_value
+            if tensor is None:
+                raise ModelError(f"initializer '{value.name}' has no data", where=where)
+            originals.append((value, tensor))
+            value.const_value = stand_in(value, tensor)
+        proto = ir.to_proto(model)
+    except ir.serde.SerdeError as error:
+        raise ModelError(f"the model cannot be serialised: {_root(error)}", where=where) from error
+    finally:
+        for value, tensor in originals:
+            value.const_value = tensor
+    _drop_repeated_annotations(proto.graph)
+    return proto
+
+
+def _drop_repeated_annotations(graph: onnx.GraphProto) -> None:
+    """Keep one annotation for each value: onnx_ir writes two for an initializer that is also an output."""
+    seen: set[str] = set()
+    for position, annotation in reversed(list(enumerate(graph.quantization_annotation))):
+        if annotation.tensor_name in seen:
+            del graph.quantization_annotation[position]
+        seen.add(annotation.tensor_name)
+
+
+def _root(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error)

@@ -1,0 +1,280 @@
+"""ONNX text that loses nothing: what the syntax has no place for goes into comments at the end.
+
+A comment ``#@ PATH JSON`` gives fields to the message at PATH, for instance quantization annotations to ``graph``
+or documentation to ``graph/node/3``. Other readers of ONNX text skip it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnx.printer
+import onnx_ir as ir
+from google.protobuf import json_format
+from onnx import AttributeProto, TensorProto
+
+from onnx_passes.core.errors import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from google.protobuf.message import Message
+
+_MARK = "#@ "
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_DOMAIN = re.compile(r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?", re.ASCII)
+_POSITION = re.compile(r"line: (\d+) column: (\d+)")
+
+_ABOUT = {
+    "configuration": "device configurations",
+    "device_configurations": "device configurations",
+    "doc_string": "documentation",
+    "metadata_props": "metadata",
+    "name": "names of constants",
+    "quantization_annotation": "quantization annotations",
+    "type": "denotations of types",
+    "value_info": "types in functions",
+}
+_ESSENTIAL = {
+    "attribute": "attributes",
+    "attribute_proto": "defaults of function attributes",
+    "domain": "domains",
+    "op_type": "operators",
+    "overload": "overloads",
+    "raw_data": "tensors",
+}
+_PRINTED_TYPES = {
+    TensorProto.FLOAT,
+    TensorProto.DOUBLE,
+    TensorProto.FLOAT16,
+    TensorProto.BFLOAT16,
+    TensorProto.INT8,
+    TensorProto.INT16,
+    TensorProto.INT32,
+    TensorProto.INT64,
+    TensorProto.UINT8,
+    TensorProto.UINT16,
+    TensorProto.UINT32,
+    TensorProto.UINT64,
+    TensorProto.BOOL,
+    TensorProto.STRING,
+    TensorProto.FLOAT8E4M3FN,
+    TensorProto.FLOAT8E4M3FNUZ,
+    TensorProto.FLOAT8E5M2,
+    TensorProto.FLOAT8E5M2FNUZ,
+    TensorProto.FLOAT8E8M0,
+}
+_PRINTED_AS_NUMBERS = {TensorProto.FLOAT, TensorProto.DOUBLE}
+
+
+def to_text(model: onnx.ModelProto) -> tuple[str, list[str]]:
+    """Print a model, which is used up, as text; returns also what others who read the text will miss."""
+    rest = _Rest()
+    rest.model(model)
+    text = onnx.printer.to_text(model)
+    if rest.remarks:
+        text = "\n".join([text.rstrip("\n"), *rest.remarks, ""])
+    return text, rest.notes()
+
+
+def from_text(text: str, where: str) -> onnx.ModelProto:
+    """Parse text and the comments that complete it; raises ModelError with line and column."""
+    try:
+        model = onnx.parser.parse_model(text)
+    except (onnx.parser.ParseError, UnicodeError) as error:
+        raise _syntax_error(error, where) from error
+    lines = text.rstrip("\n").split("\n")
+    first = len(lines)
+    while first > 0 and lines[first - 1].startswith(_MARK):
+        first -= 1
+    for number, line in enumerate(lines[first:], first + 1):
+        _apply(model, line.removeprefix(_MARK), f"{where}:{number}")
+    return model
+
+
+def _syntax_error(error: Exception, where: str) -> ModelError:
+    message = error.args[0] if error.args else ""
+    if isinstance(message, bytes):
+        message = message.decode(errors="replace")
+    lines = str(message).strip().splitlines()
+    position = _POSITION.search(str(message))
+    place = f"{where}:{position[1]}:{position[2]}" if position else where
+    reason = lines[-1].strip().rstrip(".") if lines else "it cannot be parsed"
+    return ModelError(f"this is not ONNX text: {reason}", where=place)
+
+
+def _apply(model: onnx.ModelProto, remark: str, where: str) -> None:
+    path, _, fields = remark.partition(" ")
+    message: Any = model
+    try:
+        for token in filter(None, path.split("/")):
+            if token.isdigit():
+                message = message[int(token)]
+            elif token in message.DESCRIPTOR.fields_by_name:
+                message = getattr(message, token)
+            else:
+                raise KeyError(token)
+        values = json.loads(fields)
+        for name in values:
+            message.ClearField(name)
+        json_format.ParseDict(values, message)
+    except (ValueError, LookupError, AttributeError, TypeError, json_format.ParseError) as error:
+        raise ModelError(
+            f"the comment on '{path}' fits nothing in the model", where=where, hint="remove this line"
+        ) from error
+
+
+class _Rest:
+    """Takes out of a model what cannot be printed, or would not be read again, and keeps it as remarks."""
+
+    def __init__(self) -> None:
+        self.remarks: list[str] = []
+        self._taken: set[str] = set()
+
+    def notes(self) -> list[str]:
+        about = sorted({_ABOUT[name] for name in self._taken & _ABOUT.keys()})
+        essential = sorted({_ESSENTIAL[name] for name in self._taken & _ESSENTIAL.keys()})
+        notes: list[str] = []
+        if about:
+            notes.append(f"ONNX text keeps {', '.join(about)} in comments, which other readers skip")
+        if essential:
+            notes.append(f"ONNX text keeps {', '.join(essential)} in comments: other readers see a wrong model")
+        return notes
+
+    def model(self, model: onnx.ModelProto) -> None:
+        self._take(model, "", ("configuration",))
+        self._graph(model.graph, "graph")
+        for position, function in enumerate(model.functions):
+            path = f"functions/{position}"
+            self._take(function, path, ("doc_string", "metadata_props", "attribute_proto", "value_info"))
+            self._nodes(function.node, path)
+
+    def _graph(self, graph: onnx.GraphProto, path: str) -> None:
+        self._take(graph, path, ("doc_string", "metadata_props", "quantization_annotation"))
+        for kind in ("input", "output", "value_info"):
+            values = cast("Iterable[onnx.ValueInfoProto]", getattr(graph, kind))
+            for position, value in enumerate(values):
+                fields = ("doc_string", "metadata_props") + (() if _is_plain(value.type) else ("type",))
+                self._take(value, f"{path}/{kind}/{position}", fields)
+        for position, tensor in enumerate(graph.initializer):
+            place = f"{path}/initializer/{position}"
+            self._take(tensor, place, ("doc_string", "metadata_props"))
+            if not _prints(tensor):
+                self._take_data(tensor, place)
+        self._nodes(graph.node, path)
+
+    def _nodes(self, nodes: Iterable[onnx.NodeProto], path: str) -> None:
+        for position, node in enumerate(nodes):
+            self._node(node, f"{path}/node/{position}")
+
+    def _node(self, node: onnx.NodeProto, path: str) -> None:
+        self._take(node, path, ("doc_string", "metadata_props", "device_configurations"))
+        odd = [
+            name
+            for name, rule in (("domain", _DOMAIN), ("op_type", _IDENTIFIER), ("overload", _DOMAIN))
+            if not rule.fullmatch(getattr(node, name))
+        ]
+        self._take(node, path, odd)
+        if not node.op_type:
+            node.op_type = "Operator"
+        if all(_attribute_prints(attribute) for attribute in node.attribute):
+            for position, attribute in enumerate(node.attribute):
+                self._attribute(attribute, f"{path}/attribute/{position}")
+        else:
+            self._take(node, path, ("attribute",))
+
+    def _attribute(self, attribute: onnx.AttributeProto, path: str) -> None:
+        self._take(attribute, path, ("doc_string",))
+        if attribute.type == AttributeProto.TENSOR:
+            named = _IDENTIFIER.fullmatch(attribute.t.name)
+            fields = ("doc_string", "metadata_props") + (() if named else ("name",))
+            self._take(attribute.t, f"{path}/t", fields)
+        elif attribute.type == AttributeProto.GRAPH:
+            self._graph(attribute.g, f"{path}/g")
+        for number, graph in enumerate(attribute.graphs):
+            self._graph(graph, f"{path}/graphs/{number}")
+
+    def _take(self, message: Message, path: str, fields: Iterable[str]) -> None:
+        taken = {field.name for field, _ in message.ListFields()}.intersection(fields)
+        if not taken:
+            return
+        part = type(message)()
+        for name in sorted(taken):
+            value = getattr(message, name)
+            if isinstance(value, str):
+                setattr(part, name, value)
+            elif hasattr(value, "CopyFrom"):
+                getattr(part, name).CopyFrom(value)
+            else:
+                getattr(part, name).extend(value)
+            message.ClearField(name)
+        self._remark(path, _fields(part), taken)
+
+    def _take_data(self, tensor: onnx.TensorProto, path: str) -> None:
+        """Leave a reference to nowhere in place of the data, so that no other reader takes them for zeros."""
+        raw = ir.TensorProtoTensor(tensor).tobytes()
+        bare = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+        bare.data_location = TensorProto.EXTERNAL
+        bare.external_data.add(key="location", value=_MARK.strip())
+        tensor.CopyFrom(bare)
+        data = _fields(onnx.TensorProto(raw_data=raw))
+        self._remark(path, {**data, "external_data": [], "data_location": "DEFAULT"}, {"raw_data"})
+
+    def _remark(self, path: str, fields: dict[str, Any], names: set[str]) -> None:
+        self._taken |= names
+        self.remarks.append(f"{_MARK}{path or '/'} {json.dumps(fields, ensure_ascii=False, separators=(',', ':'))}")
+
+
+def _fields(message: Message) -> dict[str, Any]:
+    return json_format.MessageToDict(message, preserving_proto_field_name=True)
+
+
+def _is_plain(type_: onnx.TypeProto) -> bool:
+    """Tell whether a type has no denotation and names its elements, as the syntax demands."""
+    if type_.denotation:
+        return False
+    kind = type_.WhichOneof("value")
+    if kind in ("sequence_type", "optional_type"):
+        return _is_plain(getattr(type_, kind).elem_type)
+    if kind != "tensor_type":
+        return kind is None
+    tensor = type_.tensor_type
+    return tensor.elem_type != TensorProto.UNDEFINED and not any(dim.denotation for dim in tensor.shape.dim)
+
+
+def _prints(tensor: onnx.TensorProto) -> bool:
+    """Tell whether the values of a tensor can be read back bit by bit from its text."""
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return True
+    if tensor.data_type not in _PRINTED_TYPES:
+        return False
+    if tensor.data_type not in _PRINTED_AS_NUMBERS:
+        return True
+    array = onnx.numpy_helper.to_array(tensor)
+    unusual = array[np.isnan(array)]
+    return unusual.tobytes() == np.full(unusual.shape, np.nan, array.dtype).tobytes()
+
+
+def _attribute_prints(attribute: onnx.AttributeProto) -> bool:
+    if not _IDENTIFIER.fullmatch(attribute.name):
+        return False
+    if attribute.type == AttributeProto.TENSOR and not attribute.ref_attr_name:
+        return _prints(attribute.t)
+    if attribute.type == AttributeProto.STRINGS and not attribute.strings:
+        return bool(attribute.ref_attr_name)
+    if attribute.type == AttributeProto.TENSORS:
+        return False
+    return all(_is_utf8(text) for text in (attribute.s, *attribute.strings))
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,224 @@
+"""Refuse models that are not well formed, naming what is wrong, before they enter the IR.
+
+onnx_ir drops sparse initializers and training information, reads a tensor without data as zeros, and makes up
+values for inputs that nothing defines. None of that may happen unnoticed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, NoReturn
+
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.core.errors import ModelError
+from onnx_passes.graph.wire import tensor_nbytes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+_Attribute = onnx.AttributeProto
+
+_ELEMENTS = {
+    ir.DataType.FLOAT: ("float_data", 1),
+    ir.DataType.COMPLEX64: ("float_data", 2),
+    ir.DataType.DOUBLE: ("double_data", 1),
+    ir.DataType.COMPLEX128: ("double_data", 2),
+    ir.DataType.INT64: ("int64_data", 1),
+    ir.DataType.UINT32: ("uint64_data", 1),
+    ir.DataType.UINT64: ("uint64_data", 1),
+    ir.DataType.STRING: ("string_data", 1),
+}
+
+
+@dataclasses.dataclass
+class Findings:
+    """What a walk over a well-formed model brought to light."""
+
+    unsorted: bool = False
+    overloaded: bool = False
+    external: bool = False
+    domains: dict[str, str] = dataclasses.field(default_factory=dict[str, str])
+    """Domains used in the graph and its subgraphs, each with a node that uses it."""
+    function_domains: list[dict[str, str]] = dataclasses.field(default_factory=list[dict[str, str]])
+    """The same for each function of the model."""
+    untyped: list[onnx.AttributeProto] = dataclasses.field(default_factory=list[onnx.AttributeProto])
+    """Attributes that do not say their type, as in models of IR version 1."""
+    annotated: list[onnx.GraphProto] = dataclasses.field(default_factory=list[onnx.GraphProto])
+    """Graphs with quantization annotations."""
+
+
+def inspect(model: onnx.ModelProto, where: str, without_data: Collection[int] = ()) -> Findings:
+    """Check the names, tensors and attributes of a model, its subgraphs and functions.
+
+    Raises ModelError for what cannot be represented or makes no sense; ``without_data`` are the positions of
+    initializers whose data are kept elsewhere.
+    """
+    return _Inspector(where, set(without_data)).model(model)
+
+
+def node_label(node: onnx.NodeProto | ir.Node) -> str:
+    """Name a node for people, by its result if it has no name."""
+    if node.name:
+        return f"node '{node.name}' ({node.op_type})"
+    results = node.output if isinstance(node, onnx.NodeProto) else [v.name for v in node.outputs]
+    result = next((name for name in results if name), None)
+    return f"the {node.op_type} node" + (f" that yields '{result}'" if result else "")
+
+
+class _Scope:
+    """The names of one graph: all that it defines, and those defined so far."""
+
+    __slots__ = ("defined", "outer", "ready")
+
+    def __init__(self, outer: _Scope | None) -> None:
+        self.outer = outer
+        self.defined: set[str] = set()
+        self.ready: set[str] = set()
+
+
+class _Inspector:
+    def __init__(self, where: str, without_data: set[int]) -> None:
+        self._where = where
+        self._without_data = without_data
+        self._findings = Findings()
+        self._domains = self._findings.domains
+
+    def model(self, model: onnx.ModelProto) -> Findings:
+        if model.training_info:
+            self._refuse("the model holds training information", "export it for inference")
+        self._graph(model.graph, None, self._without_data)
+        for function in model.functions:
+            self._domains: dict[str, str] = {}
+            self._findings.function_domains.append(self._domains)
+            self._function(function)
+        return self._findings
+
+    def _refuse(self, what: str, hint: str | None = None) -> NoReturn:
+        raise ModelError(what, where=self._where, hint=hint)
+
+    def _graph(self, graph: onnx.GraphProto, outer: _Scope | None, without_data: Collection[int] = ()) -> None:
+        if graph.sparse_initializer:
+            name = graph.sparse_initializer[0].values.name
+            self._refuse(f"initializer '{name}' is sparse", "store it as a dense tensor")
+        if graph.quantization_annotation:
+            self._findings.annotated.append(graph)
+        scope = _Scope(outer)
+        self._define(scope, [value.name for value in graph.input], "graph input")
+        initializers = [tensor.name for tensor in graph.initializer]
+        if "" in initializers:
+            self._refuse(f"initializer number {initializers.index('')} has no name", "export the model again")
+        self._define(_Scope(None), initializers, "initializer")
+        scope.defined.update(initializers)
+        for position, tensor in enumerate(graph.initializer):
+            if position not in without_data:
+                self._tensor(tensor, f"initializer '{tensor.name}'")
+        self._nodes(graph.node, scope)
+        self._outputs([value.name for value in graph.output], scope)
+
+    def _function(self, function: onnx.FunctionProto) -> None:
+        scope = _Scope(None)
+        self._define(scope, function.input, f"input of function '{function.name}'")
+        self._nodes(function.node, scope)
+        self._outputs(function.output, scope)
+
+    def _define(self, scope: _Scope, names: Sequence[str], kind: str) -> None:
+        before = len(scope.defined)
+        scope.defined.update(names)
+        if len(scope.defined) != before + len(names):
+            twice = next(name for name in names if list(names).count(name) > 1)
+            self._refuse(f"{kind} '{twice}' is defined twice", "names of values must be unique")
+
+    def _nodes(self, protos: Iterable[onnx.NodeProto], scope: _Scope) -> None:
+        nodes = list(protos)
+        scope.ready = set(scope.defined)
+        defined = scope.defined
+        for node in nodes:
+            for name in node.output:
+                if name in defined:
+                    self._refuse(f"'{name}' is defined twice, the second time by {node_label(node)}")
+                if name:
+                    defined.add(name)
+        for node in nodes:
+            if not node.op_type:
+                self._refuse(f"a node that yields '{', '.join(node.output)}' names no operator")
+            if node.domain not in self._domains:
+                self._domains[node.domain] = node_label(node)
+            for name in node.input:
+                if name and name not in scope.ready:
+                    self._late(name, node, scope)
+            for attribute in node.attribute:
+                self._attribute(attribute, node, scope)
+            if node.overload:
+                self._findings.overloaded = True
+            scope.ready.update(node.output)
+
+    def _late(self, name: str, node: onnx.NodeProto, scope: _Scope) -> None:
+        """Tell a name that is defined further down, or by an outer graph, from one that nothing defines."""
+        place: _Scope | None = scope
+        while place is not None and name not in place.defined:
+            place = place.outer
+        if place is None:
+            self._refuse(f"{node_label(node)} reads '{name}', which nothing defines", "the model is incomplete")
+        if name not in place.ready:
+            self._findings.unsorted = True
+
+    def _outputs(self, names: Iterable[str], scope: _Scope) -> None:
+        for name in names:
+            if name in scope.defined:
+                continue
+            place = scope.outer
+            while place is not None and name not in place.defined:
+                place = place.outer
+            if place is None:
+                self._refuse(f"nothing defines the output '{name}'", "the model is incomplete")
+            self._refuse(
+                f"a subgraph returns '{name}' of an outer graph as its output",
+                "put an Identity node in between",
+            )
+
+    def _attribute(self, attribute: onnx.AttributeProto, node: onnx.NodeProto, scope: _Scope) -> None:
+        kind = attribute.type
+        if kind == _Attribute.GRAPH:
+            self._graph(attribute.g, scope)
+        elif kind == _Attribute.GRAPHS:
+            for graph in attribute.graphs:
+                self._graph(graph, scope)
+        elif kind == _Attribute.TENSOR:
+            if not attribute.ref_attr_name:
+                self._tensor(attribute.t, f"attribute '{attribute.name}' of {node_label(node)}")
+        elif kind in (_Attribute.SPARSE_TENSOR, _Attribute.SPARSE_TENSORS):
+            self._refuse(f"{node_label(node)} holds a sparse tensor", "store it as a dense tensor")
+        elif kind == _Attribute.UNDEFINED and not attribute.ref_attr_name:
+            self._findings.untyped.append(attribute)
+
+    def _tensor(self, tensor: onnx.TensorProto, label: str) -> None:
+        try:
+            dtype = ir.DataType(tensor.data_type)
+        except ValueError:
+            dtype = ir.DataType.UNDEFINED
+        if dtype == ir.DataType.UNDEFINED:
+            self._refuse(f"{label} has the unknown data type {tensor.data_type}")
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            self._findings.external = True
+            return
+        dims = tuple(tensor.dims)
+        if tensor.HasField("raw_data") and dtype != ir.DataType.STRING:
+            expected, found, unit = tensor_nbytes(dtype, dims), len(tensor.raw_data), "bytes"
+        else:
+            field, per_element = _ELEMENTS.get(dtype, ("int32_data", 1))
+            found, unit = len(getattr(tensor, field)), "elements"
+            expected = _count(dtype, dims) * per_element
+        if found != expected:
+            self._refuse(f"{label} holds {found} {unit}, but its shape needs {expected}", "the file is corrupt")
+
+
+def _count(dtype: ir.DataType, dims: tuple[int, ...]) -> int:
+    """Return how many elements the typed fields of a tensor hold: types of 2 and 4 bits are packed in bytes."""
+    if dtype != ir.DataType.STRING and dtype.bitwidth in (2, 4):
+        return tensor_nbytes(dtype, dims)
+    size = 1
+    for dim in dims:
+        size *= dim
+    return size

@@ -1,0 +1,47 @@
+"""What was known of types and shapes before an inference, to compare with, to go back to, and to keep."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes.graph import annotations
+from onnx_passes.graph.edits import copy_type
+
+
+class KnownShapes:
+    """Types and shapes of all values of a graph and its subgraphs at one moment."""
+
+    def __init__(self, graph: ir.Graph) -> None:
+        self._before = {value: (value.type, value.shape) for value in annotations.values(graph)}
+
+    def shape(self, value: ir.Value) -> ir.Shape | None:
+        """Return the shape that a value had."""
+        return self._before[value][1]
+
+    def restore(self) -> None:
+        """Forget what was inferred since."""
+        for value, (type_, shape) in self._before.items():
+            value.type, value.shape = type_, shape
+
+    def settle(self) -> bool:
+        """Make what was inferred the values' own; returns whether it says anything new.
+
+        Engines let values share one shape object, drop denotations, and replace objects by equal ones.
+        """
+        modified = False
+        for value, (type_, shape) in self._before.items():
+            if value.type is not type_:
+                new = value.type is not None and value.type != type_
+                modified |= new
+                value.type = copy_type(value.type) if new and value.type is not None else type_
+            if value.shape is not shape:
+                new = value.shape is not None and value.shape != shape
+                modified |= new
+                value.shape = _copy(value.shape, shape) if new and value.shape is not None else shape
+        return modified
+
+
+def _copy(shape: ir.Shape, before: ir.Shape | None) -> ir.Shape:
+    if before is None or len(before) != len(shape):
+        return shape.copy()
+    return ir.Shape(shape, denotations=[before.get_denotation(axis) for axis in range(len(before))])

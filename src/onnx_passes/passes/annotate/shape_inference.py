@@ -1,0 +1,91 @@
+"""Infer types and shapes."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Annotation, Context, PassResult
+from onnx_passes.core.errors import PassFailedError
+from onnx_passes.core.options import option
+from onnx_passes.graph import annotations
+from onnx_passes.graph.wording import describe
+from onnx_passes.passes.annotate.known_shapes import KnownShapes
+from onnx_passes.passes.annotate.standard_engine import fill_gaps, has_gaps
+from onnx_passes.passes.annotate.symbolic_engine import infer_symbolically
+
+_ROUNDS = 3
+
+
+@passes.verify.equality
+@passes.register(tags=("annotate", "shapes"))
+class ShapeInference(Annotation):
+    """Infer the types and shapes of all values, with names and arithmetic for dynamic dimensions.
+
+    Rewrites: ``y = Concat <axis = 0> (x, x)`` with ``x: float[N, 8]`` → ``y: float[2*N, 8]``. Unknown dimensions
+              of inputs get names (``_d0``), so that equal ones can be told. Quant, Trunc, MultiThreshold and
+              other operators of QONNX, Brevitas and FINN are known.
+    Refuses:  to replace a declared type, a declared number, or a declared name but by a number; what is
+              declared wins over what is inferred, unless ``strict-mode`` makes the contradiction an error.
+    Exactness: annotates only; no node and no result changes.
+    """
+
+    check_type: bool = option(False, "refuse element types that contradict the operators")
+    strict_mode: bool = option(False, "refuse shapes that contradict the operators, and nodes that cannot be inferred")
+    data_prop: bool = option(True, "let onnx follow the contents of small tensors where it has to help out")
+
+    def call(self, model: ir.Model) -> PassResult:
+        """Run without a manager."""
+        return self.run(model, Context())
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
+        """Infer symbolically, then let onnx fill the gaps, as long as each helps the other."""
+        if self.check_type or self.strict_mode:
+            self._refuse_contradictions(model)
+        before = KnownShapes(model.graph)
+        problem = None
+        for _ in range(_ROUNDS):
+            problem = infer_symbolically(model, before)
+            if problem is not None and self.strict_mode:
+                before.restore()
+                raise PassFailedError(problem, hint="without strict-mode the rest of the model is inferred")
+            if not has_gaps(model.graph) or not fill_gaps(model, data_prop=self.data_prop) or problem is not None:
+                break
+        if problem is not None:
+            context.note(f"some shapes may be missing: {problem}")
+        return PassResult(model, modified=before.settle())
+
+    def _refuse_contradictions(self, model: ir.Model) -> None:
+        for declared, inferred in _declared_and_inferred(model):
+            if self.check_type and None not in (declared.dtype, inferred.dtype) and declared.dtype != inferred.dtype:
+                raise PassFailedError(
+                    f"{describe(declared)} is declared as {declared.dtype}, but its operator gives {inferred.dtype}",
+                    hint="correct the declaration, or run without check-type",
+                )
+            if self.strict_mode and _differ(declared.shape, inferred.shape):
+                raise PassFailedError(
+                    f"{describe(declared)} is declared as {declared.shape}, but its operator gives {inferred.shape}",
+                    hint="correct the declaration, or run without strict-mode",
+                )
+
+
+def _declared_and_inferred(model: ir.Model) -> list[tuple[ir.Value, ir.Value]]:
+    """Pair each result with one inferred from the inputs of the model alone."""
+    try:
+        copy = model.clone()
+    except RuntimeError as error:
+        raise PassFailedError("the nodes are not in order", hint="run topological-sort first") from error
+    for node in copy.graph.all_nodes():
+        for value in node.outputs:
+            value.type = value.shape = None
+    if infer_symbolically(copy, KnownShapes(copy.graph)) is not None:
+        return []
+    return list(zip(annotations.values(model.graph), annotations.values(copy.graph), strict=True))
+
+
+def _differ(declared: ir.Shape | None, inferred: ir.Shape | None) -> bool:
+    if declared is None or inferred is None:
+        return False
+    if len(declared) != len(inferred):
+        return True
+    return any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(declared, inferred, strict=True))

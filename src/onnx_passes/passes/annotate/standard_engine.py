@@ -1,0 +1,78 @@
+"""Fill in what is still unknown with the inference of onnx itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import onnx_ir as ir
+
+from onnx_passes.passes.check.weightless import weightless
+
+if TYPE_CHECKING:
+    import onnx
+
+_OVERRIDABLE_SINCE = 4
+
+
+def has_gaps(graph: ir.Graph) -> bool:
+    """Tell whether the type or shape of a result is unknown, in the graph or a subgraph."""
+    return any(value.name and _is_gap(value) for node in graph.all_nodes() for value in node.outputs)
+
+
+def fill_gaps(model: ir.Model, *, data_prop: bool) -> bool:
+    """Give values without type or shape those that onnx finds; returns whether it found any."""
+    import onnx
+
+    proto = weightless(model)
+    if model.ir_version >= _OVERRIDABLE_SINCE:
+        # A caller may pass something else for an input than its default.
+        _drop_initializers(proto.graph, {value.name for value in model.graph.inputs if value.is_initializer()})
+    try:
+        inferred = onnx.shape_inference.infer_shapes(proto, data_prop=data_prop)
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError):
+        return False
+    return _fill(model.graph, inferred.graph, _names_in_use(model.graph))
+
+
+def _is_gap(value: ir.Value) -> bool:
+    return value.type is None or (value.shape is None and isinstance(value.type, ir.TensorType))
+
+
+def _drop_initializers(graph: onnx.GraphProto, names: set[str | None]) -> None:
+    kept = [tensor for tensor in graph.initializer if tensor.name not in names]
+    if len(kept) < len(graph.initializer):
+        del graph.initializer[:]
+        graph.initializer.extend(kept)
+
+
+def _names_in_use(graph: ir.Graph) -> set[str]:
+    values = (value for node in graph.all_nodes() for value in (*node.inputs, *node.outputs) if value is not None)
+    return {dim.value for v in values for dim in (v.shape or ()) if isinstance(dim, ir.SymbolicDim) and dim.value}
+
+
+def _fill(graph: ir.Graph, proto: onnx.GraphProto, names: set[str]) -> bool:
+    """Walk both forms of a graph side by side."""
+    types = {info.name: info.type for info in (*proto.value_info, *proto.output)}
+    filled = False
+    for node, node_proto in zip(graph, proto.node, strict=True):
+        for value in node.outputs:
+            if value.name in types and _is_gap(value):
+                filled |= _fill_value(value, types[value.name], names)
+        graphs = {attribute.name: attribute for attribute in node_proto.attribute}
+        for attribute in node.attributes.values():
+            if attribute.type is ir.AttributeType.GRAPH and not attribute.is_ref():
+                filled |= _fill(attribute.as_graph(), graphs[attribute.name].g, names)
+    return filled
+
+
+def _fill_value(value: ir.Value, proto: onnx.TypeProto, names: set[str]) -> bool:
+    type_ = ir.serde.deserialize_type_proto_for_type(proto)
+    shape = ir.serde.deserialize_type_proto_for_shape(proto)
+    filled = False
+    if value.type is None and type_ is not None:
+        value.type, filled = type_, True
+    if value.shape is None and shape is not None and isinstance(value.type, ir.TensorType):
+        # Names that onnx makes up are not unique among several runs.
+        value.shape = ir.Shape([dim if isinstance(dim, int) or dim.value in names else None for dim in shape])
+        filled = True
+    return filled

@@ -1,0 +1,151 @@
+"""Call the symbolic inference of onnx_shape_inference so that only types and shapes change, and only soundly."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import onnx_ir as ir
+
+from onnx_passes.graph import annotations
+from onnx_passes.graph.wording import name_of
+from onnx_passes.passes.annotate.known_shapes import KnownShapes
+
+_OVERRIDABLE_SINCE = 4
+
+
+def infer_symbolically(model: ir.Model, before: KnownShapes) -> str | None:
+    """Infer types and shapes in place, refining what is declared; returns what went wrong, if anything did.
+
+    What was inferred before an error stays. If a loop makes the result doubtful, nothing does.
+    """
+    import onnx_shape_inference
+
+    from onnx_passes.passes.annotate.custom_shapes import add_custom_operators
+
+    add_custom_operators(onnx_shape_inference.registry)
+    values = list(annotations.values(model.graph))
+    with _no_traces(values), _overridable_hidden(model), _readable_dimensions(values):
+        try:
+            onnx_shape_inference.infer_symbolic_shapes(model, warn_on_missing=False)
+        except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+            return _reason(error)
+    loop = next((node for node in model.graph.all_nodes() if _is_doubtful(node, before)), None)
+    if loop is None:
+        return None
+    before.restore()
+    return f"{name_of(loop)} may change the shape of what it carries from one iteration to the next"
+
+
+def _reason(error: BaseException) -> str:
+    cause = error.__cause__
+    return f"{error} ({cause})" if cause is not None else str(error)
+
+
+@contextmanager
+def _no_traces(values: list[ir.Value]) -> Generator[None]:
+    """Remove the computed constants and notes that the engine leaves on values."""
+    from onnx_shape_inference import SYM_DATA_KEY
+
+    constants = {value: value.const_value for value in values if value.const_value is not None}
+    notes = {value: value.metadata_props[SYM_DATA_KEY] for value in values if SYM_DATA_KEY in value.metadata_props}
+    try:
+        yield
+    finally:
+        for value in values:
+            value.const_value = constants.get(value)
+            value.metadata_props.pop(SYM_DATA_KEY, None)
+            if value in notes:
+                value.metadata_props[SYM_DATA_KEY] = notes[value]
+
+
+@contextmanager
+def _overridable_hidden(model: ir.Model) -> Generator[None]:
+    """Hide the defaults of inputs: a caller may pass others, of other shapes."""
+    hidden = {value: value.const_value for value in model.graph.inputs if value.is_initializer()}
+    if model.ir_version < _OVERRIDABLE_SINCE:
+        hidden.clear()
+    try:
+        for value in hidden:
+            value.const_value = None
+        yield
+    finally:
+        for value, tensor in hidden.items():
+            value.const_value = tensor
+
+
+@contextmanager
+def _readable_dimensions(values: list[ir.Value]) -> Generator[None]:
+    """Replace dimensions that the engine would misread, such as ``-1``, ``?`` or ``Quant/x.1_dim_0``.
+
+    What says nothing becomes an unknown dimension, any other name comes back at the end.
+    """
+    names = {
+        dim.value: dim
+        for value in values
+        for dim in (value.shape or ())
+        if isinstance(dim, ir.SymbolicDim) and dim.value is not None
+    }
+    aliases = _aliases(names)
+    _rename(values, aliases)
+    try:
+        yield
+    finally:
+        _rename(values, {alias: name for name, alias in aliases.items() if alias is not None})
+
+
+def _aliases(names: dict[str, ir.SymbolicDim]) -> dict[str, str | None]:
+    """Give a plain name to all that are neither plain themselves nor arithmetic on plain ones."""
+    plain = {name for name in names if name.isidentifier() and _symbols(names[name]) == frozenset([name])}
+    taken = set(plain)
+    aliases: dict[str, str | None] = {}
+    for name, dim in names.items():
+        symbols = _symbols(dim)
+        if name in plain or (symbols and symbols <= plain):
+            continue
+        alias = "dim_" + re.sub(r"\W+", "_", name) if re.search(r"[^\W\d_]", name) else None
+        while alias is not None and alias in taken:
+            alias += "_"
+        aliases[name] = alias
+        taken.add(alias or "")
+    return aliases
+
+
+def _symbols(dim: ir.SymbolicDim) -> frozenset[str]:
+    try:
+        return dim.free_symbols()
+    except (ValueError, TypeError, ArithmeticError):
+        return frozenset()
+
+
+def _rename(values: list[ir.Value], names: dict[str, str | None]) -> None:
+    for value in values:
+        shape = value.shape
+        if shape is None:
+            continue
+        dims = [_renamed(dim, names) for dim in shape]
+        if any(new is not old for new, old in zip(dims, shape, strict=True)):
+            denotations = [shape.get_denotation(axis) for axis in range(len(shape))]
+            value.shape = ir.Shape(dims, denotations=denotations)
+
+
+def _renamed(dim: int | ir.SymbolicDim, names: dict[str, str | None]) -> int | ir.SymbolicDim | str | None:
+    if isinstance(dim, int):
+        return dim if dim >= 0 else None
+    return names.get(dim.value, dim) if dim.value is not None else dim
+
+
+def _is_doubtful(node: ir.Node, before: KnownShapes) -> bool:
+    """Tell whether the engine may be wrong about a loop.
+
+    It takes for granted that the first iteration shows the shapes of all, and that no loop ends early.
+    """
+    if node.op_type != "Loop" or node.domain != "" or "body" not in node.attributes:
+        return False
+    body = node.attributes["body"].as_graph()
+    carried = max(0, len(node.inputs) - 2)
+    for entering, leaving in zip(body.inputs[2:], body.outputs[1 : carried + 1], strict=False):
+        if entering.shape != leaving.shape:
+            return True
+    return any(output.shape != before.shape(output) for output in node.outputs[carried:])

@@ -1,0 +1,1 @@
+"""Passes that look for faults and change nothing."""

@@ -1,0 +1,67 @@
+"""Serialise a model without its big weights, for tools of onnx that copy or cannot take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import onnx_ir as ir
+
+from onnx_passes.graph.external import stub
+
+if TYPE_CHECKING:
+    import onnx
+
+_SMALL = 1024
+"""Tensors of up to so many bytes are kept: shapes, axes and the like decide about types and shapes."""
+_SMALL_IN_SUBGRAPH = 1 << 20
+_PLACE = "weightless"
+
+
+def weightless(model: ir.Model) -> onnx.ModelProto:
+    """Serialise a model with big initializers as inputs instead; the model stays as it is."""
+    hidden = list(_big_initializers(model))
+    try:
+        for value, tensor in hidden:
+            value.const_value = stub(tensor, value.name or "", _PLACE, 0)
+        proto = ir.to_proto(model)
+    finally:
+        for value, tensor in hidden:
+            value.const_value = tensor
+    if hidden:
+        _turn_into_inputs(proto.graph)
+    return proto
+
+
+def _big_initializers(model: ir.Model) -> Iterator[tuple[ir.Value, ir.TensorProtocol]]:
+    for graph in model.graphs():
+        limit = _SMALL if graph is model.graph else _SMALL_IN_SUBGRAPH
+        for value in graph.initializers.values():
+            tensor = value.const_value
+            if tensor is not None and (tensor.nbytes > limit or isinstance(tensor, ir.ExternalTensor)):
+                yield value, tensor
+
+
+def _turn_into_inputs(graph: onnx.GraphProto) -> None:
+    import onnx
+
+    inputs = {value.name for value in graph.input}
+    for holder in _graphs(graph):
+        tensors = list(holder.initializer)
+        del holder.initializer[:]
+        for tensor in tensors:
+            if tensor.data_location != onnx.TensorProto.EXTERNAL:
+                holder.initializer.append(tensor)
+            elif tensor.name not in inputs:
+                inputs.add(tensor.name)
+                graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterable[onnx.GraphProto]:
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _graphs(attribute.g)
+            for inner in attribute.graphs:
+                yield from _graphs(inner)

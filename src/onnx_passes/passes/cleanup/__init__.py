@@ -1,0 +1,1 @@
+"""Passes that tidy a model without changing what it computes."""

@@ -1,0 +1,132 @@
+"""Keep one of several initializers that hold the same bits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import PassResult, Transformation
+from onnx_passes.core.content import tensor_digest
+from onnx_passes.core.options import Size, option
+from onnx_passes.graph import annotations
+from onnx_passes.graph.edits import carry_annotations, subgraphs_of
+
+Layout = tuple[ir.DataType, tuple[int, ...]]
+Annotation = tuple[tuple[str, str], ...]
+
+
+@passes.verify.equality
+@passes.register(tags=("cleanup", "constants"))
+class DeduplicateInitializers(Transformation):
+    """Keep the first of several initializers with the same element type, shape and bits.
+
+    Rewrites: ``Add (x, a), Add (y, b)`` → ``Add (x, a), Add (y, a)``, if ``a`` and ``b`` are bit-identical;
+              the initializers of a subgraph also merge with those of the graphs around it.
+    Refuses:  ``0.0`` and ``-0.0``; inputs and outputs of a graph; different quantization annotations (none at
+              all fits any); tensors above ``max-size``; names that a subgraph hides by one of its own.
+    Exactness: bit-exact.
+    """
+
+    preserves = ("checker", "lift-constants", "remove-unused", "shape-inference", "topological-sort", "unique-names")
+
+    max_size: Size | None = option(None, "leave larger tensors alone, without reading them")
+
+    def call(self, model: ir.Model) -> PassResult:
+        """Merge in the graph with its subgraphs, and in the subgraphs of each function."""
+        modified = False
+        for scope in (model.graph, *(function.graph for function in model.functions.values())):
+            again = True
+            while again:
+                merging = _Merging(scope, self.max_size)
+                merging.run()
+                modified |= merging.merged > 0
+                # Annotations that came to refer to the same tensor may now be equal.
+                again = merging.redirected > 0
+        return PassResult(model, modified)
+
+
+class _Kept:
+    """The initializers of one graph that others may merge with."""
+
+    def __init__(self) -> None:
+        self.by_annotation: dict[tuple[bytes, Annotation], ir.Value] = {}
+        self.first: dict[bytes, ir.Value] = {}
+
+    def add(self, content: bytes, annotation: Annotation, value: ir.Value) -> None:
+        self.by_annotation[content, annotation] = value
+        self.first.setdefault(content, value)
+
+    def find(self, content: bytes, annotation: Annotation) -> ir.Value | None:
+        """Find one with the same annotation; if either has none, any will do."""
+        same = self.by_annotation.get((content, annotation))
+        return same or (self.by_annotation.get((content, ())) if annotation else self.first.get(content))
+
+    def annotate(self, content: bytes, annotation: Annotation) -> None:
+        """Note that the one without annotation has got one from another."""
+        bare = self.by_annotation.pop((content, ()), None)
+        if bare is not None:
+            self.by_annotation[content, annotation] = bare
+
+
+class _Merging:
+    def __init__(self, scope: ir.Graph, max_size: int | None) -> None:
+        self.scope = scope
+        self.max_size = max_size
+        graphs = (scope, *scope.subgraphs())
+        layouts = (layout for graph in graphs for _, layout in self.candidates(graph))
+        # A tensor of a layout that no other has needs no reading.
+        self.layouts = Counter(layouts)
+        self.defined = Counter[str]() if len(graphs) == 1 else Counter(v.name or "" for v in annotations.values(scope))
+        self.merged = self.redirected = 0
+
+    def run(self) -> None:
+        """Merge what can be merged."""
+        if any(count > 1 for count in self.layouts.values()):
+            self.visit(self.scope, [])
+
+    def candidates(self, graph: ir.Graph) -> Iterator[tuple[ir.Value, Layout]]:
+        for value in graph.initializers.values():
+            tensor = value.const_value
+            if tensor is None or value.is_graph_input() or value.is_graph_output():
+                continue
+            if self.max_size is None or tensor.nbytes <= self.max_size:
+                yield value, (tensor.dtype, tuple(tensor.shape.numpy()))
+
+    def visit(self, graph: ir.Graph, outer: list[_Kept]) -> None:
+        here = _Kept()
+        renamed: dict[str, str] = {}
+        for value, layout in list(self.candidates(graph)):
+            if self.layouts[layout] == 1 or value.const_value is None or value.name is None:
+                continue
+            content = tensor_digest(value.const_value)
+            annotation = tuple(sorted(annotations.get(value).items()))
+            kept = self.find(content, annotation, here, outer)
+            if kept is None:
+                here.add(content, annotation, value)
+            else:
+                renamed[value.name] = self.replace(value, kept)
+        if renamed:
+            self.redirected += annotations.rename_references(graph, renamed)
+        self.merged += len(renamed)
+        for subgraph in [subgraph for node in graph for subgraph in subgraphs_of(node)]:
+            self.visit(subgraph, [*outer, here])
+
+    def find(self, content: bytes, annotation: Annotation, here: _Kept, outer: list[_Kept]) -> ir.Value | None:
+        for kept in (here, *reversed(outer)):
+            found = kept.find(content, annotation)
+            if found is not None and (kept is here or self.defined[found.name or ""] == 1):
+                kept.annotate(content, annotation)
+                return found
+        return None
+
+    def replace(self, value: ir.Value, kept: ir.Value) -> str:
+        assert value.graph is not None
+        assert value.name is not None
+        assert kept.name is not None
+        carry_annotations(value, kept)
+        value.replace_all_uses_with(kept)
+        del value.graph.initializers[value.name]
+        return kept.name

@@ -1,0 +1,36 @@
+"""Make initializers constant that callers could override."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import PassResult, Transformation
+
+_INPUTS_OPTIONAL_SINCE = 4
+
+
+@passes.verify.equality
+@passes.register(tags=("cleanup", "interface"))
+class RemoveInitializersFromInputs(Transformation):
+    """Remove initializers from the inputs of the model, so that they are constants that nobody can override.
+
+    Rewrites: ``g (float[1] x, float[1] w = {2}) => (y)`` → ``g (float[1] x) => (y) <float[1] w = {2}>``.
+              This changes the interface on purpose: a caller can no longer pass ``w``. A model of IR version 3
+              or older becomes one of version 4, the first in which initializers need not be inputs.
+    Refuses:  inputs without a value of their own.
+    Exactness: bit-exact for callers that override nothing.
+    """
+
+    preserves = ("checker", "shape-inference", "topological-sort", "unique-names")
+
+    def call(self, model: ir.Model) -> PassResult:
+        """Keep the inputs that have no default."""
+        inputs = model.graph.inputs
+        kept = [value for value in inputs if not value.is_initializer()]
+        modified = len(kept) < len(inputs)
+        if modified:
+            inputs.clear()
+            inputs.extend(kept)
+            model.ir_version = max(model.ir_version, _INPUTS_OPTIONAL_SINCE)
+        return PassResult(model, modified)

@@ -1,0 +1,19 @@
+"""Remove everything that no output depends on."""
+
+from __future__ import annotations
+
+from onnx_passes import passes
+from onnx_passes.core.compose import ComposePass
+
+
+@passes.verify.equality
+@passes.register(tags=("cleanup",))
+class RemoveUnused(ComposePass):
+    """Remove nodes, initializers, functions and opset imports that nothing uses.
+
+    Rewrites: ``remove-unused-nodes, remove-unused-functions, remove-unused-opsets``, in this order.
+    Refuses:  what its members refuse; inputs and outputs always stay.
+    Exactness: bit-exact.
+    """
+
+    passes = ("remove-unused-nodes", "remove-unused-functions", "remove-unused-opsets")

@@ -1,0 +1,16 @@
+"""Repeat passes until nothing changes."""
+
+from __future__ import annotations
+
+from onnx_passes import passes
+from onnx_passes.core import compose
+
+
+@passes.register(tags=("control",))
+class Fixpoint(compose.Fixpoint):
+    """Repeat a nested pipeline until the structure of the model no longer changes.
+
+    Rewrites: ``fixpoint{max=20}(a, b)`` runs ``a, b`` again and again.
+    Refuses:  to run on after ``max`` rounds, or when a round brings back an earlier state; both are noted.
+    Exactness: that of its members.
+    """

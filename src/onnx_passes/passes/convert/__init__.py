@@ -1,0 +1,1 @@
+"""Passes between versions and dialects of ONNX."""

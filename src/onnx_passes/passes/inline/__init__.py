@@ -1,0 +1,1 @@
+"""Passes that put the inside of something in its place."""

@@ -1,0 +1,217 @@
+"""Put the bodies of model-local functions in the place of their calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import PassResult, Transformation
+from onnx_passes.core.errors import PassFailedError
+from onnx_passes.core.fingerprint import used_functions
+from onnx_passes.graph import annotations
+from onnx_passes.graph.edits import copy_type, replace_value, subgraphs_of
+from onnx_passes.graph.names import Names
+from onnx_passes.graph.wording import name_of
+from onnx_passes.passes.cleanup.topological_sort import sort_nodes
+
+Scope = ir.Graph | ir.Function
+Functions = Mapping[ir.OperatorIdentifier, ir.Function]
+
+
+@passes.verify.equality
+@passes.register(tags=("inline", "functions"))
+class InlineFunctions(Transformation):
+    """Put the bodies of model-local functions in the place of their calls, and remove the functions.
+
+    Rewrites: ``y = local.f <k = 2> (x)`` → the nodes of ``f`` on ``x``, with ``k`` filled in; results keep the
+              names, types and annotations they have at the call, nodes inherit its metadata.
+    Refuses:  recursion; a function whose operator sets differ in version from those of the model; calls with
+              more inputs or outputs than the function has, or with graphs as attributes.
+    Exactness: bit-exact.
+    """
+
+    def call(self, model: ir.Model) -> PassResult:
+        """Check everything first, then inline inside functions and at last in the graph."""
+        if not model.functions:
+            return PassResult(model, modified=False)
+        functions = _callees_first(model)
+        imports = _common_imports(model, functions)
+        for scope in (*functions.values(), model.graph):
+            for call in _calls(scope, functions):
+                _refuse_misfits(call, functions[call.op_identifier()])
+        for function in functions.values():
+            sort_nodes(function.graph)
+        for scope in (*functions.values(), model.graph):
+            _inline_calls(scope, functions)
+        model.opset_imports.clear()
+        model.opset_imports.update(imports)
+        model.functions.clear()
+        return PassResult(model, modified=True)
+
+
+def _callees_first(model: ir.Model) -> Functions:
+    """Order the functions that are used so that each comes after those it calls."""
+    used = used_functions(model, (node.op_identifier() for node in model.graph.all_nodes()))
+    order: dict[ir.OperatorIdentifier, ir.Function] = {}
+    for start in used:
+        way: dict[ir.OperatorIdentifier, Iterator[ir.Node]] = {}
+        if start.identifier() not in order:
+            way[start.identifier()] = _calls(start, model.functions)
+        while way:
+            identifier, pending = next(reversed(way.items()))
+            callee = next((c for call in pending if (c := call.op_identifier()) not in order), None)
+            if callee is None:
+                del way[identifier]
+                order[identifier] = model.functions[identifier]
+            elif callee in way:
+                chain = list(way)[list(way).index(callee) :]
+                names = " → ".join(_label(called) for called in (*chain, callee))
+                raise PassFailedError(f"functions call each other in a cycle: {names}", hint="unroll the recursion")
+            else:
+                way[callee] = _calls(model.functions[callee], model.functions)
+    return order
+
+
+def _calls(scope: Scope, functions: Functions) -> Iterator[ir.Node]:
+    return (node for node in scope.all_nodes() if node.op_identifier() in functions)
+
+
+def _common_imports(model: ir.Model, functions: Functions) -> dict[str, int]:
+    """Return the opset versions that the model has with all bodies in it."""
+    imports = _normal(model.opset_imports)
+    for identifier, function in functions.items():
+        inside = {node.domain for node in function.all_nodes() if node.op_identifier() not in functions}
+        for domain, version in _normal(function.opset_imports).items():
+            if domain in inside and imports.setdefault(domain, version) != version:
+                name = f"domain '{domain}'" if domain else "the default operator set"
+                raise PassFailedError(
+                    f"function {_label(identifier)} uses version {version} of {name}, the model {imports[domain]}",
+                    hint="convert both to one version first, as convert-opset does",
+                )
+    return imports
+
+
+def _normal(imports: Mapping[str, int]) -> dict[str, int]:
+    return {"" if domain == "ai.onnx" else domain: version for domain, version in imports.items()}
+
+
+def _refuse_misfits(call: ir.Node, function: ir.Function) -> None:
+    for kind, given, taken in (
+        ("inputs", len(call.inputs), len(function.inputs)),
+        ("outputs", len(call.outputs), len(function.outputs)),
+    ):
+        if given > taken:
+            raise PassFailedError(
+                f"{name_of(call)} has {given} {kind}, but function {_label(function.identifier())} only {taken}"
+            )
+    if subgraphs_of(call):
+        raise PassFailedError(f"{name_of(call)} passes a graph to a function, which cannot be inlined")
+    given = dict(zip(function.inputs, call.inputs, strict=False))
+    for result, output in zip(call.outputs, function.outputs, strict=False):
+        if result.is_graph_output() and output in function.inputs and given.get(output) is None:
+            raise PassFailedError(f"output '{result.name}' is an input of {name_of(call)} that is not given")
+
+
+def _label(identifier: ir.OperatorIdentifier) -> str:
+    domain, name, overload = identifier
+    return f"'{domain}.{name}'" + (f" ({overload})" if overload else "")
+
+
+def _inline_calls(scope: Scope, functions: Functions) -> None:
+    calls = list(_calls(scope, functions))
+    if not calls:
+        return
+    names = Names.of(scope)
+    for call in calls:
+        _inline(call, functions[call.op_identifier()], names)
+
+
+def _inline(call: ir.Node, function: ir.Function, names: Names) -> None:
+    graph = call.graph
+    assert graph is not None
+    body = function.clone(deep_copy=True)
+    _fill_in_attributes(body, {**function.attributes, **call.attributes})
+    _adapt_names(body, call, names)
+    _adapt_annotations(body, call)
+    given = dict(zip_longest(body.inputs, call.inputs))
+    results = [given.get(output, output) for output in body.outputs]
+    body.outputs.clear()
+    for formal, actual in given.items():
+        _replace_uses(formal, actual)
+    nodes = list(body)
+    body.remove(nodes)
+    graph.insert_before(call, nodes)
+    _take_over(call, results, names)
+    graph.remove(call, safe=True)
+
+
+def _fill_in_attributes(body: ir.Function, given: Mapping[str, ir.Attr]) -> None:
+    for node in body.all_nodes():
+        for attribute in [attribute for attribute in node.attributes.values() if attribute.is_ref()]:
+            actual = given.get(attribute.ref_attr_name or "")
+            if actual is None or (actual.value is None and not actual.is_ref()):
+                # What a caller leaves out and has no default is left out inside, too.
+                del node.attributes[attribute.name]
+            elif actual.is_ref():
+                reference = ir.RefAttr(attribute.name, actual.ref_attr_name or "", actual.type)
+                node.attributes.add(reference)
+            else:
+                node.attributes.add(ir.Attr(attribute.name, actual.type, actual.value, doc_string=attribute.doc_string))
+
+
+def _adapt_names(body: ir.Function, call: ir.Node, names: Names) -> None:
+    prefix = f"{call.name}/" if call.name else ""
+    renamed: dict[str, str] = {}
+    for value in _defined(body):
+        if value.name or value.uses():
+            old, new = value.name or "value", names.value(f"{prefix}{value.name or 'value'}")
+            value.name = renamed[old] = new
+    for node in body.all_nodes():
+        node.name = names.node(f"{prefix}{node.name or node.op_type}")
+    annotations.rename_references(body, renamed)
+
+
+def _defined(body: ir.Function) -> Iterable[ir.Value]:
+    """Yield what a body defines, without the inputs, which the call replaces."""
+    inputs = set(body.inputs)
+    return [value for value in annotations.values(body) if value not in inputs]
+
+
+def _adapt_annotations(body: ir.Function, call: ir.Node) -> None:
+    for value in _defined(body):
+        if value.type is not None:
+            value.type = copy_type(value.type)
+        if value.shape is not None:
+            # The names of dimensions inside a function mean nothing outside, and may mean something else there.
+            value.shape = ir.Shape([dim if isinstance(dim, int) else None for dim in value.shape])
+    for node in body.all_nodes():
+        for key, text in call.metadata_props.items():
+            node.metadata_props.setdefault(key, text)
+
+
+def _replace_uses(old: ir.Value, new: ir.Value | None) -> None:
+    if new is not None:
+        old.replace_all_uses_with(new)
+        return
+    for user, index in old.uses():
+        user.replace_input_with(index, None)
+
+
+def _take_over(call: ir.Node, results: list[ir.Value | None], names: Names) -> None:
+    """Let the results of the body take the place, and where they can the names, of those of the call."""
+    outside = {*call.inputs}
+    named: set[ir.Value] = set()
+    for old, new in zip(call.outputs, results, strict=False):
+        if new is None:
+            _replace_uses(old, None)
+            continue
+        if new not in outside and new not in named:
+            named.add(new)
+            new.type = old.type or new.type
+            new.shape = old.shape or new.shape
+            if not old.is_graph_output() and old.name:
+                new.name, old.name = old.name, names.value(f"{old.name}_old")
+        replace_value(old, new, names)

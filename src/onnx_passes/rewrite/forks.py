@@ -1,0 +1,52 @@
+"""Forks: values inside a match that something outside of it uses too."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+import onnx_ir as ir
+
+from onnx_passes.rewrite.refusal import Refusal, no
+from onnx_passes.rewrite.traits import is_cheap, is_random
+
+Forks = Literal["exclusive", "duplicate", "cheap"]
+"""What to do when a value inside the match is used outside of it: refuse; compute it twice; only if cheap."""
+
+
+def refuse_fork(forks: Forks, nodes: Sequence[ir.Node], outputs: Collection[ir.Value]) -> Refusal | None:
+    """Refuse a match of which something would be computed twice against the policy of the rule.
+
+    A node that is used outside stays, and with it all that it is computed from. What is random is never
+    computed twice: the two results would differ.
+    """
+    inside = set(nodes)
+    waiting = {node: value for node in nodes for value in node.outputs if _is_used_outside(value, inside, outputs)}
+    if not waiting:
+        return None
+    if forks == "exclusive":
+        first = next(iter(waiting.values()))
+        return no(f"a value inside the match is {_how(first)}", at=first)
+    staying: set[ir.Node] = set()
+    while waiting:
+        node, value = waiting.popitem()
+        staying.add(node)
+        if is_random(node):
+            return no(f"a value inside the match is {_how(value)}, and {node.op_type} is random", at=value)
+        if forks == "cheap" and not is_cheap(node):
+            return no(f"a value inside the match is {_how(value)}, and {node.op_type} is not cheap", at=value)
+        for used in node.inputs:
+            producer = None if used is None or used in outputs else used.producer()
+            if used is not None and producer in inside and producer not in staying:
+                waiting[producer] = used
+    return None
+
+
+def _is_used_outside(value: ir.Value, inside: set[ir.Node], outputs: Collection[ir.Value]) -> bool:
+    if value in outputs:
+        return False
+    return value.is_graph_output() or any(use.node not in inside for use in value.uses())
+
+
+def _how(value: ir.Value) -> str:
+    return "a graph output" if value.is_graph_output() else "used elsewhere"

@@ -1,0 +1,103 @@
+"""What a rewrite built, checked before anything of the model is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import onnx_ir as ir
+from onnxscript.rewriter._basics import MatchFailureError  # pyright: ignore[reportPrivateUsage]
+
+from onnx_passes.core.errors import OnnxPassesError, RewriteError
+from onnx_passes.rewrite.builder import Builder
+from onnx_passes.rewrite.match import Match
+from onnx_passes.rewrite.nesting import Nesting
+from onnx_passes.rewrite.order import used_values
+from onnx_passes.rewrite.refusal import Refusal, reason_of
+from onnx_passes.rewrite.rule import Rule
+from onnx_passes.rewrite.scope import Scope
+
+
+@dataclass
+class Replacement:
+    """The values to use instead of those of the match, and the graphs to sort once they are in place."""
+
+    values: list[ir.Value]
+    unsorted: list[ir.Graph]
+
+
+def prepare(rule: Rule, match: Match, builder: Builder, scope: Scope, nesting: Nesting) -> Replacement | str:
+    """Call the rewrite and check what it returns; a text is the reason why there is nothing to put in place."""
+    built = _call(rule, match, builder)
+    if isinstance(built, str):
+        return built
+    _check_interface(match, built)
+    _check_opsets(builder, scope)
+    values = cast(list[ir.Value], built)
+    replaced = [old for old, value in zip(match.output_values, values, strict=True) if old is not value]
+    if not replaced:
+        return "the rewrite returns what is there"
+    builder.keep_only(values)
+    graph = match.root.graph
+    assert graph is not None
+    used = list(_used_from_outside(builder, values))
+    known = {value for node in match.nodes for value in (*node.inputs, *node.outputs)}
+    strangers = [value for value in used if value not in known]
+    for value in strangers:
+        if not nesting.sees(graph, value):
+            raise RewriteError(
+                f"the rewrite uses '{value.name}', which is not known in graph '{graph.name}'",
+                hint="use values of the match and values built by op",
+            )
+    if not rule.has_many_outputs and not strangers:
+        return Replacement(values, [])
+    suspects = [value for value in used if value.graph is graph or value not in known]
+    if nesting.closes_cycle(match.root, replaced, suspects):
+        return "the replacement would close a cycle"
+    return Replacement(values, [graph, *(value.graph for value in strangers if value.graph is not None)])
+
+
+def _call(rule: Rule, match: Match, builder: Builder) -> list[object] | str:
+    try:
+        new = rule.rewrite(builder, match.bindings)
+    except MatchFailureError as failure:
+        return failure.reason or "rewrite declined"
+    except OnnxPassesError:
+        raise
+    except Exception as error:
+        raise rule.error("rewrite", error, match.root) from error
+    if new is None or new is False or isinstance(new, Refusal) or hasattr(new, "failure_nodes_and_values"):
+        return reason_of(new, "rewrite declined")
+    return list(cast(Sequence[Any], new)) if isinstance(new, list | tuple) else [new]
+
+
+def _check_interface(match: Match, new: Sequence[object]) -> None:
+    if len(new) != len(match.output_values):
+        raise RewriteError(f"the rewrite returns {len(new)} values for the {len(match.output_values)} of its pattern")
+    for old, value in zip(match.output_values, new, strict=True):
+        if not isinstance(value, ir.Value):
+            raise RewriteError(
+                f"the rewrite returns {type(value).__name__} for '{old.name}'",
+                hint="return values built by op",
+            )
+        if old.is_graph_output() and None not in (old.dtype, value.dtype) and old.dtype != value.dtype:
+            raise RewriteError(f"graph output '{old.name}' would change from {old.dtype} to {value.dtype}")
+
+
+def _check_opsets(builder: Builder, scope: Scope) -> None:
+    for imports in (scope.container.opset_imports, scope.model.graph.opset_imports):
+        for domain, version in builder.opsets.items():
+            if version is not None and imports.get(domain, version) != version:
+                raise RewriteError(
+                    f"the rewrite needs opset {version} of domain '{domain}', the model imports {imports[domain]}",
+                    hint="convert the opset first",
+                )
+
+
+def _used_from_outside(builder: Builder, new: Sequence[ir.Value]) -> Iterator[ir.Value]:
+    """Iterate over the values of the model that the replacement uses or returns."""
+    built = {*builder.initializers, *(output for node in builder.nodes for output in node.outputs)}
+    for node in builder.nodes:
+        yield from (value for value in used_values(node) if value not in built)
+    yield from (value for value in new if value not in built)

@@ -1,0 +1,43 @@
+"""What the graphs of one rewrite share: the model, names, and opset imports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from onnx_passes.graph.annotations import referenced_names
+from onnx_passes.graph.names import Container, Names
+
+
+@dataclass
+class Scope:
+    """One graph with its subgraphs, or one function: what shares names and opset imports."""
+
+    model: ir.Model
+    container: Container
+    _names: Names | None = None
+    _keep: set[str] | None = None
+    _origins: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def names(self) -> Names:
+        """Return the names in use, collected when first needed."""
+        if self._names is None:
+            self._names = Names.of(self.container)
+        return self._names
+
+    @property
+    def keep(self) -> set[str]:
+        """Return the names that quantization annotations refer to: their tensors look unused but are not."""
+        if self._keep is None:
+            self._keep = referenced_names(self.container)
+        return self._keep
+
+    def derive(self, claim: Callable[[str], str], name: str, suffix: str) -> str:
+        """Claim a name made from another one; deriving from the result again does not make it longer."""
+        origin = self._origins.get(name, name)
+        claimed = claim(origin + suffix)
+        self._origins[claimed] = origin
+        return claimed

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import onnx_passes
+from onnx_passes.core.registry import REGISTRY
+
+
+def test_list_shows_every_pass_with_its_summary(run):
+    shown = run("list").out
+    for entry in REGISTRY.entries():
+        assert entry.name in shown
+        assert entry.summary in shown
+
+
+def test_list_filters_by_words_and_kind(run):
+    assert "cleanup" not in run("list", "shape").out
+    kinds = {entry["kind"] for entry in json.loads(run("list", "--kind", "annotation", "--json").out)}
+    assert kinds == {"annotation"}
+
+
+def test_explain_shows_rewrites_refusals_and_exactness(run):
+    for entry in REGISTRY.entries():
+        shown = run("explain", entry.name).out
+        for word in ("Rewrites:", "Refuses:", "Exactness:"):
+            assert word in shown, entry.name
+
+
+def test_explain_of_an_alias_shows_its_options(run):
+    assert "convert-opset18 = convert-opset{version=18}" in run("explain", "convert-opset18").out
+
+
+def test_plan_says_why(run, model):
+    shown = run("plan", model, "cleanup").out
+    assert "cleanup" in shown.splitlines()[0]
+    assert "requested" in shown.splitlines()[0]
+    assert "member of cleanup" in shown
+
+
+def test_plan_as_json(run):
+    data = json.loads(run("plan", "--json", "cleanup").out)
+    assert data["steps"][0] == {"depth": 0, "pass": "cleanup", "why": "requested"}
+
+
+def test_inspect(run, model):
+    shown = run("inspect", model).out
+    for words in ("ai.onnx 20", "a: float[2]", "global_output_0: float[2]", "2 Mul", "parameters  2"):
+        assert words in shown
+    data = json.loads(run("inspect", "--json", model).out)
+    assert data["operators"] == {"Mul": 2, "Add": 1, "Relu": 1}
+    assert data["inputs"][0] == {"name": "a", "dtype": "float", "shape": "[2]", "has_default": False}
+
+
+def test_diff_of_a_model_with_itself_is_empty(run, model):
+    answer = run("diff", model, model)
+    assert answer.code == 0
+    assert "structurally equal" in answer.out
+
+
+def test_diff_names_what_changed(run, model, tmp_path):
+    out = tmp_path / "out.onnx"
+    run("-q", "-o", out, model, "cleanup")
+    answer = run("diff", model, out)
+    assert answer.code == 1
+    assert "Mul" in answer.out
+
+
+def test_demo_shows_the_tables(run, tmp_path):
+    answer = run("demo", "-o", tmp_path / "demo.onnx")
+    assert answer.code == 0
+    assert "qonnx.custom_op.general::Quant" in answer.err
+    assert onnx_passes.load(tmp_path / "demo.onnx").graph.outputs[0].name == "logits"
+
+
+def test_new_passes_and_their_tests_work(tmp_path):
+    for kind in ("rule", "transformation", "annotation", "analysis"):
+        made = subprocess.run(
+            [sys.executable, "-m", "onnx_passes", "new", f"try-{kind}", "--kind", kind, "-d", str(tmp_path)],
+            capture_output=True,
+            text=True,
+        )
+        assert made.returncode == 0, made.stderr
+    tested = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert "4 passed" in tested.stdout, tested.stdout + tested.stderr
+
+
+def test_new_never_overwrites(run, tmp_path):
+    assert run("new", "TryIt", "-d", tmp_path).code == 0
+    answer = run("new", "TryIt", "-d", tmp_path)
+    assert answer.code == 2
+    assert "already there" in answer.err
+
+
+@pytest.mark.parametrize("name", ["1up", "a b", "a/b", ""])
+def test_new_refuses_odd_names(run, tmp_path, name):
+    assert run("new", name, "-d", tmp_path).code == 2
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script(run, shell):
+    assert "_ONNX_PASSES_COMPLETE" in run("completion", shell).out
+
+
+def complete(words: str, position: int) -> list[str]:
+    environment = os.environ | {
+        "_ONNX_PASSES_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(position),
+    }
+    done = subprocess.run([sys.executable, "-m", "onnx_passes"], env=environment, capture_output=True, text=True)
+    return [line.split(",", 1)[1] for line in done.stdout.splitlines()]
+
+
+def test_completes_passes_of_the_plain_form():
+    assert "cleanup" in complete("onnx-passes model.onnx clea", 2)
+    assert "shape-inference" in complete("onnx-passes explain shape", 2)
+
+
+PROBE = """
+import sys
+from onnx_passes.cli.main import run_command_line
+code = run_command_line(sys.argv[1:])
+heavy = [name for name in ("onnx_ir", "onnxruntime", "onnx", "onnxscript", "numpy", "sympy", "rich", "yaml") if name in sys.modules]
+sys.stderr.write(f"\\n{code} {heavy}")
+"""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["list"], ["explain", "cleanup"], ["--version"], ["run", "--help"]])
+def test_light_commands_import_nothing_heavy(arguments):
+    done = subprocess.run([sys.executable, "-c", PROBE, *arguments], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == "0 []"
+
+
+def test_module_can_be_run(tmp_path: Path):
+    done = subprocess.run([sys.executable, "-m", "onnx_passes", "--version"], capture_output=True, text=True)
+    assert onnx_passes.__version__ in done.stdout
+
+
+def test_closed_pipe_is_no_error(model):
+    script = f"{sys.executable} -m onnx_passes list | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "0"
+    assert done.stderr == ""

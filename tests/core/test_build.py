@@ -1,0 +1,196 @@
+"""From names, text, classes and objects to passes."""
+
+import onnx_ir as ir
+import onnx_ir.passes.common as stock
+import pytest
+
+from onnx_passes import passes
+from onnx_passes.core.base import PassResult, Transformation
+from onnx_passes.core.build import collect
+from onnx_passes.core.compose import ComposePass, Fixpoint, Group
+from onnx_passes.core.errors import RegistrationError, UsageError
+from onnx_passes.core.foreign import ForeignPass
+from onnx_passes.core.options import option
+from onnx_passes.core.pipeline import PipelineSyntaxError
+from onnx_passes.core.registry import REGISTRY, Registry
+
+
+class Nop(Transformation):
+    def call(self, model):
+        return PassResult(model, modified=False)
+
+
+class First(Nop):
+    count: int = option(1)
+    max_size: int = option(10)
+
+
+class Second(Nop):
+    pass
+
+
+class Third(Nop):
+    pass
+
+
+class Pair(ComposePass):
+    passes = ("first", "second")
+
+
+@pytest.fixture
+def registry() -> Registry:
+    registry = Registry()
+    registry.register(First, "both", aliases={"first-of-five": "count=5, max-size=7"})
+    registry.register(Second, "both")
+    registry.register(Third, "alone")
+    registry.register(Pair)
+    registry.register(Fixpoint)
+    return registry
+
+
+def texts(what, registry, **kwargs) -> list[str]:
+    return [str(p) for p in collect(what, registry=registry, **kwargs)]
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("first", ["first"]),
+        ("first{count=2} Second", ["first{count=2}", "second"]),
+        (["first, second", "third"], ["first", "second", "third"]),
+        (("first", Second, Third()), ["first", "second", "third"]),
+        (Second, ["second"]),
+        (First(count=3), ["first{count=3}"]),
+        ("both", ["both"]),
+        ("alone", ["third"]),
+        ("first-of-five", ["first{count=5, max-size=7}"]),
+        ("first-of-five{count=6}", ["first{count=6, max-size=7}"]),
+        ("FirstOfFive{max_size=8}", ["first{count=5, max-size=8}"]),
+        ("pair", ["pair"]),
+        ("fixpoint{max=3}(first{count=2}, fixpoint(both))", ["fixpoint{max=3}(first{count=2}, fixpoint(both))"]),
+        ("fixpoint()", ["fixpoint()"]),
+        ("", []),
+        ([], []),
+        ((name for name in ("first", "second")), ["first", "second"]),
+    ],
+)
+def test_names_text_classes_and_objects_are_resolved(registry, what, expected):
+    assert texts(what, registry) == expected
+
+
+@pytest.mark.parametrize("text", ["first{count=2}, both, pair, fixpoint{max=3}(first, alone, fixpoint(second))"])
+def test_what_was_built_prints_as_text_that_builds_it_again(registry, text):
+    built = ", ".join(texts(text, registry))
+    assert ", ".join(texts(built, registry)) == built
+
+
+def test_an_object_stays_the_same_object(registry):
+    given = First()
+    assert collect([given], registry=registry)[0] is given
+
+
+def test_each_mention_of_a_name_is_a_pass_of_its_own(registry):
+    first, second = collect("first first", registry=registry)
+    assert first is not second
+
+
+def test_a_group_is_one_pass_with_its_members(registry):
+    (group,) = collect("both", registry=registry)
+    assert isinstance(group, Group)
+    assert (group.name, [type(member) for member in group.body]) == ("both", [First, Second])
+
+
+def test_options_from_the_configuration_hold_unless_the_text_says_otherwise(registry):
+    defaults = {"first": {"count": 7, "max-size": "8"}, "third": {}}
+    assert texts("first", registry, defaults=defaults) == ["first{count=7, max-size=8}"]
+    assert texts("first{count=2}", registry, defaults=defaults) == ["first{count=2, max-size=8}"]
+    assert texts("first-of-five", registry, defaults=defaults) == ["first{count=5, max-size=7}"]
+    assert texts("fixpoint(first)", registry, defaults=defaults) == ["fixpoint(first{count=7, max-size=8})"]
+    (group,) = collect("both", registry=registry, defaults=defaults)
+    assert str(group.body[0]) == "first{count=7, max-size=8}"
+
+
+@pytest.mark.parametrize("name", ["first", "First", "FIRST"])
+@pytest.mark.parametrize("key", ["max-size", "max_size", "MaxSize"])
+@pytest.mark.parametrize("written", ["max-size", "max_size", "MaxSize"])
+def test_spelling_does_not_decide_what_wins(registry, name, key, written):
+    defaults = {name: {key: 3}}
+    assert texts("first", registry, defaults=defaults) == ["first{max-size=3}"]
+    assert texts(f"first-of-five{{{written}=4}}", registry, defaults=defaults) == ["first{count=5, max-size=4}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "caret", "message"),
+    [
+        ("first, secund", "       ^", "there is no pass or group named 'secund'; did you mean 'second'?"),
+        ("fixpoint(first, secund)", "                ^", "there is no pass or group named 'secund'"),
+        ("both{count=1}", "^", "group 'both' has no options; give them to its members"),
+        ("first, both(third)", "       ^", "group 'both' takes no nested pipeline; write a comma between passes"),
+        ("third(first)", "^", "pass 'third' takes no nested pipeline; write a comma between passes"),
+        ("third, pair(first)", "       ^", "pass 'pair' takes no nested pipeline; write a comma between passes"),
+        ("third fixpoint", "      ^", "pass 'fixpoint' needs a nested pipeline; as in fixpoint(cleanup)"),
+        ("fixpoint{max=0}(first)", "^", "option 'max' of pass 'fixpoint' does not take 0; it takes 1 or more"),
+        ("fixpoint{max=x}(first)", "^", "option 'max' of pass 'fixpoint' does not take 'x'; it takes a whole number"),
+    ],
+)
+def test_mistakes_are_pointed_at(registry, text, caret, message):
+    with pytest.raises(PipelineSyntaxError) as raised:
+        collect(text, registry=registry)
+    assert message in str(raised.value)
+    assert str(raised.value).endswith(f"\n  {text}\n  {caret}")
+
+
+@pytest.mark.parametrize("what", [[42], [None], [int], [object()], ["first", ir.Model]])
+def test_what_is_no_pass_is_refused(registry, what):
+    with pytest.raises(UsageError, match="is no pass; give a name, pipeline text, or a pass as class or object"):
+        collect(what, registry=registry)
+
+
+def test_passes_of_onnx_ir_are_taken_as_classes_and_objects(registry):
+    by_class, by_object = collect([stock.NameFixPass, stock.TopologicalSortPass()], registry=registry)
+    assert isinstance(by_class, ForeignPass)
+    assert [p.name for p in (by_class, by_object)] == ["name-fix", "topological-sort"]
+
+
+class TestGlobalRegistry:
+    """What authors use."""
+
+    @pytest.fixture(autouse=True)
+    def empty_registry(self, monkeypatch):
+        for name, value in vars(Registry()).items():
+            monkeypatch.setattr(REGISTRY, name, value)
+
+    def test_registered_by_decorator(self):
+        @passes.register("group-of-two", tags=("t",), aliases={"other-name": ""})
+        class Made(Nop):
+            """Made here."""
+
+        @passes.register("group-of-two")
+        class MadeToo(Nop):
+            """Made here, too."""
+
+        assert Made.text_name == "made"
+        assert [str(p) for p in passes.collect("other-name, group-of-two, MadeToo")] == [
+            "made",
+            "group-of-two",
+            "made-too",
+        ]
+
+    def test_the_parentheses_may_not_be_forgotten(self):
+        with pytest.raises(RegistrationError, match=r"register takes names, not a pass; write '@passes.register\(\)'"):
+            passes.register(Nop)
+
+    def test_what_is_no_pass_is_refused(self):
+        with pytest.raises(RegistrationError, match="'dict' is no pass"):
+            passes.register("name")(dict)
+        with pytest.raises(RegistrationError, match="'int' is no pass"):
+            passes.register("name")(3)
+
+    def test_passes_of_onnx_ir_are_registered_as_they_are(self):
+        assert passes.register("fixed-names")(stock.NameFixPass) is stock.NameFixPass
+        passes.register("SortPass")(stock.TopologicalSortPass())
+        passes.register()(stock.CheckerPass)
+        fixed, sort, sort_too, checker = passes.collect("fixed-names, SortPass, sort, checker")
+        assert [str(p) for p in (fixed, sort, sort_too, checker)] == ["fixed-names", "sort", "sort", "checker"]
+        assert isinstance(fixed.inner, stock.NameFixPass)
+        assert isinstance(sort.inner, stock.TopologicalSortPass)
