@@ -49,9 +49,7 @@ def test_finding_of_an_analysis_is_kept():
 
 
 def test_options_by_pass_name():
-    result = onnx_passes.apply(
-        ir.from_onnx_text(MODEL), "fixpoint(cleanup)", options={"fixpoint": {"max": 1}}
-    )
+    result = onnx_passes.apply(ir.from_onnx_text(MODEL), "fixpoint(cleanup)", options={"fixpoint": {"max": 1}})
     assert result.steps[0].text.startswith("fixpoint{max=1}")
 
 
@@ -59,4 +57,4 @@ def test_public_names_exist():
     for name in onnx_passes.__all__:
         assert getattr(onnx_passes, name) is not None
     with pytest.raises(AttributeError):
-        onnx_passes.nothing
+        _ = onnx_passes.nothing

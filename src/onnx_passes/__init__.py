@@ -49,7 +49,7 @@ _HOMES = {
     "yes": "rewrite.refusal",
 }
 
-__all__ = [*_HOMES, "passes"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_HOMES, "passes"]  # noqa: PLE0604 # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

@@ -22,7 +22,7 @@ example (float[2] a, float[2] b) => (float[2] global_output_0)
 }
 """
 
-BREAK_ADDS = '''
+BREAK_ADDS = """
 from onnx_passes import passes, Transformation, RewriteRulePass
 
 @passes.verify.equality
@@ -34,7 +34,7 @@ class BreakAdds(Transformation, RewriteRulePass):
         return x != y
     def rewrite(self, op, x, y):
         return op.Add(x, x)
-'''
+"""
 
 
 @dataclass

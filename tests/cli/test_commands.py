@@ -80,18 +80,10 @@ def test_demo_shows_the_tables(run, tmp_path):
 
 def test_new_passes_and_their_tests_work(tmp_path):
     for kind in ("rule", "transformation", "annotation", "analysis"):
-        made = subprocess.run(
-            [sys.executable, "-m", "onnx_passes", "new", f"try-{kind}", "--kind", kind, "-d", str(tmp_path)],
-            capture_output=True,
-            text=True,
-        )
+        made = call("-m", "onnx_passes", "new", f"try-{kind}", "--kind", kind, "-d", str(tmp_path))
         assert made.returncode == 0, made.stderr
-    tested = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
+    options = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist")
+    tested = call("-m", "pytest", *options, str(tmp_path), cwd=tmp_path)
     assert "4 passed" in tested.stdout, tested.stdout + tested.stderr
 
 
@@ -112,13 +104,19 @@ def test_completion_script(run, shell):
     assert "_ONNX_PASSES_COMPLETE" in run("completion", shell).out
 
 
+def call(*arguments: str, **kwargs: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, **kwargs)
+
+
 def complete(words: str, position: int) -> list[str]:
     environment = os.environ | {
         "_ONNX_PASSES_COMPLETE": "bash_complete",
         "COMP_WORDS": words,
         "COMP_CWORD": str(position),
     }
-    done = subprocess.run([sys.executable, "-m", "onnx_passes"], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "onnx_passes"], env=environment, capture_output=True, text=True, check=False
+    )
     return [line.split(",", 1)[1] for line in done.stdout.splitlines()]
 
 
@@ -131,24 +129,26 @@ PROBE = """
 import sys
 from onnx_passes.cli.main import run_command_line
 code = run_command_line(sys.argv[1:])
-heavy = [name for name in ("onnx_ir", "onnxruntime", "onnx", "onnxscript", "numpy", "sympy", "rich", "yaml") if name in sys.modules]
-sys.stderr.write(f"\\n{code} {heavy}")
+heavy = {"onnx_ir", "onnxruntime", "onnx", "onnxscript", "numpy", "sympy", "rich", "yaml"} & set(sys.modules)
+sys.stderr.write(f"\\n{code} {sorted(heavy)}")
 """
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["list"], ["explain", "cleanup"], ["--version"], ["run", "--help"]])
 def test_light_commands_import_nothing_heavy(arguments):
-    done = subprocess.run([sys.executable, "-c", PROBE, *arguments], capture_output=True, text=True)
+    done = call("-c", PROBE, *arguments)
     assert done.stderr.splitlines()[-1] == "0 []"
 
 
 def test_module_can_be_run(tmp_path: Path):
-    done = subprocess.run([sys.executable, "-m", "onnx_passes", "--version"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "onnx_passes", "--version"], capture_output=True, text=True, check=False
+    )
     assert onnx_passes.__version__ in done.stdout
 
 
 def test_closed_pipe_is_no_error(model):
     script = f"{sys.executable} -m onnx_passes list | head -n 1; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout.splitlines()[-1] == "0"
     assert done.stderr == ""

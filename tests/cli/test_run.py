@@ -62,7 +62,8 @@ def test_without_passes_the_model_is_written_again(run, model, tmp_path):
 
 def test_table_shows_operators_nodes_parameters_size_and_time(run, model, tmp_path):
     shown = run("-o", tmp_path / "out.onnx", model, "cleanup").err
-    for word in ("operator", "before", "after", "Mul", "nodes", "parameters", "weights", "CPU ms", "remove-unused-nodes"):
+    words = ("operator", "before", "after", "Mul", "nodes", "parameters", "weights", "CPU ms", "remove-unused-nodes")
+    for word in words:
         assert word in shown
 
 

@@ -74,7 +74,8 @@ def test_truncated_model(refused, model, tmp_path):
 
 
 def test_malformed_text_model(refused, tmp_path):
-    (tmp_path / "bad.onnxtxt").write_text('<ir_version: 10, opset_import: ["": 20]>\ng (float[2] x) => (float[2] y) {\n y = (x)\n}')
+    header = '<ir_version: 10, opset_import: ["": 20]>'
+    (tmp_path / "bad.onnxtxt").write_text(header + "\ng (float[2] x) => (float[2] y) {\n y = (x)\n}")
     assert "bad.onnxtxt" in refused(tmp_path / "bad.onnxtxt", "cleanup")
 
 
@@ -85,7 +86,9 @@ def test_unknown_pass(refused, model):
     assert message.rstrip().endswith("^")
 
 
-@pytest.mark.parametrize("pipeline", ["cleanup,,", "cleanup{", "fixpoint(cleanup", "cleanup)", "fixpoint", "cleanup(checker)"])
+@pytest.mark.parametrize(
+    "pipeline", ["cleanup,,", "cleanup{", "fixpoint(cleanup", "cleanup)", "fixpoint", "cleanup(checker)"]
+)
 def test_malformed_pipeline(refused, model, pipeline):
     message = refused(model, pipeline)
     assert "^" in message.splitlines()[-1]
@@ -226,7 +229,9 @@ def test_interrupt(run, model, monkeypatch):
     assert run(model, "cleanup").code == 130
 
 
-@pytest.mark.parametrize("arguments", [["explain"], ["explain", "nothing-like-it"], ["run"], ["list", "--kind", "x"], ["plan"]])
+@pytest.mark.parametrize(
+    "arguments", [["explain"], ["explain", "nothing-like-it"], ["run"], ["list", "--kind", "x"], ["plan"]]
+)
 def test_usage_errors_of_other_commands(run, arguments):
     answer = run(*arguments)
     assert answer.code == 2

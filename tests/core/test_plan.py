@@ -276,7 +276,7 @@ def test_a_cycle_through_a_group_is_refused():
     make("b", "facts")
     with pytest.raises(PlanError, match="a → facts → a"):
         plan("a")
-    with pytest.raises(PlanError, match="facts → a → facts|a → facts → a"):
+    with pytest.raises(PlanError, match="a → facts → a"):
         plan("facts")
 
 

@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 import sys
 import types
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -194,6 +195,7 @@ def test_places_have_line_numbers(registry):
 
     registry.register(Twice)
     line = registry.find("twice").entries[0].line
+    assert Path(__file__).read_text().splitlines()[line - 1] == "    class Twice(Transformation):"
     with pytest.raises(RegistrationError, match=f"two passes are named 'twice': {__name__}:{line} and elsewhere"):
         registry.register(make("Twice", module="elsewhere"))
 

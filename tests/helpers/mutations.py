@@ -26,6 +26,10 @@ def _pick(rng: Rng, items: list) -> object:
     return items[rng.integers(len(items))] if items else None
 
 
+def _name(rng: Rng, word: str) -> str:
+    return f"{word}_{rng.integers(2**40)}"
+
+
 def _insert(new: ir.Node, near: ir.Node) -> None:
     assert near.graph is not None
     near.graph.insert_before(near, [new])
@@ -102,8 +106,8 @@ def split_node(model: ir.Model, rng: Rng) -> bool:
     node = _pick(rng, shared)
     if node is None:
         return False
-    twin = ir.Node(node.domain, node.op_type, node.inputs, node.attributes.values(), name=f"{node.name}_twin")
-    twin.outputs[0].name = f"{node.outputs[0].name}_twin"
+    twin = ir.Node(node.domain, node.op_type, node.inputs, node.attributes.values(), name="twin")
+    twin.outputs[0].name = _name(rng, "twin")
     _insert(twin, node)
     reader, position = node.outputs[0].uses()[0]
     reader.replace_input_with(position, twin.outputs[0])
@@ -114,7 +118,7 @@ def split_initializer(model: ir.Model, rng: Rng) -> bool:
     value = _pick(rng, [value for value in model.graph.initializers.values() if len(value.uses()) > 1])
     if value is None:
         return False
-    twin = ir.Value(name=f"{value.name}_twin", const_value=ir.Tensor(value.const_value.numpy().copy()))
+    twin = ir.Value(name=_name(rng, "twin"), const_value=ir.Tensor(value.const_value.numpy().copy()))
     model.graph.initializers.add(twin)
     reader, position = value.uses()[0]
     reader.replace_input_with(position, twin)
@@ -126,7 +130,7 @@ def insert_identity(model: ir.Model, rng: Rng) -> bool:
     if node is None:
         return False
     identity = ir.Node("", "Identity", [node.inputs[0]], name="inserted")
-    identity.outputs[0].name = "inserted"
+    identity.outputs[0].name = _name(rng, "inserted")
     _insert(identity, node)
     node.replace_input_with(0, identity.outputs[0])
     return True
@@ -135,14 +139,14 @@ def insert_identity(model: ir.Model, rng: Rng) -> bool:
 def add_dead_node(model: ir.Model, rng: Rng) -> bool:
     node = _pick(rng, list(model.graph.all_nodes()))
     dead = ir.Node("", "Relu", [node.outputs[0]], name="dead")
-    dead.outputs[0].name = "dead"
+    dead.outputs[0].name = _name(rng, "dead")
     node.graph.insert_after(node, [dead])
     return True
 
 
 def add_dead_initializer(model: ir.Model, rng: Rng) -> bool:
     array = rng.normal(size=3).astype(np.float32)
-    model.graph.initializers.add(ir.Value(name="dead", const_value=ir.Tensor(array)))
+    model.graph.initializers.add(ir.Value(name=_name(rng, "dead"), const_value=ir.Tensor(array)))
     return True
 
 
@@ -163,7 +167,7 @@ def swap_outputs(model: ir.Model, rng: Rng) -> bool:
 
 
 def rename_input(model: ir.Model, rng: Rng) -> bool:
-    model.graph.inputs[int(rng.integers(len(model.graph.inputs)))].name = "renamed"
+    model.graph.inputs[int(rng.integers(len(model.graph.inputs)))].name = _name(rng, "renamed")
     return True
 
 

@@ -20,9 +20,10 @@ def record() -> RunRecord:
     rule.refused["scale is not constant"] = 3
     steps = [
         StepRecord(1, "outer", "outer{x=[1, 2]}", "requested", status=Status.DONE, has_children=True),
-        StepRecord(2, "inner", "inner", "member", depth=1, status=Status.DONE, modified=True, nodes_before=12, nodes_after=9, applications=1, rules=[rule], cpu=0.0123),
+        StepRecord(2, "inner", "inner", "member", depth=1, status=Status.DONE, modified=True, rules=[rule]),
         StepRecord(3, "later", "later", "needed by x", status=Status.SKIPPED, reason="still holds"),
-    ]  # fmt: skip
+    ]
+    steps[1].nodes_before, steps[1].nodes_after, steps[1].applications = 12, 9, 1
     steps[1].notes.append("stopped after 3 rounds")
     return RunRecord(
         "outer",
@@ -51,4 +52,5 @@ def test_rules_are_shown_when_asked_for():
 
 def test_numbers_for_people():
     assert (signed(0), signed(3), signed(-1200)) == ("", "+3", "−1,200")
-    assert [size_text(n) for n in (0, 1023, 1536, 5 << 20, 3 << 30)] == ["0 B", "1023 B", "1.5 KiB", "5.0 MiB", "3.0 GiB"]
+    sizes = [size_text(n) for n in (0, 1023, 1536, 5 << 20, 3 << 30)]
+    assert sizes == ["0 B", "1023 B", "1.5 KiB", "5.0 MiB", "3.0 GiB"]

@@ -70,6 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_command_line(arguments: list[str]) -> int:
     """Run a command; every error becomes one message and an exit code."""
+    stdout = sys.stdout
     debug = "--debug" in arguments or bool(os.environ.get("ONNX_PASSES_DEBUG"))
     try:
         result = cli.main(arguments, prog_name="onnx-passes", standalone_mode=False)
@@ -83,8 +84,10 @@ def run_command_line(arguments: list[str]) -> int:
         return _fail(error.format_message(), ExitCode.USAGE)
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", INTERRUPTED)
-    except BrokenPipeError:
-        _silence_stdout()
+    except SystemExit:
+        # Click wraps standard output and exits when its reader has gone, which is no fault of the run.
+        if sys.stdout is stdout:
+            raise
         return ExitCode.OK
     except OnnxPassesError as error:
         if debug:
@@ -114,9 +117,3 @@ def _unexpected(error: Exception) -> int:
 def _fail(message: str, code: int) -> int:
     click.echo(f"onnx-passes: {message}", err=True)
     return code
-
-
-def _silence_stdout() -> None:
-    """Keep the interpreter from complaining again when it flushes a closed pipe at exit."""
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())

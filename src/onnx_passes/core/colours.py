@@ -74,7 +74,7 @@ class _Refinement:
             new[node] = digest(old[node], self._home(node.graph), readers)
         for value in self._layout.dead_leaves:
             new[value] = digest(old[value], self._home(value.graph), self._readers(value, new))
-        self.colours = new
+        self.colours = {element: new[element] for element in old}
 
     def _leaf(self, value: ir.Value, contents: Contents) -> Key:
         """Return what a dead leaf is by itself."""

@@ -91,7 +91,10 @@ class Contents:
 
     def tensor(self, tensor: ir.TensorProtocol) -> bytes:
         """Return a digest of element type, shape and elements, however they are stored."""
-        known = self._tensors.get(tensor)
+        try:
+            known = self._tensors.get(tensor)
+        except TypeError:  # a class of someone else's that cannot be referred to weakly
+            return tensor_digest(tensor)
         if known is None:
             known = tensor_digest(tensor)
             self._tensors[tensor] = known

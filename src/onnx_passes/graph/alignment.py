@@ -88,35 +88,32 @@ class Alignment:
         """Pair nodes of equal sign: those with one candidate, then by who reads them, by name, in order."""
         groups_a, groups_b = self._groups(self.a, sign), self._groups(self.b, sign)
         shared = [(nodes, groups_b[key]) for key, nodes in groups_a.items() if key in groups_b]
+        ambiguous = [group for group in shared if not len(group[0]) == len(group[1]) == 1]
         for nodes_a, nodes_b in shared:
             if len(nodes_a) == len(nodes_b) == 1:
                 self._pair(nodes_a[0], nodes_b[0])
-        self._spread(sign)
-        for nodes_a, nodes_b in shared:
+        if ambiguous:
+            self._spread(sign)
+        for nodes_a, nodes_b in ambiguous:
             self._pair_by_readers(nodes_a, nodes_b, sign)
             named = {node.name: node for node in nodes_b}
-            for node in nodes_a:
-                partner = named.get(node.name)
-                if partner is not None and self._are_free(node, partner):
-                    self._pair(node, partner)
-                    self._spread(sign)
-            rest = iter(nodes_b)
-            for node in nodes_a:
-                if node not in self.nodes:
-                    partner = next((other for other in rest if other not in self._paired), None)
-                    if partner is None:
-                        break
-                    self._pair(node, partner)
-                    self._spread(sign)
+            self._pair_in_order(((node, named[node.name]) for node in nodes_a if node.name in named), sign)
+            free_b = (node for node in nodes_b if node not in self._paired)
+            free_a = (node for node in nodes_a if node not in self.nodes)
+            self._pair_in_order(zip(free_a, free_b, strict=False), sign)
+        self._fresh.clear()
+
+    def _pair_in_order(self, pairs: Iterable[tuple[ir.Node, ir.Node]], sign: Sign) -> None:
+        for node_a, node_b in pairs:
+            if self._are_free(node_a, node_b):
+                self._pair(node_a, node_b)
+                self._spread(sign)
 
     def _pair_by_readers(self, nodes_a: Sequence[ir.Node], nodes_b: Sequence[ir.Node], sign: Sign) -> None:
         """Pair nodes that most of the same, already paired, nodes read."""
         candidates = set(nodes_b)
         votes = Counter((node, other) for node in nodes_a for other in self._read_instead(node) if other in candidates)
-        for (node, other), _ in votes.most_common():
-            if self._are_free(node, other):
-                self._pair(node, other)
-                self._spread(sign)
+        self._pair_in_order((pair for pair, _ in votes.most_common()), sign)
 
     def _groups(self, side: Signatures, sign: Sign) -> dict[Hashable, list[ir.Node]]:
         groups: defaultdict[Hashable, list[ir.Node]] = defaultdict(list)
@@ -193,7 +190,9 @@ class Alignment:
             self._spread_to_producer(value_a, value_b, sign)
         for value_a, value_b in tuple(self.values.items()):
             self._spread_to_readers(value_a, value_b, sign, unique=True)
-        self._fresh = list(self.nodes.items())
+        unpaired = (node for node in self.a.order if node not in self.nodes)
+        beside = {other: None for node in unpaired for other in self.a.neighbours(node) if other in self.nodes}
+        self._fresh = [(node, self.nodes[node]) for node in beside]
         self._spread(sign, unique=True)
 
     def _match_between(self) -> None:
@@ -205,8 +204,16 @@ class Alignment:
             if other is None:
                 continue
             inputs = list(zip(present_inputs(node), present_inputs(other), strict=False))
-            if not inputs or any(self.corresponds(value_a, value_b) for value_a, value_b in inputs):
+            if not inputs or any(self._look_alike(value_a, value_b) for value_a, value_b in inputs):
                 self._pair(node, other)
+
+    def _look_alike(self, a: ir.Value | None, b: ir.Value | None) -> bool:
+        """Say whether two values correspond, or would if initializers were paired."""
+        if a is None or b is None:
+            return False
+        if self.a.is_constant(a) and self.b.is_constant(b):
+            return self._key(a) == self._key(b)
+        return self.corresponds(a, b)
 
     def _read_instead(self, node: ir.Node) -> Iterator[ir.Node]:
         """Return the nodes of the other graph that are read where this one is, once for each place."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -46,7 +47,7 @@ def is_special(path: Path) -> bool:
 
 def _create(path: Path, place: Path) -> BinaryIO:
     if place.is_dir():
-        raise IsADirectoryError(place)
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(place))
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     with contextlib.suppress(FileNotFoundError):
         path.chmod(stat.S_IMODE(place.stat().st_mode))

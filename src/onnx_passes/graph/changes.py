@@ -163,7 +163,7 @@ def source_changes(alignment: Alignment) -> Iterator[str]:
 
 def opset_changes(a: ir.Graph, b: ir.Graph) -> Iterator[str]:
     """Say which opset imports have changed."""
-    for domain in sorted({*a.opset_imports, *b.opset_imports}):
-        versions = [graph.opset_imports.get(domain, "none") for graph in (a, b)]
-        if versions[0] != versions[1]:
-            yield f"opset {domain or 'ai.onnx'} {versions[0]} {_BECAME} {versions[1]}"
+    before, after = ({domain or "ai.onnx": version for domain, version in g.opset_imports.items()} for g in (a, b))
+    for domain in sorted({*before, *after}):
+        if before.get(domain) != after.get(domain):
+            yield f"opset {domain} {before.get(domain, 'none')} {_BECAME} {after.get(domain, 'none')}"

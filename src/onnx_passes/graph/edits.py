@@ -51,12 +51,9 @@ def replace_value(old: ir.Value, new: ir.Value, names: Names) -> ir.Node | None:
     ``new`` cannot take it. A graph input that is an output itself stays that output.
     """
     graph = old.graph
-    if old.is_graph_input() and old.is_graph_output():
-        _replace_inputs(old, new)
-        return None
-    if not old.is_graph_output():
+    if old.is_graph_input() or not old.is_graph_output():
         carry_annotations(old, new)
-        old.replace_all_uses_with(new)
+        _replace_inputs(old, new)
         return None
     assert graph is not None
     if may_rename(new) and new.graph is graph:
@@ -115,8 +112,9 @@ def remove_if_dead(nodes: Iterable[ir.Node], keep: Collection[str] = ()) -> list
 def _used_values(node: ir.Node) -> Iterable[ir.Value | None]:
     yield from node.inputs
     for graph in subgraphs_of(node):
+        inside = {graph, *graph.subgraphs()}
         for inner in graph.all_nodes():
-            yield from (value for value in inner.inputs if value is not None and value.graph is not graph)
+            yield from (value for value in inner.inputs if value is not None and value.graph not in inside)
 
 
 def subgraphs_of(node: ir.Node) -> list[ir.Graph]:

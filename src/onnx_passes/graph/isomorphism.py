@@ -124,6 +124,24 @@ class _Rest:
             for link, target in self.links[element].items():
                 self.back.setdefault(target, {}).setdefault((link, colour), []).append(element)
 
+        self.sizes = self._sizes_of_pieces()
+
+    def _sizes_of_pieces(self) -> dict[Element, int]:
+        """Return for each element how many are connected to it."""
+        sizes: dict[Element, int] = {}
+        for start in self.colours:
+            if start not in sizes:
+                piece = {start: None}
+                pending = [start]
+                while pending:
+                    element = pending.pop()
+                    for _, other in (*self.links[element].items(), *self.sources(element)):
+                        if other not in piece:
+                            piece[other] = None
+                            pending.append(other)
+                sizes.update(dict.fromkeys(piece, len(piece)))
+        return sizes
+
     def sources(self, element: Element) -> Iterator[tuple[Link, Element]]:
         """Return the elements that link to this one."""
         for (link, _), elements in self.back.get(element, {}).items():
@@ -189,7 +207,8 @@ class _Search:
             while partners and partners[-1] in self._origins:
                 partners.pop()
             turns = self._piece(start)
-            if not any(self._pair(turns, partner) for partner in reversed(partners)):
+            alike = (partner for partner in reversed(partners) if self._b.sizes[partner] == len(turns))
+            if not any(self._pair(turns, partner) for partner in alike):
                 return False
         return len(self.images) == len(self._b.colours)
 

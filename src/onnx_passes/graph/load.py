@@ -28,7 +28,7 @@ from onnx_passes.graph.wire import Weight, read_weight, split
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["FORMATS", "Source", "load", "origin"]
+__all__ = ["FORMATS", "Source", "load", "origin", "root_cause"]
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | onnx.ModelProto | ir.Model
 
@@ -127,7 +127,6 @@ def _from_bytes(data: memoryview, path: Path | None, where: str) -> ir.Model:
         proto = _parse_binary(skeleton, where)
     else:
         proto = _parse_text(_decode(data, where), format_, where)
-    _require_model(proto, where)
     return _import(proto, weights, data, path, where, format_)
 
 
@@ -187,13 +186,14 @@ def _import(
     proto: onnx.ModelProto, weights: list[Weight], data: memoryview, path: Path | None, where: str, format_: str
 ) -> ir.Model:
     """Bring a model that nobody else holds into the IR."""
+    _require_model(proto, where)
     findings = inspect(proto, where, without_data=[weight.position for weight in weights])
     repairs = repair(proto, findings, where)
     headers = [proto.graph.initializer[weight.position] for weight in weights]
     try:
         model = ir.from_proto(proto)
     except ir.serde.SerdeError as error:
-        raise ModelError(f"the model cannot be represented: {_root(error)}", where=where) from error
+        raise ModelError(f"the model cannot be represented: {root_cause(error)}", where=where) from error
     for weight, header in zip(weights, headers, strict=True):
         tensor = read_weight(data, weight, header)
         if tensor is None:
@@ -211,7 +211,8 @@ def _import(
     return model
 
 
-def _root(error: BaseException) -> str:
+def root_cause(error: BaseException) -> str:
+    """Return what an error of onnx_ir began with: the first sentence of the innermost error."""
     while (earlier := error.__cause__ or error.__context__) is not None:
         error = earlier
     return str(error).split(". ")[0].rstrip(".")

@@ -155,9 +155,11 @@ class _Conversion:
         for kind in kinds:
             node = kind.nodes[0]
             kind.result = _made_of(kind, producers, constants, order)
-            opset_rules.mend(kind.result, node, self._source, self._target)
+            reason = opset_rules.mend(kind.result, node, self._source, self._target)
             if _has_references(node) and kind.is_changed():
-                raise self._error(node, "it takes an attribute from its function")
+                reason = "it takes an attribute from its function"
+            if reason is not None:
+                raise self._error(node, reason)
             try:
                 for proto in kind.result:
                     onnx.checker.check_node(proto, context)

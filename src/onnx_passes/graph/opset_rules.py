@@ -14,7 +14,7 @@ import onnx.helper
 import onnx.numpy_helper
 import onnx_ir as ir
 
-from onnx_passes.graph.constants import constant
+from onnx_passes.graph.constants import constant, constant_tensor
 from onnx_passes.graph.edits import subgraphs_of
 from onnx_passes.graph.shapes import rank
 
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SOFTMAX = {"Softmax", "LogSoftmax", "Hardmax"}
-_NEGATIVE_AXES_SINCE = 11
+_FLOATS_BELOW_9 = {"Constant", "Flatten", "Gemm", "Greater", "Less", "MatMul", "PRelu"}
 _MAY_COUNT_BACKWARDS = {"TopK", "OneHot", "LpNormalization"}
+"""Operators that always took negative axes; others do since opset 11."""
 
 
 def stand_in(op_type: str, source: int, target: int) -> str:
@@ -38,35 +39,38 @@ def crosses(version: int, source: int, target: int) -> bool:
 
 def objection(node: ir.Node, source: int, target: int) -> str | None:
     """Say why a node cannot be converted, where the converter would not notice."""
-    if node.op_type in _SOFTMAX and crosses(13, source, target) and target < source:
+    if node.op_type in _SOFTMAX and target < 13 <= source:
         return _softmax_objection(node, target)
-    if node.op_type == "Dropout" and len(node.outputs) > 1 and _is_used(node.outputs[1]):
-        return "the mask of Dropout does not mean the same in both versions"
+    if node.op_type == "Dropout" and _is_used(*node.outputs[1:]):
+        same = not crosses(10, source, target) and not crosses(12, source, target)
+        return None if same else "its mask does not mean the same in both versions"
     if node.op_type == "BatchNormalization" and crosses(14, source, target) and _is_used(*node.outputs[1:]):
         return "its further outputs do not mean the same in both versions"
-    if node.op_type == "Resize" and crosses(11, source, target) and source < target:
+    if node.op_type == "Resize" and source < 11 <= target:
         return _resize_objection(node)
+    if node.op_type in _FLOATS_BELOW_9 and target < 9 <= source:
+        return _float_objection(node)
     if node.op_type == "Scan" and crosses(9, source, target):
         return "Scan was another operator before opset 9"
-    if subgraphs_of(node):
-        return _type_objection(node, target)
-    if target < _NEGATIVE_AXES_SINCE <= source and _negative_axes(node) and rank(_counted(node)) is None:
-        return "negative axes need opset 11, and the rank is not known"
-    return None
+    return _type_objection(node, target) if subgraphs_of(node) else None
 
 
-def mend(result: Sequence[onnx.NodeProto], node: ir.Node, source: int, target: int) -> None:
-    """Correct what the converter made of a node, the last of ``result`` being the one that yields its values."""
+def mend(result: Sequence[onnx.NodeProto], node: ir.Node, source: int, target: int) -> str | None:
+    """Correct what the converter made of a node, or say why that cannot be done.
+
+    The last node of ``result`` is the one that yields the values of ``node``.
+    """
     last = result[-1]
-    if node.op_type in ("Clip", "Pad") and crosses(11, source, target) and source < target:
+    if source < 11 <= target and node.op_type in ("Clip", "Pad"):
         _match_type(result[:-1], node)
-    if last.op_type == "Resize" and crosses(11, source, target) and source < target:
+    if source < 11 <= target and last.op_type == "Resize":
         _keep_coordinates(last, node)
     if node.op_type == "Hardmax":
         for proto in result:
             proto.op_type = "Hardmax" if proto.op_type == "Softmax" else proto.op_type
-    if target < _NEGATIVE_AXES_SINCE <= source and _negative_axes(node):
-        _count_forwards(last, rank(_counted(node)) or 0)
+    if target < 11 <= source and last.op_type not in _MAY_COUNT_BACKWARDS:
+        return _count_forwards(last, node)
+    return None
 
 
 def retype_outputs(node: ir.Node, target: int) -> None:
@@ -85,9 +89,19 @@ def _softmax_objection(node: ir.Node, target: int) -> str | None:
     """Before opset 13, all axes from the given one on were taken together."""
     axis = node.attributes.get_int("axis", -1)
     length = rank(node.inputs[0])
-    if axis in (-1, (length or 0) - 1) and (length is not None or target >= _NEGATIVE_AXES_SINCE):
+    if axis in (-1, (length or 0) - 1) and (length is not None or target >= 11):
         return None
     return "below opset 13 it works along the last axis only" if length is not None else "the rank is not known"
+
+
+def _float_objection(node: ir.Node) -> str | None:
+    """Casting to float and back, as the converter does, loses large integers."""
+    value = node.outputs[0] if node.op_type == "Constant" else node.inputs[0]
+    tensor = constant_tensor(value)
+    dtype = tensor.dtype if tensor is not None else None if value is None else value.dtype
+    if dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE):
+        return None
+    return "its type is not known" if dtype is None else "below opset 9 it takes floating-point numbers only"
 
 
 def _resize_objection(node: ir.Node) -> str | None:
@@ -124,30 +138,21 @@ def _match_type(protos: Sequence[onnx.NodeProto], node: ir.Node) -> None:
                 attribute.t.CopyFrom(ir.serde.serialize_tensor(ir.Tensor(array, dtype)))
 
 
-def _negative_axes(node: ir.Node) -> bool:
-    if node.op_type in _MAY_COUNT_BACKWARDS:
-        return False
-    axes = node.attributes.get("axes")
-    axis = node.attributes.get("axis")
-    return any(
-        value < 0
-        for attribute in (axis, axes)
-        if attribute is not None and not attribute.is_ref()
-        for value in ([attribute.as_int()] if attribute is axis else attribute.as_ints())
-    )
-
-
-def _counted(node: ir.Node) -> ir.Value | None:
-    """Return the value whose axes a node counts."""
-    return node.outputs[0] if node.op_type == "Unsqueeze" else node.inputs[0]
-
-
-def _count_forwards(proto: onnx.NodeProto, length: int) -> None:
+def _count_forwards(proto: onnx.NodeProto, node: ir.Node) -> str | None:
+    """Replace negative axes, which are allowed since opset 11."""
+    counted = node.outputs if node.op_type == "Unsqueeze" else node.inputs
+    length = rank(counted[0]) if counted else None
     for attribute in proto.attribute:
+        axes = [attribute.i] if attribute.name == "axis" else attribute.ints if attribute.name == "axes" else []
+        if min(axes, default=0) >= 0:
+            continue
+        if length is None:
+            return "negative axes need opset 11, and the rank is not known"
         if attribute.name == "axis":
             attribute.i %= length
-        elif attribute.name == "axes":
+        else:
             attribute.ints[:] = [axis % length for axis in attribute.ints]
+    return None
 
 
 def _type_objection(node: ir.Node, target: int) -> str | None:

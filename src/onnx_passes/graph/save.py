@@ -19,7 +19,7 @@ from google.protobuf.message import EncodeError
 from onnx_passes.core.errors import ModelError, did_you_mean
 from onnx_passes.graph.atomic import is_special, replacing
 from onnx_passes.graph.external import Layout, initializers, stub
-from onnx_passes.graph.load import FORMATS
+from onnx_passes.graph.load import FORMATS, root_cause
 from onnx_passes.graph.origin import origin
 from onnx_passes.graph.text import to_text
 from onnx_passes.graph.wire import BIG, PROTOBUF_LIMIT, Stream
@@ -58,7 +58,13 @@ class SaveReport:
     notes: tuple[str, ...] = ()
 
 
-def save(model: ir.Model, target: Target, *, external: bool | None = None, format: str | None = None) -> SaveReport:
+def save(
+    model: ir.Model,
+    target: Target,
+    *,
+    external: bool | None = None,
+    format: str | None = None,  # noqa: A002 - the word that onnx.save uses
+) -> SaveReport:
     """Save a model to a path, to standard output (``-``, as text unless told otherwise) or to an open file.
 
     The format follows from ``format``, else from the suffix. Weights go to a data file, named like the model with
@@ -78,9 +84,9 @@ def save(model: ir.Model, target: Target, *, external: bool | None = None, forma
         return _save_stream(model, cast("BinaryIO", target), _name(target), format_, external)
     if format_ == "binary":
         raise ModelError("a binary model cannot go to a text file", where=_name(target), hint="open it as binary")
-    buffer = io.BytesIO()
+    buffer, file = io.BytesIO(), cast("TextIO", target)
     report = _save_stream(model, buffer, _name(target), format_, external)
-    _written(lambda: cast("TextIO", target).write(buffer.getvalue().decode()), _name(target))
+    _written(file, lambda: file.write(buffer.getvalue().decode()), _name(target))
     return report
 
 
@@ -132,16 +138,18 @@ def _save_stream(model: ir.Model, file: BinaryIO, name: str, format_: str, exter
     if format_ == "binary":
         stream = _stream(model, None, name)
         _require_fitting(stream, name)
-        _written(lambda: stream.write(file), name)
+        _written(file, lambda: stream.write(file), name)
         return SaveReport(None, format_, stream.nbytes)
     content, notes = _rendered(model, format_, name)
-    _written(lambda: file.write(content), name)
+    _written(file, lambda: file.write(content), name)
     return SaveReport(None, format_, len(content), notes=notes)
 
 
-def _written(write: Callable[[], object], name: str) -> None:
+def _written(file: BinaryIO | TextIO, write: Callable[[], object], name: str) -> None:
+    """Write now, so that what goes wrong is known here and not when the file is closed."""
     with _errors(name):
         write()
+        file.flush()
 
 
 @contextlib.contextmanager
@@ -228,7 +236,7 @@ def _serialised(
             value.const_value = stand_in(value, tensor)
         proto = ir.to_proto(model)
     except ir.serde.SerdeError as error:
-        raise ModelError(f"the model cannot be serialised: {_root(error)}", where=where) from error
+        raise ModelError(f"the model cannot be serialised: {root_cause(error)}", where=where) from error
     finally:
         for value, tensor in originals:
             value.const_value = tensor
@@ -243,9 +251,3 @@ def _drop_repeated_annotations(graph: onnx.GraphProto) -> None:
         if annotation.tensor_name in seen:
             del graph.quantization_annotation[position]
         seen.add(annotation.tensor_name)
-
-
-def _root(error: BaseException) -> str:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return str(error)

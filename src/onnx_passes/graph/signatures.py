@@ -99,6 +99,20 @@ class Signatures:
             values = graphs[place.graph].outputs if place.graph < len(graphs) else ()
         return values[place.position] if place.position < len(values) else None
 
+    def neighbours(self, node: ir.Node) -> Iterator[ir.Node]:
+        """Return the nodes that a node reads, that read it, that hold it, or that it holds as outputs."""
+        for value in (*node.inputs, *(value for graph in self.held(node) for value in graph.outputs)):
+            producer = self.producer(value)
+            if producer is not None:
+                yield producer
+        for value in node.outputs:
+            for place in self.places(value):
+                if place.reader is not None:
+                    yield place.reader
+        holder = self.holder(node)
+        if holder is not None:
+            yield holder.node
+
     def held(self, node: ir.Node) -> tuple[ir.Graph, ...]:
         """Return the graphs in a node."""
         return self._layout.held.get(node, ())

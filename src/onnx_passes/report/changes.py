@@ -6,6 +6,7 @@ from typing import TextIO
 
 import onnx_ir as ir
 
+from onnx_passes.core.content import Contents
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import RunRecord, StepRecord
@@ -18,6 +19,7 @@ class PrintChanged(Instrument):
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
         self._before: ir.Model | None = None
+        self._contents = Contents()
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Keep the model as it came."""
@@ -28,7 +30,7 @@ class PrintChanged(Instrument):
         if record.has_children or not record.modified or self._before is None:
             return
         label = f"{record.number:03} {record.text}"
-        difference = text_diff(self._before, model, f"before {label}", f"after {label}")
+        difference = text_diff(self._before, model, f"before {label}", f"after {label}", self._contents)
         if difference:
             self.stream.write(difference.rstrip("\n") + "\n")
             self.stream.flush()

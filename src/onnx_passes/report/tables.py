@@ -12,11 +12,12 @@ from onnx_passes.core.records import ModelSize, RunRecord, Status, StepRecord
 def show_run(record: RunRecord, *, rules: bool = False, console: Console | None = None) -> None:
     """Print the tables of a run on standard error."""
     console = console or Console(stderr=True, highlight=False)
-    if record.steps:
-        console.print(passes_table(record))
-        if rules and any(step.rules for step in record.steps):
-            console.print(rules_table(record))
-    console.print(model_table(record.before, record.after))
+    tables = [passes_table(record)] if record.steps else []
+    if rules and any(step.rules for step in record.steps):
+        tables.append(rules_table(record))
+    for table in (*tables, model_table(record.before, record.after)):
+        console.print(table)
+        console.print()
     for step in record.steps:
         for note in step.notes:
             console.print(f"note: {step.name}: {note}", markup=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from onnx_passes.core.errors import RewriteError
 from onnx_passes.graph.constants import constant_tensor
-from onnx_passes.graph.edits import copy_type, detach
+from onnx_passes.graph.edits import copy_type, detach, subgraphs_of
 from onnx_passes.rewrite.attributes import make_attributes
 from onnx_passes.rewrite.schemas import Signature, signature
 
@@ -23,12 +23,19 @@ class Builder:
     are attributes, given as Python values or ``ir.Attr``; ``None`` leaves an attribute out.
     """
 
-    def __init__(self, opset_imports: Mapping[str, int], *, initializers_allowed: bool = True) -> None:
+    def __init__(
+        self,
+        opset_imports: Mapping[str, int],
+        *,
+        initializers_allowed: bool = True,
+        graphs_of_model: Container[ir.Graph] = (),
+    ) -> None:
         self.nodes: list[ir.Node] = []
         self.initializers: list[ir.Value] = []
         self.opsets: dict[str, int | None] = {}
         self._imports = opset_imports
         self._initializers_allowed = initializers_allowed
+        self._graphs_of_model = graphs_of_model
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]:
         if op_type.startswith("_"):
@@ -78,7 +85,7 @@ class Builder:
     def discard(self) -> None:
         """Undo everything: no value remembers that it was used here."""
         for node in self.nodes:
-            detach(node)
+            self._let_go(node)
         self.nodes.clear()
         self.initializers.clear()
         self.opsets.clear()
@@ -94,9 +101,17 @@ class Builder:
                 needed.add(node)
                 kept.append(node)
             else:
-                detach(node)
+                self._let_go(node)
         self.nodes = kept[::-1]
         self.initializers = [value for value in self.initializers if value in results or value.uses()]
+
+    def _let_go(self, node: ir.Node) -> None:
+        """Take a node, and what is in its subgraphs unless they are the model's, out of the uses of values."""
+        detach(node)
+        for graph in subgraphs_of(node) if node.attributes else ():
+            if graph not in self._graphs_of_model:
+                for inner in graph.all_nodes():
+                    detach(inner)
 
     def _promote(self, op_type: str, types: Signature | None, inputs: Sequence[Any]) -> list[ir.Value | None]:
         if all(value is None or isinstance(value, ir.Value) for value in inputs):

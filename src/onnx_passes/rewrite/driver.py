@@ -147,7 +147,11 @@ class _Driver:
     def apply(self, rule: Rule, match: Match) -> str | None:
         """Apply a rule to its match; returns the reason if the rewrite is declined, vetoed or impossible."""
         in_graph = isinstance(self.scope.container, ir.Graph)
-        builder = Builder(self.scope.container.opset_imports, initializers_allowed=in_graph)
+        builder = Builder(
+            self.scope.container.opset_imports,
+            initializers_allowed=in_graph,
+            graphs_of_model=self.nesting.graphs,
+        )
         try:
             prepared = prepare(rule, match, builder, self.scope, self.nesting)
             if isinstance(prepared, str):

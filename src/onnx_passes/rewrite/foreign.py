@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
@@ -12,8 +13,10 @@ from onnx_passes.core.base import Pass, Transformation
 from onnx_passes.core.errors import RegistrationError
 from onnx_passes.core.foreign import ForeignPass
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.patterns import operator_of
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.source import source_of
+from onnx_passes.rewrite.traits import is_commutative
 
 
 def from_onnxscript(rule: onnxscript_pattern.RewriteRule, *, commute: bool = False) -> Rule:
@@ -53,8 +56,8 @@ def adapt(thing: object, name: str | None = None) -> type[Pass] | None:
         return _foreign_pass(name or thing.__name__, thing, thing)
     if isinstance(thing, ir.passes.PassBase):
         return _foreign_pass(_named(thing, name), lambda: thing, thing)
-    rules = _rules_in(thing)
-    return None if rules is None else _rule_pass(_named(thing, name), rules, thing)
+    rules = _rules_in(other := cast(object, thing))
+    return None if rules is None else _rule_pass(_named(other, name), rules, other)
 
 
 def _rules_in(thing: object) -> list[Rule] | None:
@@ -64,12 +67,22 @@ def _rules_in(thing: object) -> list[Rule] | None:
     if isinstance(thing, onnxscript_pattern.RewriteRuleSet):
         return [from_onnxscript(rule, commute=commute) for rule, commute in _without_copies(thing.rules)]
     if isinstance(thing, type) and issubclass(thing, onnxscript_pattern.RewriteRuleClassBase):
-        return [from_onnxscript(cast(Any, thing).rule())]
+        return [from_onnxscript(_rule_of(cast(Any, thing)))]
     if isinstance(thing, list | tuple):
         parts = [_rules_in(item) for item in cast(Iterable[object], thing)]
         if parts and all(part is not None for part in parts):
             return [rule for part in parts for rule in part or ()]
     return None
+
+
+def _rule_of(cls: Any) -> onnxscript_pattern.RewriteRule:
+    try:
+        return cls.rule()
+    except TypeError as error:
+        raise RegistrationError(
+            f"rule class '{cls.__name__}' cannot be set up: {error}",
+            hint=f"register {cls.__name__}.rule(…) with its arguments",
+        ) from error
 
 
 def _without_copies(
@@ -84,9 +97,10 @@ def _without_copies(
         families.setdefault(id(cast(Any, rule)._replacement_pattern), []).append(rule)
     kept: list[tuple[onnxscript_pattern.RewriteRule, bool]] = []
     for family in families.values():
-        copies = len(cast(Any, family[0])._target_pattern.commute()) if len(family) > 1 else 1
-        if copies == len(family):
-            kept.append((family[0], copies > 1))
+        swappable = [operator_of(node) for node in cast(Any, family[0])._target_pattern]
+        copies = 2 ** sum(operator is not None and is_commutative(*operator) for operator in swappable)
+        if len(family) == copies > 1:
+            kept.append((family[0], True))
         else:
             kept.extend((rule, False) for rule in family)
     return kept
@@ -102,7 +116,7 @@ def _named(thing: object, name: str | None) -> str:
 
 
 def _camel(name: str) -> str:
-    return "".join(word[:1].upper() + word[1:] for word in name.replace("_", "-").split("-"))
+    return "".join(word[:1].upper() + word[1:] for word in re.split(r"[^0-9A-Za-z]+", name))
 
 
 def _rule_pass(name: str, rules: Sequence[Rule], origin: object) -> type[Pass]:

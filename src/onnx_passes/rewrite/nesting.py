@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 import onnx_ir as ir
 
+from onnx_passes.graph import names
 from onnx_passes.graph.edits import subgraphs_of
-from onnx_passes.graph.names import Container
 from onnx_passes.rewrite.order import Order
 
 
 class Nesting:
     """The graph being rewritten and the graphs in its nodes; knows orders, and sorts at the end what needs it."""
 
-    def __init__(self, container: Container) -> None:
+    def __init__(self, container: names.Container) -> None:
         self._top = container.graph if isinstance(container, ir.Function) else container
         self._owners: dict[ir.Graph, ir.Node] = {}
         self._orders: dict[ir.Graph, Order] = {}
         self._unsorted: dict[ir.Graph, None] = {}
+
+    @property
+    def graphs(self) -> Container[ir.Graph]:
+        """Return the graphs that nodes hold."""
+        return self._owners
 
     def enter(self, node: ir.Node) -> None:
         """Note which graphs a node holds."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import onnx_ir as ir
 
 from onnx_passes.core.base import Context, Pass, PassResult
+from onnx_passes.core.options import format_options, internal
 from onnx_passes.rewrite.driver import rewrite
 from onnx_passes.rewrite.forks import Forks
 from onnx_passes.rewrite.index import RuleIndex
@@ -17,10 +18,13 @@ from onnx_passes.rewrite.rule import Rule
 class RewriteRuleSetPass(Pass):
     """A pass that applies the rules of ``rules()`` until none fits.
 
-    ``functions`` lets the rules also rewrite the bodies of model-local functions.
+    ``functions`` lets the rules also rewrite the bodies of model-local functions. The rules are compiled once
+    and again only if an option changes.
     """
 
     functions: ClassVar[bool] = False
+
+    _compiled: tuple[str, RuleIndex] | None = internal(None)
 
     def rules(self) -> Sequence[Rule]:
         """Return the rules in priority order."""
@@ -32,7 +36,10 @@ class RewriteRuleSetPass(Pass):
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Apply the rules to the model."""
-        applied = rewrite(model, RuleIndex(self.rules()), context, functions=self.functions)
+        options = format_options(self)
+        if self._compiled is None or self._compiled[0] != options:
+            self._compiled = options, RuleIndex(self.rules())
+        applied = rewrite(model, self._compiled[1], context, functions=self.functions)
         return PassResult(model, modified=applied > 0)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
@@ -69,19 +69,19 @@ def may_be_uncomputed(pattern: language.ValuePattern | None) -> bool:
     return not isinstance(pattern, language.NodeOutputPattern)
 
 
-def names(pattern: language.GraphPattern) -> frozenset[str]:
-    """Collect the names that a match may bind: variables, values, attributes and tags."""
-    found = {value.name for value in (*pattern.inputs, *pattern.outputs)}
+def names(pattern: language.GraphPattern, nodes: Iterable[language.NodePattern]) -> tuple[str, ...]:
+    """List the names that a match may bind: variables, values, attributes and tags."""
+    found = [value.name for value in (*pattern.inputs, *pattern.outputs)]
     waiting: list[language.ValuePattern | None] = []
-    for node in pattern:
-        found.update(attribute.name for attribute in node.attributes.values())
+    for node in nodes:
+        found.extend(attribute.name for attribute in node.attributes.values())
         waiting.extend((*node.outputs, *node.inputs))
     while waiting:
         value = waiting.pop()
         if value is not None:
-            found.update((value.name, getattr(value, "tag_var", None)))
+            found.extend((value.name, getattr(value, "tag_var", None)))
             waiting.extend(choice for _, choice in choices(value))
-    return frozenset(name for name in found if name is not None)
+    return tuple(dict.fromkeys(name for name in found if name is not None))
 
 
 def depths(roots: Sequence[language.NodePattern]) -> dict[language.NodePattern, int]:

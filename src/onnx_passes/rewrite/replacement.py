@@ -35,13 +35,13 @@ def prepare(rule: Rule, match: Match, builder: Builder, scope: Scope, nesting: N
     _check_interface(match, built)
     _check_opsets(builder, scope)
     values = cast(list[ir.Value], built)
-    replaced = [old for old, value in zip(match.output_values, values, strict=True) if old is not value]
-    if not replaced:
+    places = [(old, value) for old, value in zip(match.output_values, values, strict=True) if old is not value]
+    if not places:
         return "the rewrite returns what is there"
     builder.keep_only(values)
     graph = match.root.graph
     assert graph is not None
-    used = list(_used_from_outside(builder, values))
+    used = list(_used_from_outside(builder, [value for _, value in places]))
     known = {value for node in match.nodes for value in (*node.inputs, *node.outputs)}
     strangers = [value for value in used if value not in known]
     for value in strangers:
@@ -53,7 +53,7 @@ def prepare(rule: Rule, match: Match, builder: Builder, scope: Scope, nesting: N
     if not rule.has_many_outputs and not strangers:
         return Replacement(values, [])
     suspects = [value for value in used if value.graph is graph or value not in known]
-    if nesting.closes_cycle(match.root, replaced, suspects):
+    if nesting.closes_cycle(match.root, [old for old, _ in places], suspects):
         return "the replacement would close a cycle"
     return Replacement(values, [graph, *(value.graph for value in strangers if value.graph is not None)])
 
@@ -96,7 +96,7 @@ def _check_opsets(builder: Builder, scope: Scope) -> None:
 
 
 def _used_from_outside(builder: Builder, new: Sequence[ir.Value]) -> Iterator[ir.Value]:
-    """Iterate over the values of the model that the replacement uses or returns."""
+    """Iterate over the values of the model that the replacement uses, or puts in the place of others."""
     built = {*builder.initializers, *(output for node in builder.nodes for output in node.outputs)}
     for node in builder.nodes:
         yield from (value for value in used_values(node) if value not in built)

@@ -47,13 +47,15 @@ class Rule:
         self.cleanup = cleanup
         self.source = source or source_of(rewrite)
         self.pattern = pattern if isinstance(pattern, language.GraphPattern) else build_pattern(pattern, name)
-        bound = names(self.pattern)
+        self.roots = find_roots(self.pattern)
+        # The list that the pattern keeps of its nodes misses those of other builders than its own.
+        nodes = depths(self.roots)
+        self.depth = max(nodes.values())
+        self.size = len(nodes)
+        bound = names(self.pattern, nodes)
         self._unbound: dict[str, Any] = dict.fromkeys(bound)
         self.rewrite = _Call(rewrite, "rewrite", bound, name)
         self.check = None if check is None else _Call(check, "check", bound, name)
-        self.roots = find_roots(self.pattern)
-        self.depth = max(depths(self.roots).values())
-        self.size = len(self.pattern)
         self.has_many_outputs = len(self.pattern.outputs) > 1
         compiler = Compiler(commute=commute)
         self._plans = tuple(
@@ -153,7 +155,7 @@ class _Plan:
 class _Call:
     """A method of a rule, given just the bindings that it names."""
 
-    def __init__(self, function: Callable[..., Any], role: str, bound: frozenset[str], rule: str) -> None:
+    def __init__(self, function: Callable[..., Any], role: str, bound: tuple[str, ...], rule: str) -> None:
         self.function = function
         parameters = list(inspect.signature(function).parameters.values())
         self.takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-
 _EXAMPLES = """\b
 bash:  eval "$(onnx-passes completion bash)"    in ~/.bashrc
 zsh:   eval "$(onnx-passes completion zsh)"     in ~/.zshrc

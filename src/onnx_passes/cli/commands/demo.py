@@ -8,7 +8,7 @@ import click
 
 from onnx_passes.cli.options import debug_option
 
-_PIPELINE = "shape-inference, cleanup, checker"
+_PIPELINE = "convert-opset21, shape-inference, cleanup, checker"
 
 
 @click.command("demo", short_help="Run the main job on an example model.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -22,20 +23,31 @@ def infer_symbolically(model: ir.Model, before: KnownShapes) -> str | None:
     """
     import onnx_shape_inference
 
-    from onnx_passes.passes.annotate.custom_shapes import add_custom_operators
-
-    add_custom_operators(onnx_shape_inference.registry)
+    _prepare_registry()
     values = list(annotations.values(model.graph))
     with _no_traces(values), _overridable_hidden(model), _readable_dimensions(values):
         try:
-            onnx_shape_inference.infer_symbolic_shapes(model, warn_on_missing=False)
-        except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+            # To adopt declared names means to believe that whatever meets is equal.
+            onnx_shape_inference.infer_symbolic_shapes(model, warn_on_missing=False, adopt_declared_symbols=False)
+        except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RuntimeError) as error:
             return _reason(error)
     loop = next((node for node in model.graph.all_nodes() if _is_doubtful(node, before)), None)
     if loop is None:
         return None
     before.restore()
     return f"{name_of(loop)} may change the shape of what it carries from one iteration to the next"
+
+
+@functools.cache
+def _prepare_registry() -> None:
+    """Complete the one registry that the engine knows."""
+    from onnx_shape_inference import registry
+
+    from onnx_passes.passes.annotate.corrections import correct
+    from onnx_passes.passes.annotate.custom_shapes import add_custom_operators
+
+    add_custom_operators(registry)
+    correct(registry)
 
 
 def _reason(error: BaseException) -> str:

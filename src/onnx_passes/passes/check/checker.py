@@ -13,7 +13,15 @@ from onnx_passes.core.errors import PassFailedError
 from onnx_passes.core.options import option
 from onnx_passes.passes.check.weightless import weightless
 
-_NODE = re.compile(r"(?:[Nn]ode(?: name)?|Name): ?(?P<name>.*?),? ?(?:OpType|op_type|type): ?(?P<type>\w+)", re.S)
+_NODE = re.compile(r"[Nn]ame: ?(?P<name>[^\n]*?) OpType: ?(?P<type>\w+)")
+_NODE_OF_INFERENCE = re.compile(r"\(op_type: ?(?P<type>\w+)(?:, node name: ?(?P<name>[^)]*))?\): ?")
+_TAGS = re.compile(r"\[\w+Error\] ?|Inference error\(s\): ?")
+_ELEMENT_TYPES = re.compile(r"(?<=elem type: )\((\d+)\) vs \((\d+)\)")
+_HINTS = {
+    "topologically sorted": "run topological-sort first",
+    "No opset import": "import the domain in the model",
+    "No Op registered": "the operator set of the model has no such operator",
+}
 
 
 class InvalidModelError(PassFailedError):
@@ -44,15 +52,29 @@ class Checker(Analysis):
             onnx.checker.check_model(proto, full_check=self.full_check)  # pyright: ignore[reportUnknownMemberType]
         except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, onnx.defs.SchemaError) as error:
             raise invalid(str(error)) from error
+        except ir.serde.SerdeError as error:
+            raise InvalidModelError(f"the model cannot be written: {error.__cause__ or error}") from error
         return {"valid": True, "full_check": self.full_check}
 
 
 def invalid(text: str) -> InvalidModelError:
-    """Make one sentence of what the checker says, with the node that it names."""
+    """Make one sentence of what the checker says, and name the node that it means."""
     message, _, context = text.partition("==> Context:")
-    nodes = list(_NODE.finditer(f"{message} {context}"))
-    sentence = " ".join(message.split()).rstrip(".")
-    where = f"{nodes[-1]['type']} '{nodes[-1]['name'].strip()}'" if nodes else None
-    return InvalidModelError(
-        sentence, where=where, hint="see the ONNX specification of the operator" if nodes else None
-    )
+    first, *more = [line for line in message.strip().splitlines() if line.strip()] or ["the model is invalid"]
+    node = _NODE.search(context) or _NODE_OF_INFERENCE.search(first) or _NODE.search(message)
+    if _NODE_OF_INFERENCE.search(first):
+        sentence = _NODE_OF_INFERENCE.sub("", first) + (f" (and {len(more)} more)" if more else "")
+    else:
+        sentence = _NODE.sub(_label, " ".join((first, *more)))
+    sentence = _ELEMENT_TYPES.sub(_type_names, _TAGS.sub("", sentence))
+    hint = next((hint for sign, hint in _HINTS.items() if sign in sentence), None)
+    return InvalidModelError(" ".join(sentence.split()).rstrip("."), where=_label(node) if node else None, hint=hint)
+
+
+def _label(node: re.Match[str]) -> str:
+    name = (node["name"] or "").strip()
+    return f"{node['type']} '{name}'" if name else f"{node['type']} without a name"
+
+
+def _type_names(found: re.Match[str]) -> str:
+    return " vs ".join(ir.DataType(int(number)).name for number in found.groups())

@@ -11,10 +11,10 @@ from onnx_passes.core.compose import ComposePass
 class Cleanup(ComposePass):
     """Tidy a model: nothing unused, nothing twice, nodes in order, names unique, constants as initializers.
 
-    Rewrites: ``remove-unused, topological-sort, unique-names, lift-constants, deduplicate-initializers``.
+    Rewrites: ``remove-unused, topological-sort, lift-constants, unique-names, deduplicate-initializers``.
     Refuses:  to touch the interface: inputs and outputs keep names, order and types, and initializers that a
               caller may override stay so.
     Exactness: bit-exact.
     """
 
-    passes = ("remove-unused", "topological-sort", "unique-names", "lift-constants", "deduplicate-initializers")
+    passes = ("remove-unused", "topological-sort", "lift-constants", "unique-names", "deduplicate-initializers")

@@ -37,19 +37,25 @@ class LiftConstants(Transformation):
         if constants and model.ir_version < _INPUTS_OPTIONAL_SINCE:
             context.note(f"nothing lifted: in IR version {model.ir_version} every initializer has to be an input")
             constants.clear()
-        lifted = [_lift(node, model.graph) for node in constants]
+        names = Names.of(model.graph) if any(map(_clashes, constants)) else Names()
+        lifted = [_lift(node, names) for node in constants]
         return PassResult(model, modified=any(lifted))
 
 
-def _lift(node: ir.Node, main: ir.Graph) -> bool:
+def _clashes(node: ir.Node) -> bool:
+    name = node.outputs[0].name
+    return not name or (isinstance(node.graph, ir.Graph) and name in node.graph.initializers)
+
+
+def _lift(node: ir.Node, names: Names) -> bool:
     graph, output = node.graph, node.outputs[0]
     assert isinstance(graph, ir.Graph)
     tensor = None if output.is_graph_output() else tensor_of_constant_node(node)
     if tensor is None:
         return False
     name = output.name or node.name or "constant"
-    if not output.name or name in graph.initializers:
-        name = Names.of(main).value(name)
+    if _clashes(node):
+        name = names.value(name)
     same_type = output.type is not None and output.dtype == tensor.dtype
     value = ir.Value(
         name=name,
@@ -57,7 +63,7 @@ def _lift(node: ir.Node, main: ir.Graph) -> bool:
         type=copy_type(output.type) if same_type and output.type is not None else ir.TensorType(tensor.dtype),
         const_value=_renamed(tensor, name),
         doc_string=output.doc_string or node.doc_string,
-        metadata_props=dict(node.metadata_props) or None,
+        metadata_props={**node.metadata_props, **output.metadata_props} or None,
     )
     carry_annotations(output, value)
     graph.register_initializer(value)

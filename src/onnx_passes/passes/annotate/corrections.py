@@ -1,0 +1,161 @@
+"""Where onnx_shape_inference claims more than an operator promises: the same inference, and then less of it.
+
+It takes it for granted that dimensions of different names are equal where they meet in a broadcast, that inputs
+which are not constant have their default, that a rounded-up pooling window always starts inside the image, and
+that quantized pooling keeps the size of an image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import onnx_ir as ir
+from onnx_shape_inference import OpShapeInferenceRegistry, ShapeInferenceContext
+
+Inference = Callable[[ShapeInferenceContext, ir.Node], None]
+Correction = Callable[[ShapeInferenceContext, ir.Node, list[ir.Shape | None]], None]
+"""Gets the shapes that the outputs had before: what was declared stays."""
+
+_BROADCASTING = (
+    "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual",
+    "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor",
+)  # fmt: skip
+
+
+def correct(registry: OpShapeInferenceRegistry) -> None:
+    """Put corrections behind the inference of the operators that need one."""
+    for domain, operator, correction in CORRECTIONS:
+        for version in registry.version_boundaries(domain, operator):
+            infer = registry.get(domain, operator, version=version)
+            if infer is not None:
+                registry.register(domain, operator, since_version=version)(_corrected(infer, correction))
+
+
+def _corrected(infer: Inference, correction: Correction) -> Inference:
+    def corrected(ctx: ShapeInferenceContext, node: ir.Node) -> None:
+        declared = [output.shape for output in node.outputs]
+        infer(ctx, node)
+        correction(ctx, node, declared)
+
+    return corrected
+
+
+def _forget(ctx: ShapeInferenceContext, value: ir.Value, axes: Iterable[int], declared: ir.Shape | None) -> None:
+    """Give dimensions back the name or number that they had before, or else a new name."""
+    if value.shape is None:
+        return
+    dims = list(value.shape)
+    for axis in axes:
+        known = declared is not None and not declared.is_unknown_dim(axis)
+        dims[axis] = declared[axis] if declared is not None and known else ctx.new_symbolic_dim()
+    value.shape = ir.Shape(dims)
+
+
+def _is_known(ctx: ShapeInferenceContext, node: ir.Node, index: int) -> bool:
+    """Tell whether an optional input is absent or its elements are known."""
+    value = node.inputs[index] if index < len(node.inputs) else None
+    return value is None or ctx.get_symbolic_value(value) is not None
+
+
+def _broadcast(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
+    _forget_unequal(ctx, node, declared, batch_only=False)
+
+
+def _matmul(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
+    _forget_unequal(ctx, node, declared, batch_only=True)
+
+
+def _forget_unequal(
+    ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None], *, batch_only: bool
+) -> None:
+    output = node.outputs[0]
+    shapes = [value.shape for value in node.inputs if value is not None and value.shape is not None]
+    if output.shape is None or all(isinstance(dim, int) for dim in output.shape):
+        return
+    doubtful: list[int] = []
+    for back in range(3 if batch_only else 1, len(output.shape) + 1):
+        dims = {shape[-back] for shape in shapes if back <= len(shape)} - {1}
+        if len(dims) > 1 and not any(isinstance(dim, int) for dim in dims):
+            doubtful.append(len(output.shape) - back)
+    _forget(ctx, output, doubtful, declared[0])
+
+
+def _expand(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
+    value, target = node.inputs[0], node.inputs[1]
+    output = node.outputs[0]
+    sizes = None if target is None else ctx.get_symbolic_value(target)
+    if value is None or value.shape is None or output.shape is None or sizes is None:
+        return
+    doubtful: list[int] = []
+    for back in range(1, min(len(value.shape), len(sizes)) + 1):
+        mine, wanted = value.shape[-back], sizes[-back]
+        if not isinstance(mine, int) and not isinstance(wanted, int) and mine != wanted:
+            doubtful.append(len(output.shape) - back)
+    _forget(ctx, output, doubtful, declared[0])
+
+
+def _split(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
+    if not _is_known(ctx, node, 1):
+        axis = node.attributes.get_int("axis", 0)
+        for output, shape in zip(node.outputs, declared, strict=True):
+            rank = 0 if output.shape is None else len(output.shape)
+            _forget(ctx, output, [axis % rank] if rank else [], shape)
+
+
+def _squeeze(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
+    value = node.inputs[0]
+    no_axes = "axes" not in node.attributes and (len(node.inputs) < 2 or node.inputs[1] is None)
+    dynamic = value is not None and value.shape is not None and value.shape.is_dynamic()
+    if not _is_known(ctx, node, 1) or (no_axes and dynamic):
+        node.outputs[0].shape = declared[0]
+
+
+def _unique(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
+    value, axis = node.inputs[0], node.attributes.get_int("axis")
+    if value is None or axis is None or declared[0] is not None:
+        return
+    node.outputs[0].shape = None if value.shape is None else value.shape.copy()
+    _forget(ctx, node.outputs[0], [axis % len(value.shape)] if value.shape else [], None)
+
+
+def _pool(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
+    if node.attributes.get_int("ceil_mode", 0):
+        for output, shape in zip(node.outputs, declared, strict=True):
+            spatial = range(2, len(output.shape or ()))
+            _forget(ctx, output, [axis for axis in spatial if output.shape and output.shape.is_dynamic(axis)], shape)
+
+
+def _shape_unknown(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
+    node.outputs[0].shape = declared[0]
+
+
+def _global_pool(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
+    value, last = node.inputs[0], node.attributes.get_int("channels_last", 0)
+    node.outputs[0].shape = declared[0]
+    if value is not None and value.shape is not None and len(value.shape) > 2:
+        batch, channels, ones = value.shape[0], value.shape[-1 if last else 1], [1] * (len(value.shape) - 2)
+        ctx.set_shape(node.outputs[0], ir.Shape([batch, *ones, channels] if last else [batch, channels, *ones]))
+
+
+def _qgemm(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
+    zero_point = node.inputs[8] if len(node.inputs) > 8 else None
+    if zero_point is not None and zero_point.dtype is not None and node.outputs[0].dtype == ir.DataType.FLOAT:
+        node.outputs[0].type = ir.TensorType(zero_point.dtype)
+
+
+CORRECTIONS: tuple[tuple[str, str, Correction], ...] = (
+    *(("", operator, _broadcast) for operator in _BROADCASTING),
+    ("", "MatMul", _matmul),
+    ("", "MatMulInteger", _matmul),
+    ("", "Expand", _expand),
+    ("", "Split", _split),
+    ("", "Squeeze", _squeeze),
+    ("", "Unique", _unique),
+    ("", "AveragePool", _pool),
+    ("", "LpPool", _pool),
+    ("", "MaxPool", _pool),
+    ("com.microsoft", "QGemm", _qgemm),
+    ("com.microsoft", "QLinearAveragePool", _shape_unknown),
+    ("com.microsoft", "QLinearGlobalAveragePool", _global_pool),
+    ("com.microsoft", "QLinearReduceMean", _shape_unknown),
+)
