@@ -1,4 +1,4 @@
-"""Cost of the rewrite driver beside onnxscript's own: no rule fits, every rule fits, and growth with size.
+"""Cost of the rewrite driver beside onnxscript's own: no match, many matches, swapped inputs, roots, growth.
 
     python benchmarks/driver.py [--quick]
 
@@ -11,6 +11,7 @@ import argparse
 import gc
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import onnx_ir as ir
 from onnxscript.rewriter import pattern
@@ -63,6 +64,51 @@ def firing() -> list[pattern.RewriteRule]:
     ]
 
 
+def sums_and_products(nodes: int) -> ir.Model:
+    """A chain of Add and Mul whose inputs come in either order."""
+    x, y = ir.val("x", ir.DataType.FLOAT, [4]), ir.val("y", ir.DataType.FLOAT, [4])
+    made: list[ir.Node] = []
+    value = x
+    for i in range(nodes):
+        operands = [value, y] if i % 3 else [y, value]
+        node = ir.Node("", "Add" if i % 2 else "Mul", operands, name=f"n{i}")
+        value = node.outputs[0]
+        value.name, value.type, value.shape = f"v{i}", ir.TensorType(ir.DataType.FLOAT), ir.Shape([4])
+        made.append(node)
+    graph = ir.Graph([x, y], [value], nodes=made, opset_imports={"": 20}, name="sums")
+    return ir.Model(graph, ir_version=10)
+
+
+def nested(depth: int) -> pattern.RewriteRule:
+    """A pattern of so many commutative nodes above a Relu, which the chain does not have."""
+
+    def target(op: Any, x: Any, y: Any) -> Any:
+        value = op.Relu(x)
+        for i in range(depth):
+            value = op.Add(value, y) if i % 2 else op.Mul(value, y)
+        return value
+
+    return pattern.RewriteRule(target, lambda op, x, y: op.Relu(x), name=f"nested-{depth}")
+
+
+def matmuls(count: int) -> ir.Model:
+    """Products of different inputs with one matrix."""
+    weight = ir.val("w", ir.DataType.FLOAT, [4, 4])
+    inputs = [ir.val(f"x{i}", ir.DataType.FLOAT, [4, 4]) for i in range(count)]
+    made = [ir.Node("", "MatMul", [x, weight], name=f"n{i}") for i, x in enumerate(inputs)]
+    for i, node in enumerate(made):
+        node.outputs[0].name = f"y{i}"
+    outputs = [node.outputs[0] for node in made]
+    graph = ir.Graph([*inputs, weight], outputs, nodes=made, opset_imports={"": 20}, name="matmuls")
+    return ir.Model(graph, ir_version=10)
+
+
+def two_roots() -> pattern.RewriteRule:
+    return pattern.RewriteRule(
+        lambda op, x, a, b: (op.MatMul(x, a), op.MatMul(x, b)), lambda op, x, a, b: None, name="two-roots"
+    )
+
+
 def cpu(work: Callable[[], object]) -> float:
     gc.collect()
     start = time.process_time()
@@ -74,9 +120,16 @@ def best(repeat: int, work: Callable[[], float]) -> float:
     return min(work() for _ in range(repeat))
 
 
-def compare(title: str, make: Callable[[], ir.Model], rules: list[pattern.RewriteRule], repeat: int) -> None:
-    ours = RuleIndex([from_onnxscript(rule) for rule in rules])
-    stock = pattern.RewriteRuleSet(rules)
+def compare(
+    title: str,
+    make: Callable[[], ir.Model],
+    rules: list[pattern.RewriteRule],
+    repeat: int,
+    *,
+    commute: bool = False,
+) -> None:
+    ours = RuleIndex([from_onnxscript(rule, commute=commute) for rule in rules])
+    stock = pattern.RewriteRuleSet(rules, commute=commute)
 
     def run_ours() -> float:
         model = make()
@@ -132,6 +185,11 @@ def main() -> None:
     if not quick:
         compare("10 000 nodes x 100 rules, none fits", lambda: chain(10_000), rules, 5)
     compare("1 000 nodes, 500 applications", lambda: chain(1000, ["Neg", "Neg", "Relu", "Relu"]), firing(), 5)
+    for depth in (1, 3, 6):
+        title = f"2 000 Add and Mul, {depth} swappable in the pattern"
+        compare(title, lambda: sums_and_products(2000), [nested(depth)], 5, commute=True)
+    products = 100 if quick else 400
+    compare(f"two roots among {products} MatMul", lambda: matmuls(products), [two_roots()], 5)
     growth((1000, 10_000) if quick else (1000, 10_000, 100_000), 20)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import onnx_passes
 from onnx_passes.core.base import ALL, Analysis, AnalysisResult, Annotation, Context, Pass, PassResult, Transformation
+from onnx_passes.core.compose import ComposePass
 from onnx_passes.core.errors import RegistrationError
 from onnx_passes.core.options import fields_of, option
 from onnx_passes.core.records import RuleRecord
@@ -110,10 +111,10 @@ def test_positional_options_are_refused():
         Rename("to")
 
 
-@pytest.mark.parametrize("name", ["needs", "followed_by", "preserves"])
+@pytest.mark.parametrize("name", ["needs", "followed_by", "preserves", "passes"])
 def test_a_text_where_a_tuple_is_due_is_refused(name):
     with pytest.raises(RegistrationError) as raised:
-        type("Careless", (Transformation,), {name: "cleanup"})
+        type("Careless", (ComposePass,), {name: "cleanup"})
     assert str(raised.value) == (
         f"'{name}' of pass 'Careless' is a text, not a tuple of names; write '{name} = (\"cleanup\",)'"
     )

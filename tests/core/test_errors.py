@@ -19,6 +19,7 @@ def test_message_is_where_then_what_then_hint(where, hint, text):
     error = ModelError("it is broken", where=where, hint=hint)
     assert str(error) == text
     assert error.what == "it is broken"
+    assert error.args == ("it is broken",)
 
 
 def test_place_may_be_added_while_the_error_travels():

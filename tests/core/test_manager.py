@@ -309,6 +309,23 @@ class TestRecords:
         assert "reason" not in data["steps"][0]
         assert "notes" not in data["steps"][0]
 
+    def test_reasons_and_notes_are_plain_data_too(self, model):
+        class Talks(Transformation):
+            def run(self, model, context):
+                context.note("a remark")
+                return PassResult(model, modified=False)
+
+            def call(self, model):
+                raise NotImplementedError
+
+        class Veto(Instrument):
+            def before_pass(self, record, step, model):
+                return "not today" if step.name == "look" else None
+
+        talks, look = run(model, Talks, Look, instruments=[Veto()]).record.to_json()["steps"]
+        assert (talks["status"], talks["notes"]) == ("done", ["a remark"])
+        assert (look["status"], look["reason"]) == ("skipped", "not today")
+
     def test_two_runs_of_one_plan_do_not_mix(self, model):
         made = plan([ReluToAbs, Look])
         first, second = Manager().run(made, model), Manager().run(made, model)

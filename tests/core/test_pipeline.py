@@ -190,6 +190,9 @@ def test_too_deep_a_nesting_is_a_mistake_and_no_crash(text):
 
 def test_nesting_in_turn_is_not_deep():
     assert len(parse_pipeline("f(g(a)) " * 200)) == 200
+    assert len(parse_pipeline("a{x=[[1], [2]]} " * 200)) == 200
+    with pytest.raises(PipelineSyntaxError, match="levels of nesting"):
+        parse_pipeline("a{x=[[1], [2]]} f(g(a)) " * 200 + "f(" * 51)
 
 
 def test_brackets_in_quotes_and_comments_do_not_nest():

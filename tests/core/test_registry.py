@@ -93,6 +93,12 @@ def test_an_entry_tells_what_is_known_without_importing(registry):
     )
 
 
+def test_declarations_may_be_lists(registry):
+    registry.register(make("Listed", needs=["a"], followed_by=["b"], preserves=["c"]))
+    entry = registry.find("listed").entries[0]
+    assert (entry.needs, entry.followed_by, entry.preserves) == (("a",), ("b",), ("c",))
+
+
 def test_documentation_is_not_inherited(registry):
     registry.register(make("Silent"))
     assert registry.find("silent").entries[0].doc == ""
@@ -105,7 +111,7 @@ def test_a_sequence_names_its_members(registry):
 
 def test_an_option_may_be_called_passes(registry):
     class Repeat(Transformation):
-        passes: int = option(3)
+        passes: str = option("three")
 
     registry.register(Repeat)
     entry = registry.find("repeat").entries[0]

@@ -209,6 +209,22 @@ def test_attributes_without_type_get_one_from_their_value():
     assert repairs(model) == ("2 attributes did not say their type: told from their value",)
 
 
+def test_texts_that_are_not_utf8_are_made_valid():
+    proto = parse("[name] y = Relu(x)")
+    proto.doc_string = "docu"
+    content = proto.SerializeToString().replace(b"name", b"n\xffme").replace(b"docu", b"\xb5\xc4\xb5\xc4")
+    model = load(content)
+    assert model.graph.node(0).name == "n\ufffdme"
+    assert repairs(model) == ("2 names or documentations were not UTF-8: marks put in place",)
+    ir.to_proto(model)
+
+
+def test_names_of_values_that_are_not_utf8_are_refused():
+    content = parse("value = Relu(x) y = Neg(value)").SerializeToString().replace(b"value", b"v\xfflue")
+    with pytest.raises(ModelError, match="is not UTF-8"):
+        load(content)
+
+
 def test_names_and_overridable_initializers_are_left_alone():
     proto = parse(
         "h = Add(x, w) y = Add(h, w)", signature="(float[2] x, float[2] w) => (float[2] y) <float[2] w = {1.0, 2.0}>"
@@ -228,3 +244,34 @@ def test_repairs_are_made_once():
     first = load(proto)
     assert len(repairs(first)) == 3
     assert repairs(load(ir.to_proto(first))) == ()
+
+
+REPEATED = """
+<ir_version: 10, opset_import: ["": 20]>
+g (float[2] x) => (float[2] y, float[2] z)
+{
+    c = Constant<value = float[1] {1.0}>()
+    y = Add(x, c)
+    z = Mul(x, c)
+    c = Constant<value = float[1] {5.0}>()
+}
+"""
+
+
+def test_last_of_repeated_constants_counts_as_in_onnx_runtime():
+    proto = onnx.parser.parse_model(REPEATED)
+    x = np.array([1, 2], np.float32)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    expected = onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, {"x": x})
+    model = load(proto)
+    assert origin(model).repairs[0] == ("1 constants were defined again, such as 'c': last kept, as ONNX Runtime does")
+    found = onnxruntime.InferenceSession(ir.to_proto(model).SerializeToString()).run(None, {"x": x})
+    np.testing.assert_array_equal(found, expected)
+    onnx.checker.check_model(ir.to_proto(model), full_check=True)
+
+
+def test_other_repeated_definitions_are_refused():
+    text = REPEATED.replace("c = Constant<value = float[1] {5.0}>()", "c = Neg(x)")
+    with pytest.raises(ModelError, match="'c' is defined twice"):
+        load(onnx.parser.parse_model(text))

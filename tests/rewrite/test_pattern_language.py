@@ -774,6 +774,17 @@ class TestBadPatterns:
         with pytest.raises(RegistrationError, match=r"test_pattern_language.py:\d+: the pattern of rule 'rule'"):
             rule(lambda op, x: op.Neg(object()), lambda op, x: x)
 
-    def test_without_a_node_is_refused(self) -> None:
-        with pytest.raises(RegistrationError, match="matches no node"):
-            rule(lambda op, x: x, lambda op, x: x)
+    @pytest.mark.parametrize("bad", [lambda op, x: x, lambda op, x: (op.Neg(x), x), lambda op, x: [op.Neg(x), 1.0]])
+    def test_that_returns_what_it_does_not_compute_is_refused(self, bad: Any) -> None:
+        with pytest.raises(RegistrationError, match=r"test_pattern_language.py:\d+: the pattern of rule 'rule'"):
+            rule(bad, lambda op, x: x)
+
+    def test_an_alternative_that_is_no_part_of_the_match_cannot_be_replaced(self) -> None:
+        def returned(op: Any, x: Any) -> Any:
+            either = OrValue([op.Relu(x), x])
+            return op.Neg(either), either
+
+        model, watch = parse(body("out = Neg(x)")), Watch()
+        assert rewrite(model, [rule(returned, lambda op, x: (op.Abs(x), op.Exp(x)))], watch) == 0
+        assert watch.rules["rule"].refused == {"an output of the pattern is not computed by the match": 1}
+        assert [item.name for item in model.graph.inputs] == ["x", "y"]

@@ -103,13 +103,7 @@ class TestInterface:
         def both(op: Any, x: Any) -> Any:
             return op.Relu(x, _outputs=["first"]), op.Relu(x, _outputs=["second"])
 
-        seen: list[int] = []
-
-        def once(context: Any, **_: Any) -> bool:
-            seen.append(1)
-            return len(seen) == 1
-
-        model = self.replaced(text, both, lambda op, first, second: (second, first), once)
+        model = self.replaced(text, both, lambda op, first, second: (second, first), _once())
         assert operators(model).count("Relu") >= 1
 
     def test_an_output_that_is_used_inside_too(self) -> None:
@@ -196,6 +190,23 @@ class TestWhatARewriteReturns:
         names = [item.name for node in model.graph for item in node.outputs]
         assert len(set(names)) == len(names)
 
+    def test_new_nodes_use_each_other_where_a_variable_stands_for_a_replaced_value(self) -> None:
+        model = parse("g (float[2] x) => (float[2] y, float[2] z) { y = Relu(x) z = Neg(y) }")
+        both = rule(lambda op, x, y: (op.Relu(x), op.Neg(y)), lambda op, x, y: (op.Max(x, 0.0), op.Sub(0.0, y)))
+        assert apply(model, both) == 1
+        assert operators(model) == ["Max", "Sub"]
+
+    def test_values_that_each_replace_the_other_stay_apart(self) -> None:
+        """Each new value is made from the old one of the other; one of the old ones has to stay."""
+        model = parse("g (float[2] x) => (float[2] y, float[2] z) { y = Relu(x) z = Max(x, x) }")
+
+        def crossed(op: Any, a: Any, b: Any) -> Any:
+            return op.Max(b, b), op.Relu(a)
+
+        pair = rule(lambda op, x: (op.Relu(x, _outputs=["a"]), op.Max(x, x, _outputs=["b"])), crossed)
+        assert rewrite(model, [rule(pair.pattern, crossed, _once())]) == 1
+        assert_valid(model)
+
     def test_what_is_built_but_not_used_leaves_no_trace(self) -> None:
         def wasteful(op: Any, x: Any) -> Any:
             op.Neg(op.Exp(x))
@@ -212,6 +223,16 @@ class TestWhatARewriteReturns:
         [application] = watch.applications
         assert [node.op_type for node in application.added] == ["Max"]
         assert len(application.initializers) == 1
+
+
+def _once() -> Any:
+    calls: list[int] = []
+
+    def check(context: Any, **_: Any) -> bool:
+        calls.append(1)
+        return len(calls) == 1
+
+    return check
 
 
 class TestNames:

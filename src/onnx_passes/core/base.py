@@ -88,7 +88,7 @@ class Pass(ir.passes.PassBase):
                     f"option '{name}' of pass '{cls.__name__}' hides what every pass has under that name",
                     hint="choose another name for the option",
                 )
-        for name in ("needs", "followed_by", "preserves"):
+        for name in ("needs", "followed_by", "preserves", *(("passes",) if cls.kind == "sequence" else ())):
             if isinstance(getattr(cls, name), str):
                 raise RegistrationError(
                     f"'{name}' of pass '{cls.__name__}' is a text, not a tuple of names",

@@ -86,12 +86,7 @@ class Group(ComposePass):
 
 
 class Fixpoint(ComposePass):
-    """Repeat a nested pipeline until the structure of the model no longer changes.
-
-    Rewrites: ``fixpoint{max=20}(a, b)`` runs ``a, b`` again and again.
-    Refuses:  to run on after ``max`` rounds, or when a round brings back an earlier state; both are noted.
-    Exactness: that of its members.
-    """
+    """Repeat the passes given as its body until the structure of the model no longer changes."""
 
     max: int = option(100, "rounds at most")
 

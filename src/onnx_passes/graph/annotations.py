@@ -22,6 +22,9 @@ _NAMES_A_TENSOR = "_TENSOR"
 
 def get(value: ir.Value) -> dict[str, str]:
     """Return the annotations of a value, as a copy; empty if it has none."""
+    # Asking for `meta` makes a store for every value that is asked, which is most of a large graph.
+    if value._metadata is None:  # pyright: ignore[reportPrivateUsage]
+        return {}
     return dict(_store(value).get(KEY) or {})
 
 

@@ -23,10 +23,10 @@ from onnx_passes.graph.origin import Origin, origin, set_origin
 from onnx_passes.graph.repair import repair, sort
 from onnx_passes.graph.text import from_text
 from onnx_passes.graph.wellformed import inspect
-from onnx_passes.graph.wire import Weight, read_weight, split
+from onnx_passes.graph.wire import copy_model, read_weight, split
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
 
 __all__ = ["FORMATS", "Source", "load", "origin", "root_cause"]
 
@@ -67,9 +67,7 @@ def load(source: Source) -> ir.Model:
         return source
     with _collector_paused():
         if isinstance(source, onnx.ModelProto):
-            copy = onnx.ModelProto()
-            copy.CopyFrom(source)
-            return _import(copy, [], memoryview(b""), None, "ModelProto", "binary")
+            return _import(*copy_model(source), None, "ModelProto", "binary")
         if isinstance(source, bytes | bytearray | memoryview):
             return _from_bytes(memoryview(source).cast("B"), None, "bytes")
         if isinstance(source, str) and source == "-":
@@ -121,13 +119,12 @@ def _from_bytes(data: memoryview, path: Path | None, where: str) -> ir.Model:
         if head.startswith(signature):
             raise ModelError(f"this is not an ONNX model but {kind}", where=where)
     format_ = _format(path, head)
-    weights: list[Weight] = []
-    if format_ == "binary":
-        skeleton, weights = split(data)
-        proto = _parse_binary(skeleton, where)
-    else:
-        proto = _parse_text(_decode(data, where), format_, where)
-    return _import(proto, weights, data, path, where, format_)
+    if format_ != "binary":
+        return _import(_parse_text(_decode(data, where), format_, where), {}, path, where, format_)
+    skeleton, found = split(data)
+    proto = _parse_binary(skeleton, where)
+    weights = {w.position: read_weight(data, w, proto.graph.initializer[w.position]) for w in found}
+    return _import(proto, weights, path, where, format_)
 
 
 def _format(path: Path | None, head: bytes) -> str:
@@ -183,26 +180,27 @@ def _require_model(proto: onnx.ModelProto, where: str) -> None:
 
 
 def _import(
-    proto: onnx.ModelProto, weights: list[Weight], data: memoryview, path: Path | None, where: str, format_: str
+    proto: onnx.ModelProto,
+    weights: Mapping[int, ir.TensorProtocol | None],
+    path: Path | None,
+    where: str,
+    format_: str,
 ) -> ir.Model:
-    """Bring a model that nobody else holds into the IR."""
+    """Bring a model that nobody else holds into the IR; ``weights`` are the tensors that it lacks."""
     _require_model(proto, where)
-    findings = inspect(proto, where, without_data=[weight.position for weight in weights])
-    repairs = repair(proto, findings, where)
-    headers = [proto.graph.initializer[weight.position] for weight in weights]
     try:
+        findings = inspect(proto, where, without_data=weights.keys())
+        repairs = repair(proto, findings, where)
+        tensors = {proto.graph.initializer[position].name: tensor for position, tensor in weights.items()}
+        unfit = next((name for name, tensor in tensors.items() if tensor is None), None)
+        if unfit is not None:
+            what = f"the data of initializer '{unfit}' do not fit its type and shape"
+            raise ModelError(what, where=where, hint="the file is corrupt")
         model = ir.from_proto(proto)
-    except ir.serde.SerdeError as error:
+    except (ir.serde.SerdeError, TypeError, ValueError) as error:
         raise ModelError(f"the model cannot be represented: {root_cause(error)}", where=where) from error
-    for weight, header in zip(weights, headers, strict=True):
-        tensor = read_weight(data, weight, header)
-        if tensor is None:
-            raise ModelError(
-                f"initializer '{header.name}' holds {weight.end - weight.start} bytes, which do not fit its shape",
-                where=where,
-                hint="the file is corrupt",
-            )
-        model.graph.initializers[header.name].const_value = tensor
+    for name, tensor in tensors.items():
+        model.graph.initializers[name].const_value = tensor
     if findings.unsorted:
         repairs += sort(model, where)
     folder = (path.parent if path is not None else Path()).absolute()
@@ -215,7 +213,7 @@ def root_cause(error: BaseException) -> str:
     """Return what an error of onnx_ir began with: the first sentence of the innermost error."""
     while (earlier := error.__cause__ or error.__context__) is not None:
         error = earlier
-    return str(error).split(". ")[0].rstrip(".")
+    return " ".join(str(error).split(". ")[0].rstrip(".").split())
 
 
 @contextlib.contextmanager

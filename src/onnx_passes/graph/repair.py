@@ -10,10 +10,12 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.edits import subgraphs_of
-from onnx_passes.graph.wellformed import node_label
+from onnx_passes.graph.wellformed import is_constant_node, node_label
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableSequence
+    from collections.abc import Iterable, Iterator, MutableSequence
+
+    from google.protobuf.message import Message
 
     from onnx_passes.graph.wellformed import Findings
 
@@ -48,8 +50,8 @@ def repair(model: onnx.ModelProto, findings: Findings, where: str) -> list[str]:
     """Repair a model in place before it enters the IR; returns what was done.
 
     Adds missing imports of known domains, reads ``ai.onnx`` as the default domain, merges repeated quantization
-    annotations, gives attributes their type, and brings the IR version to one that ONNX Runtime reads. Raises
-    ModelError where an import is missing and nobody can know which.
+    annotations, keeps the last of repeated constants, gives attributes their type, makes texts valid, and brings the
+    IR version to one that ONNX Runtime reads. Raises ModelError where an import is missing and nobody can know which.
     """
     done: list[str] = []
     if not model.opset_import and model.ir_version < _OPSETS_SINCE:
@@ -62,7 +64,10 @@ def repair(model: onnx.ModelProto, findings: Findings, where: str) -> list[str]:
     for function, domains in zip(model.functions, findings.function_domains, strict=True):
         of = f" in function '{function.name}'"
         done += _imports(function.opset_import, domains, local, imported, of, where)
+    for nodes in findings.repeated:
+        done += _constants(nodes)
     done += _attribute_types(findings.untyped)
+    done += _texts(findings.garbled)
     for graph in findings.annotated:
         done += _annotations(graph)
     done += _ir_version(model, overloaded=findings.overloaded)
@@ -144,6 +149,32 @@ def _attribute_types(attributes: list[onnx.AttributeProto]) -> list[str]:
             attribute.type = filled[0]
             repaired += 1
     return [f"{repaired} attributes did not say their type: told from their value"] if repaired else []
+
+
+def _constants(nodes: MutableSequence[onnx.NodeProto]) -> list[str]:
+    """Keep the last of several Constant nodes for one value, the one that ONNX Runtime takes."""
+    seen: set[str] = set()
+    dropped: list[str] = []
+    for position in reversed(range(len(nodes))):
+        node = nodes[position]
+        if is_constant_node(node):
+            if node.output[0] in seen:
+                dropped.append(node.output[0])
+                del nodes[position]
+            seen.update(node.output)
+    return [f"{len(dropped)} constants were defined again, such as '{dropped[-1]}': last kept, as ONNX Runtime does"]
+
+
+def _texts(messages: Iterable[Message]) -> list[str]:
+    """Replace what is not UTF-8 in names of nodes and documentation, as it could not be written again."""
+    repaired = 0
+    for message in messages:
+        for name in ("name", "producer_name", "doc_string"):
+            text = getattr(message, name, None)
+            if isinstance(text, bytes):
+                setattr(message, name, text.decode(errors="replace"))
+                repaired += 1
+    return [f"{repaired} names or documentations were not UTF-8: marks put in place"] if repaired else []
 
 
 def _annotations(graph: onnx.GraphProto) -> list[str]:

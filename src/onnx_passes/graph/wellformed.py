@@ -7,6 +7,7 @@ values for inputs that nothing defines. None of that may happen unnoticed.
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, NoReturn
 
 import onnx
@@ -16,7 +17,7 @@ from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.wire import tensor_nbytes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, MutableSequence, Sequence
 
 _Attribute = onnx.AttributeProto
 
@@ -45,8 +46,16 @@ class Findings:
     """The same for each function of the model."""
     untyped: list[onnx.AttributeProto] = dataclasses.field(default_factory=list[onnx.AttributeProto])
     """Attributes that do not say their type, as in models of IR version 1."""
+    garbled: list[onnx.ModelProto | onnx.GraphProto | onnx.NodeProto] = dataclasses.field(
+        default_factory=list[onnx.ModelProto | onnx.GraphProto | onnx.NodeProto]
+    )
+    """Messages whose name or documentation is not UTF-8: protobuf hands it out as bytes."""
     annotated: list[onnx.GraphProto] = dataclasses.field(default_factory=list[onnx.GraphProto])
     """Graphs with quantization annotations."""
+    repeated: list[MutableSequence[onnx.NodeProto]] = dataclasses.field(
+        default_factory=list["MutableSequence[onnx.NodeProto]"]
+    )
+    """Node lists with several Constant nodes for one value."""
 
 
 def inspect(model: onnx.ModelProto, where: str, without_data: Collection[int] = ()) -> Findings:
@@ -65,6 +74,11 @@ def node_label(node: onnx.NodeProto | ir.Node) -> str:
     results = node.output if isinstance(node, onnx.NodeProto) else [v.name for v in node.outputs]
     result = next((name for name in results if name), None)
     return f"the {node.op_type} node" + (f" that yields '{result}'" if result else "")
+
+
+def is_constant_node(node: onnx.NodeProto) -> bool:
+    """Tell whether a node is a Constant of the default domain."""
+    return node.op_type == "Constant" and node.domain in ("", "ai.onnx")
 
 
 class _Scope:
@@ -88,6 +102,8 @@ class _Inspector:
     def model(self, model: onnx.ModelProto) -> Findings:
         if model.training_info:
             self._refuse("the model holds training information", "export it for inference")
+        if isinstance(model.doc_string, bytes) or isinstance(model.producer_name, bytes):
+            self._findings.garbled.append(model)
         self._graph(model.graph, None, self._without_data)
         for function in model.functions:
             self._domains: dict[str, str] = {}
@@ -96,7 +112,7 @@ class _Inspector:
         return self._findings
 
     def _refuse(self, what: str, hint: str | None = None) -> NoReturn:
-        raise ModelError(what, where=self._where, hint=hint)
+        raise ModelError(what.replace("\n", "\\n"), where=self._where, hint=hint)
 
     def _graph(self, graph: onnx.GraphProto, outer: _Scope | None, without_data: Collection[int] = ()) -> None:
         if graph.sparse_initializer:
@@ -104,6 +120,8 @@ class _Inspector:
             self._refuse(f"initializer '{name}' is sparse", "store it as a dense tensor")
         if graph.quantization_annotation:
             self._findings.annotated.append(graph)
+        if isinstance(graph.name, bytes) or isinstance(graph.doc_string, bytes):
+            self._findings.garbled.append(graph)
         scope = _Scope(outer)
         self._define(scope, [value.name for value in graph.input], "graph input")
         initializers = [tensor.name for tensor in graph.initializer]
@@ -130,16 +148,12 @@ class _Inspector:
             twice = next(name for name in names if list(names).count(name) > 1)
             self._refuse(f"{kind} '{twice}' is defined twice", "names of values must be unique")
 
-    def _nodes(self, protos: Iterable[onnx.NodeProto], scope: _Scope) -> None:
+    def _nodes(self, protos: MutableSequence[onnx.NodeProto], scope: _Scope) -> None:
         nodes = list(protos)
         scope.ready = set(scope.defined)
-        defined = scope.defined
-        for node in nodes:
-            for name in node.output:
-                if name in defined:
-                    self._refuse(f"'{name}' is defined twice, the second time by {node_label(node)}")
-                if name:
-                    defined.add(name)
+        if self._results(nodes, scope.defined):
+            self._findings.repeated.append(protos)
+            self._findings.unsorted = True
         for node in nodes:
             if not node.op_type:
                 self._refuse(f"a node that yields '{', '.join(node.output)}' names no operator")
@@ -152,7 +166,27 @@ class _Inspector:
                 self._attribute(attribute, node, scope)
             if node.overload:
                 self._findings.overloaded = True
+            if isinstance(node.name, bytes) or isinstance(node.doc_string, bytes):
+                self._findings.garbled.append(node)
             scope.ready.update(node.output)
+
+    def _results(self, nodes: Iterable[onnx.NodeProto], defined: set[str]) -> bool:
+        """Enter the results of nodes; returns whether a Constant node repeats another, which can be repaired."""
+        constants: set[str] = set()
+        repeats = False
+        for node in nodes:
+            for name in node.output:
+                if name in defined and not (name in constants and is_constant_node(node)):
+                    self._refuse(f"'{name}' is defined twice, the second time by {node_label(node)}")
+                repeats |= name in defined
+                if name:
+                    defined.add(name)
+                    if is_constant_node(node):
+                        constants.add(name)
+        for name in defined:
+            if isinstance(name, bytes):
+                self._refuse(f"the name {name!r} is not UTF-8", "the file is corrupt")
+        return repeats
 
     def _late(self, name: str, node: onnx.NodeProto, scope: _Scope) -> None:
         """Tell a name that is defined further down, or by an outer graph, from one that nothing defines."""
@@ -218,7 +252,4 @@ def _count(dtype: ir.DataType, dims: tuple[int, ...]) -> int:
     """Return how many elements the typed fields of a tensor hold: types of 2 and 4 bits are packed in bytes."""
     if dtype != ir.DataType.STRING and dtype.bitwidth in (2, 4):
         return tensor_nbytes(dtype, dims)
-    size = 1
-    for dim in dims:
-        size *= dim
-    return size
+    return math.prod(dims)

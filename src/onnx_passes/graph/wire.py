@@ -6,16 +6,18 @@ data of big initializers is cut out of the bytes before parsing and written in b
 
 from __future__ import annotations
 
+import math
 import sys
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    import onnx
+    from google.protobuf.message import Message
 
 BIG = 4096
 """Size in bytes from which on a tensor is worth a separate treatment."""
@@ -69,27 +71,61 @@ def split(data: memoryview) -> tuple[bytes | memoryview, list[Weight]]:
 
 
 def read_weight(data: memoryview, weight: Weight, header: onnx.TensorProto) -> ir.TensorProtocol | None:
-    """Copy one weight into an aligned array of its own; ``None`` if its size does not fit its shape."""
-    dtype = ir.DataType(header.data_type)
+    """Copy one weight into an aligned array of its own; ``None`` if its size does not fit its type and shape."""
+    raw = np.empty(weight.end - weight.start, np.uint8)
+    raw[:] = np.frombuffer(data, np.uint8, raw.size, weight.start)
+    return _tensor(raw, header)
+
+
+def copy_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[int, ir.TensorProtocol | None]]:
+    """Copy a model, big initializers not into the proto but, as by :func:`read_weight`, into arrays."""
+    copy = onnx.ModelProto()
+    weights: dict[int, ir.TensorProtocol | None] = {}
+    _copy_fields(model, copy, but="graph")
+    _copy_fields(model.graph, copy.graph, but="initializer")
+    for position, tensor in enumerate(model.graph.initializer):
+        header = copy.graph.initializer.add()
+        if sys.byteorder != "little" or not tensor.HasField("raw_data") or math.prod(tensor.dims) < BIG:
+            header.CopyFrom(tensor)
+        else:
+            _copy_fields(tensor, header, but="raw_data")
+            weights[position] = _tensor(np.frombuffer(tensor.raw_data, np.uint8), header)
+    return copy, weights
+
+
+def _copy_fields(source: Message, target: Message, but: str) -> None:
+    for field in source.DESCRIPTOR.fields:
+        if field.name == but:
+            continue
+        if field.is_repeated:
+            getattr(target, field.name).MergeFrom(getattr(source, field.name))
+        elif source.HasField(field.name):
+            value = getattr(source, field.name)
+            if field.message_type is None:
+                setattr(target, field.name, value)
+            else:
+                getattr(target, field.name).CopyFrom(value)
+
+
+def _tensor(raw: np.ndarray[Any, np.dtype[np.uint8]], header: onnx.TensorProto) -> ir.TensorProtocol | None:
     dims = tuple(header.dims)
-    raw = np.frombuffer(data, np.uint8, weight.end - weight.start, weight.start)
-    if dtype == ir.DataType.STRING or raw.nbytes != tensor_nbytes(dtype, dims):
+    try:
+        dtype = ir.DataType(header.data_type)
+    except ValueError:
+        return None
+    if dtype in (ir.DataType.UNDEFINED, ir.DataType.STRING) or raw.nbytes != tensor_nbytes(dtype, dims):
         return None
     props = {entry.key: entry.value for entry in header.metadata_props} or None
     doc = header.doc_string or None
     if dtype.bitwidth < 8:
-        return ir.PackedTensor(raw.copy(), dtype, shape=dims, name=header.name, doc_string=doc, metadata_props=props)
-    array = np.empty(dims, dtype.numpy())
-    array.reshape(-1).view(np.uint8)[:] = raw
+        return ir.PackedTensor(raw, dtype, shape=dims, name=header.name, doc_string=doc, metadata_props=props)
+    array = raw.view(dtype.numpy()).reshape(dims)
     return ir.Tensor(array, dtype, name=header.name, doc_string=doc, metadata_props=props)
 
 
 def tensor_nbytes(dtype: ir.DataType, dims: tuple[int, ...]) -> int:
     """Return the size in bytes of a tensor, packed as ONNX packs it."""
-    size = 1
-    for dim in dims:
-        size *= dim
-    return (size * dtype.bitwidth + 7) // 8
+    return (math.prod(dims) * dtype.bitwidth + 7) // 8
 
 
 def tensor_data(tensor: ir.TensorProtocol) -> memoryview | bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -24,7 +24,8 @@ class Order:
         waiting = list(nodes)
         for node in waiting:
             if node not in self._ranks:
-                self._ranks[node] = max((self._ranks.get(p, 0) for p in producers_of(node)), default=0)
+                producers = [value.producer() for value in used_values(node) if value is not None]
+                self._ranks[node] = max((self._ranks.get(p, 0) for p in producers if p is not None), default=0)
         while waiting:
             node = waiting.pop()
             rank = self._ranks[node]
@@ -64,25 +65,17 @@ class Order:
         return (here for here in map(self.around, nodes) if here is not None)
 
 
-def producers_of(node: ir.Node) -> Iterator[ir.Node]:
-    """Iterate over the nodes whose results a node, or a node in its subgraphs, uses."""
-    for value in used_values(node):
-        producer = value.producer()
-        if producer is not None:
-            yield producer
+def used_values(node: ir.Node) -> Sequence[ir.Value | None]:
+    """List the values that a node uses, itself or in its subgraphs, and that are defined outside of it."""
+    graphs = subgraphs_of(node) if node.attributes else ()
+    if not graphs:
+        return node.inputs
+    inside = {inner for graph in graphs for inner in (graph, *graph.subgraphs())}
+    nested = (value for graph in graphs for inner in graph.all_nodes() for value in inner.inputs)
+    return [*node.inputs, *(value for value in nested if value is not None and value.graph not in inside)]
 
 
-def used_values(node: ir.Node) -> Iterator[ir.Value]:
-    """Iterate over the values that a node uses, itself or in its subgraphs, and that are defined outside of it."""
-    yield from (value for value in node.inputs if value is not None)
-    for graph in subgraphs_of(node) if node.attributes else ():
-        inside = {graph, *graph.subgraphs()}
-        for inner in graph.all_nodes():
-            yield from (value for value in inner.inputs if value is not None and value.graph not in inside)
-
-
-def with_nested(node: ir.Node) -> Iterator[ir.Node]:
-    """Iterate over a node and all nodes in its subgraphs."""
-    yield node
-    for graph in subgraphs_of(node) if node.attributes else ():
-        yield from graph.all_nodes()
+def with_nested(node: ir.Node) -> Sequence[ir.Node]:
+    """List a node and all nodes in its subgraphs."""
+    graphs = subgraphs_of(node) if node.attributes else ()
+    return [node, *(inner for graph in graphs for inner in graph.all_nodes())]

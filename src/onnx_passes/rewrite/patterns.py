@@ -33,9 +33,10 @@ def build_pattern(function: Callable[..., Any], rule: str) -> language.GraphPatt
             where=source_of(function),
             hint="a pattern returns one value or a list of values built from its arguments",
         ) from error
-    if not built[0].output_nodes:
+    outputs = built[0].outputs
+    if not built[0].output_nodes or any(not choices(value) and may_be_uncomputed(value) for value in outputs):
         raise RegistrationError(
-            f"the pattern of rule '{rule}' matches no node",
+            f"the pattern of rule '{rule}' returns something that it does not compute",
             where=source_of(function),
             hint="return op.Something(…)",
         )

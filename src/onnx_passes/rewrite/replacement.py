@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -39,19 +39,22 @@ def prepare(rule: Rule, match: Match, builder: Builder, scope: Scope, nesting: N
     if not places:
         return "the rewrite returns what is there"
     builder.keep_only(values)
+    used = _used_from_outside(builder, places)
+    known: set[ir.Value | None] = set()
+    for node in match.nodes:
+        known.update(node.inputs)
+        known.update(node.outputs)
+    strangers = [value for value in used if value not in known]
+    if not rule.has_many_outputs and not strangers:
+        return Replacement(values, [])
     graph = match.root.graph
     assert graph is not None
-    used = list(_used_from_outside(builder, [value for _, value in places]))
-    known = {value for node in match.nodes for value in (*node.inputs, *node.outputs)}
-    strangers = [value for value in used if value not in known]
     for value in strangers:
         if not nesting.sees(graph, value):
             raise RewriteError(
                 f"the rewrite uses '{value.name}', which is not known in graph '{graph.name}'",
                 hint="use values of the match and values built by op",
             )
-    if not rule.has_many_outputs and not strangers:
-        return Replacement(values, [])
     suspects = [value for value in used if value.graph is graph or value not in known]
     if nesting.closes_cycle(match.root, [old for old, _ in places], suspects):
         return "the replacement would close a cycle"
@@ -86,18 +89,21 @@ def _check_interface(match: Match, new: Sequence[object]) -> None:
 
 
 def _check_opsets(builder: Builder, scope: Scope) -> None:
-    for imports in (scope.container.opset_imports, scope.model.graph.opset_imports):
-        for domain, version in builder.opsets.items():
-            if version is not None and imports.get(domain, version) != version:
+    asked = {domain: version for domain, version in builder.opsets.items() if version is not None}
+    for imports in (scope.container.opset_imports, scope.model.graph.opset_imports) if asked else ():
+        for domain, version in asked.items():
+            if imports.get(domain, version) != version:
                 raise RewriteError(
                     f"the rewrite needs opset {version} of domain '{domain}', the model imports {imports[domain]}",
                     hint="convert the opset first",
                 )
 
 
-def _used_from_outside(builder: Builder, new: Sequence[ir.Value]) -> Iterator[ir.Value]:
-    """Iterate over the values of the model that the replacement uses, or puts in the place of others."""
-    built = {*builder.initializers, *(output for node in builder.nodes for output in node.outputs)}
+def _used_from_outside(builder: Builder, places: Sequence[tuple[ir.Value, ir.Value]]) -> list[ir.Value]:
+    """List the values of the model that the replacement uses, or puts in the place of others."""
+    own: set[ir.Value | None] = {None, *builder.initializers}
     for node in builder.nodes:
-        yield from (value for value in used_values(node) if value not in built)
-    yield from (value for value in new if value not in built)
+        own.update(node.outputs)
+    used = [value for node in builder.nodes for value in used_values(node) if value not in own]
+    used.extend(value for _, value in places if value not in own)
+    return cast(list[ir.Value], used)

@@ -105,8 +105,8 @@ class Rule:
         outputs: list[ir.Value] = []
         for value in self.pattern.outputs:
             bound = bound_value(value, state)
-            if bound is None:
-                return no("an output of the pattern is not bound")
+            if bound is None or bound.producer() not in state.taken:
+                return no("an output of the pattern is not computed by the match", at=bound)
             outputs.append(bound)
         nodes = tuple(state.nodes.values())
         refusal = refuse_fork(self.forks, nodes, outputs)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -18,7 +19,6 @@ class Scope:
     model: ir.Model
     container: Container
     _names: Names | None = None
-    _keep: set[str] | None = None
     _origins: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
@@ -28,12 +28,10 @@ class Scope:
             self._names = Names.of(self.container)
         return self._names
 
-    @property
-    def keep(self) -> set[str]:
+    @functools.cached_property
+    def keep(self) -> Collection[str]:
         """Return the names that quantization annotations refer to: their tensors look unused but are not."""
-        if self._keep is None:
-            self._keep = referenced_names(self.container)
-        return self._keep
+        return _Referenced(self.container)
 
     def derive(self, claim: Callable[[str], str], name: str, suffix: str) -> str:
         """Claim a name made from another one; deriving from the result again does not make it longer."""
@@ -41,3 +39,23 @@ class Scope:
         claimed = claim(origin + suffix)
         self._origins[claimed] = origin
         return claimed
+
+
+class _Referenced(Collection[str]):
+    """Names that annotations refer to, collected when first asked for: many rewrites remove no tensor."""
+
+    def __init__(self, container: Container) -> None:
+        self._container = container
+
+    @functools.cached_property
+    def _names(self) -> set[str]:
+        return referenced_names(self._container)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)

@@ -16,7 +16,7 @@ from onnx_passes.graph.edits import (
 )
 from onnx_passes.rewrite.builder import Builder
 from onnx_passes.rewrite.match import Match
-from onnx_passes.rewrite.order import with_nested
+from onnx_passes.rewrite.order import used_values, with_nested
 from onnx_passes.rewrite.scope import Scope
 
 
@@ -37,7 +37,7 @@ def splice(scope: Scope, builder: Builder, match: Match, new: Sequence[ir.Value]
     for value in builder.initializers:
         value.name = scope.names.value(value.name or "constant")
         graph.register_initializer(value)
-    own_uses = _own_uses(builder, match)
+    circular = _settle_own_uses(builder, match, new)
     unplaced = _name_values(scope, builder, match, new)
     for node in nodes:
         node.name = node.name or ""
@@ -54,10 +54,10 @@ def splice(scope: Scope, builder: Builder, match: Match, new: Sequence[ir.Value]
             identity = replace_value(old, value, scope.names)
             if identity is not None:
                 change.added.append(identity)
-    for user, index, value in own_uses:
-        user.replace_input_with(index, value)
+    for user, index, old in circular:
+        user.replace_input_with(index, old)
     lent = _lend_subgraphs(nodes, match)
-    change.removed = remove_if_dead(match.nodes, scope.keep)
+    change.removed = remove_if_dead(match.nodes[::-1], scope.keep)
     for node, attribute in lent:
         if node.graph is not None:
             node.attributes.add(_copy_of_graphs(attribute))
@@ -76,13 +76,33 @@ def _import_opsets(scope: Scope, builder: Builder) -> None:
         scope.model.graph.opset_imports.setdefault(domain, wanted)
 
 
-def _own_uses(builder: Builder, match: Match) -> list[tuple[ir.Node, int, ir.Value]]:
-    """List where the replacement itself uses the values that it replaces: there they stay what they were."""
-    users = [user for value in match.output_values for user in value.consumers() if user.graph is None]
-    if not users and not any(node.attributes and subgraphs_of(node) for node in builder.nodes):
-        return []
-    built = {inner for node in builder.nodes for inner in with_nested(node)}
-    return [(use.node, use.idx, value) for value in match.output_values for use in value.uses() if use.node in built]
+def _settle_own_uses(builder: Builder, match: Match, new: Sequence[ir.Value]) -> list[tuple[ir.Node, int, ir.Value]]:
+    """Let new nodes use new values too; returns where this would go in a circle and the old value has to stay."""
+    places = {old: value for old, value in zip(match.output_values, new, strict=True) if old is not value}
+    circular: list[tuple[ir.Node, int, ir.Value]] = []
+    for node in builder.nodes:
+        for user in with_nested(node):
+            for index, old in enumerate(user.inputs):
+                if old is None or old not in places:
+                    continue
+                if _derives_from(places[old], node):
+                    circular.append((user, index, old))
+                else:
+                    user.replace_input_with(index, places[old])
+    return circular
+
+
+def _derives_from(value: ir.Value, node: ir.Node) -> bool:
+    """Tell whether a value is computed from a node, both new: new nodes are in no graph yet."""
+    waiting, seen = [value.producer()], set[ir.Node]()
+    while waiting:
+        producer = waiting.pop()
+        if producer is node:
+            return True
+        if producer is not None and producer.graph is None and producer not in seen:
+            seen.add(producer)
+            waiting.extend(used.producer() for used in used_values(producer) if used is not None)
+    return False
 
 
 def _name_values(scope: Scope, builder: Builder, match: Match, new: Sequence[ir.Value]) -> set[ir.Value]:

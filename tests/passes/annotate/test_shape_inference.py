@@ -49,6 +49,13 @@ def test_what_is_known_already_is_no_change():
     )
 
 
+def test_constants_keep_the_name_of_their_tensor():
+    model = model_of(
+        "g (float[1] x) => (float[1] y) <float[1] c> { c = Constant <value = float[1] {1}> () y = Add (x, c) }"
+    )
+    assert not apply(ShapeInference(), model)
+
+
 def test_dimensions_are_computed_by_name():
     found = infer(model_of("g (float[N, 8] x) => (float[M, 8] y) { a = Concat <axis = 0> (x, x) y = Relu (a) }"))
     assert found["a"] == "FLOAT[2*N,8]"
@@ -243,6 +250,18 @@ def test_loops_that_change_shapes_are_not_believed():
     assert value(model, "v").shape is None
     feeds = {"x": np.ones(1, np.float32), "n": np.array(3), "c": np.array(True)}
     assert run(model, feeds)[0].shape == (4,)
+
+
+def test_loops_in_functions_are_not_believed():
+    model = model_of(
+        """g (float[1] x, int64 n, bool c) => (float[K] y) { v = local.f (x, n, c) y = Relu (v) }
+        <domain: "local", opset_import: ["" : 18]> f (x, n, c) => (v) {
+          v = Loop (n, c, x) <body = b (int64 i, bool ci, a) => (bool co, o) {
+            co = Identity (ci) o = Concat <axis = 0> (a, x) }>
+        }""",
+        domains='"local" : 1',
+    )
+    assert infer(model)["v"] in ("FLOAT?", "?")
 
 
 def test_loops_that_keep_shapes_are():

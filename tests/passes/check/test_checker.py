@@ -12,8 +12,8 @@ from onnx_passes.core.fingerprint import full_hash
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import plan
 from onnx_passes.graph.load import load
+from onnx_passes.graph.weightless import weightless
 from onnx_passes.passes.check.checker import Checker, InvalidModelError
-from onnx_passes.passes.check.weightless import weightless
 from tests.helpers.random_models import random_model
 from tests.passes.tools import apply, model_of
 

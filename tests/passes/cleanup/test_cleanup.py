@@ -106,8 +106,6 @@ def try_to_run(model: ir.Model) -> tuple[dict[str, np.ndarray], list[np.ndarray]
 
 @pytest.mark.parametrize("path", shared_models())
 def test_real_models_stay_valid_and_compute_the_same(path: Path):
-    if path.stem == "ort_gpt2_past":
-        pytest.skip("defines a name twice")
     model = load(path)
     valid, ran = is_valid(model), try_to_run(model)
     identity = Fingerprinter()

@@ -49,7 +49,7 @@ class ShapeInference(Annotation):
             if problem is not None and self.strict_mode:
                 before.restore()
                 raise PassFailedError(problem, hint="without strict-mode the rest of the model is inferred")
-            if not has_gaps(model.graph) or not fill_gaps(model, data_prop=self.data_prop) or problem is not None:
+            if not has_gaps(model.graph) or not fill_gaps(model, data_prop=self.data_prop):
                 break
         if problem is not None:
             context.note(f"some shapes may be missing: {problem}")

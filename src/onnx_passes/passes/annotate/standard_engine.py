@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from onnx_passes.passes.check.weightless import weightless
+from onnx_passes.graph.weightless import weightless
 
 if TYPE_CHECKING:
     import onnx
@@ -31,7 +32,7 @@ def fill_gaps(model: ir.Model, *, data_prop: bool) -> bool:
         inferred = onnx.shape_inference.infer_shapes(proto, data_prop=data_prop)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError):
         return False
-    return _fill(model.graph, inferred.graph, _names_in_use(model.graph))
+    return _Filling(_names_in_use(model.graph)).fill(model.graph, inferred.graph)
 
 
 def _is_gap(value: ir.Value) -> bool:
@@ -50,29 +51,37 @@ def _names_in_use(graph: ir.Graph) -> set[str]:
     return {dim.value for v in values for dim in (v.shape or ()) if isinstance(dim, ir.SymbolicDim) and dim.value}
 
 
-def _fill(graph: ir.Graph, proto: onnx.GraphProto, names: set[str]) -> bool:
-    """Walk both forms of a graph side by side."""
-    types = {info.name: info.type for info in (*proto.value_info, *proto.output)}
-    filled = False
-    for node, node_proto in zip(graph, proto.node, strict=True):
-        for value in node.outputs:
-            if value.name in types and _is_gap(value):
-                filled |= _fill_value(value, types[value.name], names)
-        graphs = {attribute.name: attribute for attribute in node_proto.attribute}
-        for attribute in node.attributes.values():
-            if attribute.type is ir.AttributeType.GRAPH and not attribute.is_ref():
-                filled |= _fill(attribute.as_graph(), graphs[attribute.name].g, names)
-    return filled
+class _Filling:
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
+        self.fresh = (name for number in count() if (name := f"_d{number}") not in names)
 
+    def fill(self, graph: ir.Graph, proto: onnx.GraphProto) -> bool:
+        """Walk both forms of a graph side by side."""
+        types = {info.name: info.type for info in (*proto.value_info, *proto.output)}
+        filled = False
+        for node, node_proto in zip(graph, proto.node, strict=True):
+            for value in node.outputs:
+                if value.name in types and _is_gap(value):
+                    filled |= self.fill_value(value, types[value.name])
+            attributes = {attribute.name: attribute for attribute in node_proto.attribute}
+            for attribute in node.attributes.values():
+                if attribute.type is ir.AttributeType.GRAPH and not attribute.is_ref():
+                    filled |= self.fill(attribute.as_graph(), attributes[attribute.name].g)
+        return filled
 
-def _fill_value(value: ir.Value, proto: onnx.TypeProto, names: set[str]) -> bool:
-    type_ = ir.serde.deserialize_type_proto_for_type(proto)
-    shape = ir.serde.deserialize_type_proto_for_shape(proto)
-    filled = False
-    if value.type is None and type_ is not None:
-        value.type, filled = type_, True
-    if value.shape is None and shape is not None and isinstance(value.type, ir.TensorType):
-        # Names that onnx makes up are not unique among several runs.
-        value.shape = ir.Shape([dim if isinstance(dim, int) or dim.value in names else None for dim in shape])
-        filled = True
-    return filled
+    def fill_value(self, value: ir.Value, proto: onnx.TypeProto) -> bool:
+        type_ = ir.serde.deserialize_type_proto_for_type(proto)
+        shape = ir.serde.deserialize_type_proto_for_shape(proto)
+        filled = False
+        if value.type is None and type_ is not None:
+            value.type, filled = type_, True
+        if value.shape is None and shape is not None and isinstance(value.type, ir.TensorType):
+            value.shape, filled = ir.Shape([self.dimension(dim) for dim in shape]), True
+        return filled
+
+    def dimension(self, dim: int | ir.SymbolicDim) -> int | str:
+        """Keep numbers and names of the model; those that onnx makes up are not unique among several runs."""
+        if isinstance(dim, int):
+            return dim
+        return dim.value if dim.value in self.names else next(self.fresh)

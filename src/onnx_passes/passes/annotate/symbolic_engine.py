@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 import onnx_ir as ir
@@ -25,17 +25,18 @@ def infer_symbolically(model: ir.Model, before: KnownShapes) -> str | None:
 
     _prepare_registry()
     values = list(annotations.values(model.graph))
-    with _no_traces(values), _overridable_hidden(model), _readable_dimensions(values):
+    problem = None
+    with _no_traces(model, values), _overridable_hidden(model), _readable_dimensions(values):
         try:
             # To adopt declared names means to believe that whatever meets is equal.
             onnx_shape_inference.infer_symbolic_shapes(model, warn_on_missing=False, adopt_declared_symbols=False)
         except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RuntimeError) as error:
-            return _reason(error)
-    loop = next((node for node in model.graph.all_nodes() if _is_doubtful(node, before)), None)
-    if loop is None:
-        return None
-    before.restore()
-    return f"{name_of(loop)} may change the shape of what it carries from one iteration to the next"
+            problem = _reason(error)
+    loop = next(_doubtful_loops(model, before), None)
+    if loop is not None:
+        before.restore()
+        problem = f"{name_of(loop)} may change the shape of what it carries from one iteration to the next"
+    return problem
 
 
 @functools.cache
@@ -56,15 +57,25 @@ def _reason(error: BaseException) -> str:
 
 
 @contextmanager
-def _no_traces(values: list[ir.Value]) -> Generator[None]:
-    """Remove the computed constants and notes that the engine leaves on values."""
+def _no_traces(model: ir.Model, values: list[ir.Value]) -> Generator[None]:
+    """Remove the computed constants and notes that the engine leaves on values, and the names it gives tensors."""
     from onnx_shape_inference import SYM_DATA_KEY
 
     constants = {value: value.const_value for value in values if value.const_value is not None}
     notes = {value: value.metadata_props[SYM_DATA_KEY] for value in values if SYM_DATA_KEY in value.metadata_props}
+    tensors = [
+        attribute.as_tensor()
+        for node in model.graph.all_nodes()
+        if node.op_type == "Constant"
+        for attribute in node.attributes.values()
+        if attribute.type is ir.AttributeType.TENSOR and not attribute.is_ref()
+    ]
+    names = [tensor.name for tensor in tensors]
     try:
         yield
     finally:
+        for tensor, name in zip(tensors, names, strict=True):
+            tensor.name = name
         for value in values:
             value.const_value = constants.get(value)
             value.metadata_props.pop(SYM_DATA_KEY, None)
@@ -148,13 +159,21 @@ def _renamed(dim: int | ir.SymbolicDim, names: dict[str, str | None]) -> int | i
     return names.get(dim.value, dim) if dim.value is not None else dim
 
 
-def _is_doubtful(node: ir.Node, before: KnownShapes) -> bool:
-    """Tell whether the engine may be wrong about a loop.
+def _doubtful_loops(model: ir.Model, before: KnownShapes) -> Iterator[ir.Node]:
+    """Find loops that the engine may be wrong about; in functions that is any, as their inside is forgotten."""
+    for node in model.graph.all_nodes():
+        if _is_loop(node) and _is_doubtful(node, before):
+            yield node
+    for function in model.functions.values():
+        yield from filter(_is_loop, function.all_nodes())
 
-    It takes for granted that the first iteration shows the shapes of all, and that no loop ends early.
-    """
-    if node.op_type != "Loop" or node.domain != "" or "body" not in node.attributes:
-        return False
+
+def _is_loop(node: ir.Node) -> bool:
+    return node.op_type == "Loop" and node.domain == "" and "body" in node.attributes
+
+
+def _is_doubtful(node: ir.Node, before: KnownShapes) -> bool:
+    """Tell whether it matters that the engine takes the first iteration for all, and no loop to end early."""
     body = node.attributes["body"].as_graph()
     carried = max(0, len(node.inputs) - 2)
     for entering, leaving in zip(body.inputs[2:], body.outputs[1 : carried + 1], strict=False):

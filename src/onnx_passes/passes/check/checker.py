@@ -11,7 +11,7 @@ from onnx_passes import passes
 from onnx_passes.core.base import Analysis
 from onnx_passes.core.errors import PassFailedError
 from onnx_passes.core.options import option
-from onnx_passes.passes.check.weightless import weightless
+from onnx_passes.graph.weightless import weightless
 
 _NODE = re.compile(r"[Nn]ame: ?(?P<name>[^\n]*?) OpType: ?(?P<type>\w+)")
 _NODE_OF_INFERENCE = re.compile(r"\(op_type: ?(?P<type>\w+)(?:, node name: ?(?P<name>[^)]*))?\): ?")
