@@ -58,3 +58,18 @@ def test_public_names_exist():
         assert getattr(onnx_passes, name) is not None
     with pytest.raises(AttributeError):
         _ = onnx_passes.nothing
+
+
+def test_rules_of_onnxscript_are_taken_as_they_are():
+    from onnxscript.rewriter import pattern
+
+    negneg = pattern.RewriteRule(lambda op, x: op.Neg(op.Neg(x)), lambda op, x: op.Identity(x), name="NegNeg")
+    unnamed = pattern.RewriteRule(lambda op, x: op.Identity(x), lambda op, x: op.Relu(x))
+    text = """
+        <ir_version: 10, opset_import: ["": 20]>
+        g (float[2] x) => (float[2] y) { n = Neg(x) m = Neg(n) y = Abs(m) }
+    """
+    for pipeline in ([negneg, "cleanup", unnamed], pattern.RewriteRuleSet([negneg, unnamed])):
+        result = onnx_passes.apply(ir.from_onnx_text(text), pipeline)
+        assert [node.op_type for node in result.model.graph] == ["Relu", "Abs"]
+    assert onnx_passes.apply(ir.from_onnx_text(text), negneg).modified

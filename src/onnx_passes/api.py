@@ -9,6 +9,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+import onnx_passes.passes  # noqa: F401  # pyright: ignore[reportUnusedImport] - teaches the registry foreign rules
 from onnx_passes.core.compose import PassLike
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.manager import Manager

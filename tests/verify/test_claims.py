@@ -4,6 +4,7 @@ import pytest
 
 from onnx_passes import PassResult, Transformation, passes
 from onnx_passes.core.claims import Claim
+from onnx_passes.core.errors import RegistrationError
 from onnx_passes.core.registry import REGISTRY, Registry
 from onnx_passes.verify import claims
 
@@ -99,3 +100,12 @@ def test_a_claim_of_one_class_is_not_that_of_its_siblings_or_bases():
 def test_a_pass_without_claims_has_none():
     passes.register()(new_pass())
     assert REGISTRY.find("promise").entries[0].claims == ()
+
+
+def test_structure_without_parentheses_is_an_error():
+    class Nothing(Transformation):
+        def call(self, model) -> PassResult:
+            return PassResult(model, modified=False)
+
+    with pytest.raises(RegistrationError, match="in parentheses"):
+        claims.structure(Nothing)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import cast
 
 import onnx_ir as ir
 
@@ -23,9 +24,10 @@ def collect(
     what: PassLike | Iterable[PassLike], *, defaults: Defaults | None = None, registry: Registry = REGISTRY
 ) -> list[Pass]:
     """Resolve names, groups, pipeline text, classes and objects to pass objects."""
-    single = isinstance(what, str | type | ir.passes.PassBase)
+    several = isinstance(what, Sequence | Set | Iterator) and not isinstance(what, str)
     builder = _Builder(registry, defaults or {})
-    return [p for one in ([what] if single else what) for p in builder.resolve(one)]  # pyright: ignore[reportUnknownVariableType, reportArgumentType]
+    items = cast(Iterable[PassLike], what) if several else [what]
+    return [pass_ for item in items for pass_ in builder.resolve(item)]
 
 
 class _Builder:
@@ -38,9 +40,12 @@ class _Builder:
             return [self.item(item, what) for item in parse_pipeline(what)]
         if isinstance(what, type) and issubclass(what, ir.passes.PassBase):
             what = what()
-        if not isinstance(what, ir.passes.PassBase):
+        if isinstance(what, ir.passes.PassBase):
+            return [what if isinstance(what, Pass) else ForeignPass.adapt(what)]
+        adapted = self.registry.adapt(cast(object, what))
+        if adapted is None:
             raise UsageError(f"{what!r} is no pass", hint="give a name, pipeline text, or a pass as class or object")
-        return [what if isinstance(what, Pass) else ForeignPass.adapt(what)]
+        return [adapted()]
 
     def item(self, item: Item, text: str) -> Pass:
         try:

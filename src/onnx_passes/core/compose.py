@@ -50,12 +50,15 @@ class ComposePass(Pass):
         return PassResult(outcome.model, outcome.record.modified)
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
-        """Run the members until a round changes nothing, a state comes back, or rounds are used up."""
+        """Run the members until a round changes nothing, a state comes back, or rounds are used up.
+
+        A round that only annotated gets one more: what it found out may let other members apply.
+        """
         assert context.run_children is not None
         identity = Fingerprinter()
         last = identity.structural(model) if self.at_most > 1 else b""
         seen = {last}
-        modified = False
+        modified = only_annotated = False
         for round_number in range(1, self.at_most + 1):
             result = context.run_children(model)
             model = result.model
@@ -63,10 +66,12 @@ class ComposePass(Pass):
             if not result.modified or self.at_most == 1:
                 break
             state = identity.structural(model)
-            if state in seen:
-                if state != last:
-                    context.note(f"stopped: round {round_number} returned to an earlier state")
+            if state in seen and state != last:
+                context.note(f"stopped: round {round_number} returned to an earlier state")
                 break
+            if state == last and only_annotated:
+                break
+            only_annotated = state == last
             seen.add(state)
             last = state
         else:

@@ -9,7 +9,7 @@ import json
 import linecache
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -91,6 +91,11 @@ class Registry:
         self._classes: dict[str, type[Pass]] = {}
         self._indexed = index is None
         self._plugins_loaded = False
+        self.adapters: list[Callable[[object], type[Pass] | None]] = []
+
+    def adapt(self, thing: object) -> type[Pass] | None:
+        """Make a pass class of something foreign, if anybody knows how."""
+        return next((made for adapter in self.adapters if (made := adapter(thing)) is not None), None)
 
     def register(
         self, cls: type[Pass], *names: str, tags: Iterable[str] = (), aliases: Mapping[str, str] | None = None

@@ -44,5 +44,13 @@ def register(*names: str, tags: Iterable[str] = (), aliases: Mapping[str, str] |
     return decorate
 
 
+def _adapt_unnamed(thing: object) -> type[Pass] | None:
+    """Take foreign rules and rule sets wherever a pass is taken."""
+    return adapt(thing, getattr(thing, "name", None) or type(thing).__name__)
+
+
+REGISTRY.adapters.append(_adapt_unnamed)
+
+
 def _describe(thing: Any) -> str:
     return f"'{getattr(thing, '__name__', None) or type(thing).__name__}'"

@@ -7,6 +7,7 @@ from typing import TypeVar, overload
 
 from onnx_passes.core.base import Pass
 from onnx_passes.core.claims import Claim
+from onnx_passes.core.errors import RegistrationError
 from onnx_passes.core.registry import REGISTRY
 
 P = TypeVar("P", bound=type[Pass])
@@ -46,5 +47,9 @@ def metric(cls: P | None = None, /, **ranges: tuple[float, float]) -> P | Callab
 
 def structure(*properties: object) -> Callable[[P], P]:
     """Promise properties of the resulting graph."""
+    if any(isinstance(prop, type) for prop in properties):
+        raise RegistrationError(
+            "'structure' names no property", hint="write @passes.verify.structure(…) with the properties in parentheses"
+        )
     claim = Claim("structure", {str(prop): prop for prop in properties})
     return lambda cls: _claim(cls, claim)
