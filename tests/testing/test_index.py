@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from onnx_passes.core.naming import kebab
+from onnx_passes.core.registry import REGISTRY
+from onnx_passes.testing.index import INDEX, build_index
+
+
+def test_index_says_what_the_collection_says():
+    assert INDEX.read_text(encoding="utf-8") == build_index(), "run 'make index'"
+
+
+def test_file_class_and_text_are_named_alike():
+    for entry in REGISTRY.entries():
+        if entry.module.startswith("onnx_passes.passes."):
+            assert kebab(entry.module.rsplit(".", 1)[1]) == entry.name
+            assert REGISTRY.load(entry).__name__ == entry.class_name
+
+
+def test_every_pass_says_what_it_rewrites_refuses_and_how_exact_it_is():
+    for entry in REGISTRY.entries():
+        if entry.module.startswith("onnx_passes.passes."):
+            parts = [entry.doc.find(word) for word in ("Rewrites:", "Refuses:", "Exactness:")]
+            assert -1 < parts[0] < parts[1] < parts[2], entry.name
+            assert entry.summary.endswith("."), entry.name
