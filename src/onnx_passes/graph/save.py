@@ -19,8 +19,9 @@ from google.protobuf.message import EncodeError
 from onnx_passes.core.errors import ModelError, did_you_mean
 from onnx_passes.graph.atomic import is_special, replacing
 from onnx_passes.graph.external import Layout, initializers, stub
-from onnx_passes.graph.load import FORMATS, root_cause
+from onnx_passes.graph.load import FORMATS
 from onnx_passes.graph.origin import origin
+from onnx_passes.graph.serialise import serialise
 from onnx_passes.graph.text import to_text
 from onnx_passes.graph.wire import BIG, PROTOBUF_LIMIT, Stream
 
@@ -196,7 +197,7 @@ def _stream(model: ir.Model, layout: Layout | None, where: str) -> Stream:
         return _in_memory(tensor)
 
     try:
-        return Stream(_serialised(model, stand_in, where), weights)
+        return Stream(serialise(model, stand_in, where), weights)
     except EncodeError as error:
         raise ModelError(
             "constants inside the graph exceed what a single file can hold",
@@ -206,7 +207,7 @@ def _stream(model: ir.Model, layout: Layout | None, where: str) -> Stream:
 
 
 def _rendered(model: ir.Model, format_: str, where: str) -> tuple[bytes, tuple[str, ...]]:
-    proto = _serialised(model, lambda _, tensor: _in_memory(tensor), where)
+    proto = serialise(model, lambda _, tensor: _in_memory(tensor), where)
     if format_ == "text":
         text, notes = to_text(proto)
         return text.encode(), tuple(notes)
@@ -220,34 +221,3 @@ def _in_memory(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
         return tensor
     props = dict(tensor.metadata_props) or None
     return ir.Tensor(tensor.numpy(), tensor.dtype, name=tensor.name, doc_string=tensor.doc_string, metadata_props=props)
-
-
-def _serialised(
-    model: ir.Model, stand_in: Callable[[ir.Value, ir.TensorProtocol], ir.TensorProtocol], where: str
-) -> onnx.ModelProto:
-    """Serialise a model with stand-ins for its initializers, which it gets back in any case."""
-    originals: list[tuple[ir.Value, ir.TensorProtocol]] = []
-    try:
-        for value in initializers(model):
-            tensor = value.const_value
-            if tensor is None:
-                raise ModelError(f"initializer '{value.name}' has no data", where=where)
-            originals.append((value, tensor))
-            value.const_value = stand_in(value, tensor)
-        proto = ir.to_proto(model)
-    except ir.serde.SerdeError as error:
-        raise ModelError(f"the model cannot be serialised: {root_cause(error)}", where=where) from error
-    finally:
-        for value, tensor in originals:
-            value.const_value = tensor
-    _drop_repeated_annotations(proto.graph)
-    return proto
-
-
-def _drop_repeated_annotations(graph: onnx.GraphProto) -> None:
-    """Keep one annotation for each value: onnx_ir writes two for an initializer that is also an output."""
-    seen: set[str] = set()
-    for position, annotation in reversed(list(enumerate(graph.quantization_annotation))):
-        if annotation.tensor_name in seen:
-            del graph.quantization_annotation[position]
-        seen.add(annotation.tensor_name)

@@ -1,0 +1,46 @@
+"""From the IR to a proto, with stand-ins for weights that are better kept out of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.core.errors import ModelError
+from onnx_passes.graph.external import initializers
+from onnx_passes.graph.load import root_cause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def serialise(
+    model: ir.Model, stand_in: Callable[[ir.Value, ir.TensorProtocol], ir.TensorProtocol], where: str
+) -> onnx.ModelProto:
+    """Serialise a model with stand-ins for its initializers, which it gets back in any case."""
+    originals: list[tuple[ir.Value, ir.TensorProtocol]] = []
+    try:
+        for value in initializers(model):
+            tensor = value.const_value
+            if tensor is None:
+                raise ModelError(f"initializer '{value.name}' has no data", where=where)
+            originals.append((value, tensor))
+            value.const_value = stand_in(value, tensor)
+        proto = ir.to_proto(model)
+    except ir.serde.SerdeError as error:
+        raise ModelError(f"the model cannot be serialised: {root_cause(error)}", where=where) from error
+    finally:
+        for value, tensor in originals:
+            value.const_value = tensor
+    _drop_repeated_annotations(proto.graph)
+    return proto
+
+
+def _drop_repeated_annotations(graph: onnx.GraphProto) -> None:
+    """Keep one annotation for each value: onnx_ir writes two for an initializer that is also an output."""
+    seen: set[str] = set()
+    for position, annotation in reversed(list(enumerate(graph.quantization_annotation))):
+        if annotation.tensor_name in seen:
+            del graph.quantization_annotation[position]
+        seen.add(annotation.tensor_name)

@@ -1,0 +1,84 @@
+"""Types that numpy or ONNX Runtime cannot hand over, carried across the boundary in a wider one without loss."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+CARRIERS = {
+    **dict.fromkeys(
+        (
+            ir.DataType.BFLOAT16,
+            ir.DataType.FLOAT8E4M3FN,
+            ir.DataType.FLOAT8E4M3FNUZ,
+            ir.DataType.FLOAT8E5M2,
+            ir.DataType.FLOAT8E5M2FNUZ,
+            ir.DataType.FLOAT4E2M1,
+        ),
+        ir.DataType.FLOAT,
+    ),
+    ir.DataType.INT4: ir.DataType.INT8,
+    ir.DataType.INT2: ir.DataType.INT8,
+    ir.DataType.UINT4: ir.DataType.UINT8,
+    ir.DataType.UINT2: ir.DataType.UINT8,
+}
+_SUFFIX = "//carrier"
+
+
+class Boundary:
+    """Casts at the inputs and outputs of a proto, and the way back for arrays."""
+
+    def __init__(self, proto: onnx.ModelProto, outputs: list[tuple[str, ir.DataType | None]]) -> None:
+        self._inputs: dict[str, ir.DataType] = {}
+        self._outputs: dict[str, tuple[str, ir.DataType | None]] = {}
+        heads: list[onnx.NodeProto] = []
+        for value in proto.graph.input:
+            dtype = ir.DataType(value.type.tensor_type.elem_type)
+            if dtype in CARRIERS:
+                heads.append(_cast(value.name + _SUFFIX, value.name, dtype))
+                self._inputs[value.name] = dtype
+                value.name += _SUFFIX
+                value.type.tensor_type.elem_type = CARRIERS[dtype].value
+        if heads:
+            nodes = [*heads, *proto.graph.node]
+            del proto.graph.node[:]
+            proto.graph.node.extend(nodes)
+        self._choose_outputs(proto, outputs)
+
+    def _choose_outputs(self, proto: onnx.ModelProto, outputs: list[tuple[str, ir.DataType | None]]) -> None:
+        declared = {value.name: value for value in proto.graph.output}
+        chosen: list[onnx.ValueInfoProto] = []
+        for name, dtype in outputs:
+            if dtype is not None and dtype in CARRIERS:
+                proto.graph.node.append(_cast(name, name + _SUFFIX, CARRIERS[dtype]))
+                self._outputs[name] = (name + _SUFFIX, dtype)
+                chosen.append(onnx.ValueInfoProto(name=name + _SUFFIX))
+            else:
+                self._outputs[name] = (name, None)
+                chosen.append(declared.get(name) or onnx.ValueInfoProto(name=name))
+        del proto.graph.output[:]
+        proto.graph.output.extend(chosen)
+
+    @property
+    def names(self) -> list[str]:
+        """List the outputs to ask for, in order."""
+        return [name for name, _ in self._outputs.values()]
+
+    def inward(self, name: str, array: np.ndarray) -> tuple[str, np.ndarray]:
+        """Widen an input."""
+        dtype = self._inputs.get(name)
+        if dtype is None:
+            return name, array
+        return name + _SUFFIX, np.asarray(array).astype(CARRIERS[dtype].numpy())
+
+    def outward(self, arrays: list[np.ndarray]) -> dict[str, np.ndarray]:
+        """Narrow the outputs again, by their own names."""
+        named: dict[str, np.ndarray] = {}
+        for (name, (_, dtype)), array in zip(self._outputs.items(), arrays, strict=True):
+            named[name] = array if dtype is None else array.astype(dtype.numpy())
+        return named
+
+
+def _cast(source: str, target: str, dtype: ir.DataType) -> onnx.NodeProto:
+    return onnx.helper.make_node("Cast", [source], [target], to=dtype.value)

@@ -1,0 +1,245 @@
+"""Execution: one fixed ONNX Runtime profile for both sides of every comparison, weights handed over, not copied."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, cast
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.core.errors import OnnxPassesError, UsageError, did_you_mean
+from onnx_passes.graph.external import stub
+from onnx_passes.graph.serialise import serialise
+
+Engine = Literal["onnxruntime", "reference"]
+Sample = dict[str, np.ndarray]
+
+_HANDED_OVER = 1024
+"""Weights of more bytes than this reach ONNX Runtime as they lie in memory."""
+_WEIGHTS = "weights"
+_NOT_IMPLEMENTED = re.compile(r"Could not find an implementation for (\w+)\((\d+)\)")
+_NOT_REGISTERED = re.compile(r"([\w.]*):?(\w+)\(-?\d+\) is not a registered function/op")
+
+
+class ExecutionError(OnnxPassesError):
+    """A model cannot be executed."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How ONNX Runtime is set up: by default one thread, no optimization, no prepacking.
+
+    Results under different settings are not equal bit by bit, so one profile serves a whole run.
+    """
+
+    providers: tuple[str, ...] = ("CPUExecutionProvider",)
+    provider_options: Any = None
+    session_options: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class Executor:
+    """Prepares models for execution; remembers weights, so that versions of a model share them."""
+
+    def __init__(self, profile: Profile | None = None, functions: Sequence[Any] = ()) -> None:
+        self.profile = profile or Profile()
+        self.functions = tuple(functions)
+        self._weights: WeakKeyDictionary[ir.TensorProtocol, Any] = WeakKeyDictionary()
+
+    def prepare(self, model: ir.Model, *, also: Collection[ir.Value] = (), engine: Engine | None = None) -> Executable:
+        """Make a model executable; ``also`` names interior values wanted as outputs.
+
+        ONNX Runtime runs it or, where it cannot and no engine was asked for, onnx's reference evaluator.
+        """
+        if engine == "reference":
+            return self._with_reference(model, also)
+        try:
+            return self._with_onnxruntime(model, also)
+        except ExecutionError as error:
+            if engine == "onnxruntime":
+                raise
+            try:
+                return self._with_reference(model, also)
+            except ExecutionError:
+                raise error from None
+
+    def _with_onnxruntime(self, model: ir.Model, also: Collection[ir.Value]) -> Executable:
+        import onnxruntime
+
+        from onnx_passes.verify.carriers import Boundary
+
+        handed: dict[str, Any] = {}
+
+        def stand_in(value: ir.Value, tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+            held = self._handed(tensor) if value.graph is model.graph and not value.is_graph_input() else None
+            if held is None or value.name is None:
+                return tensor
+            handed[value.name] = held
+            return stub(tensor, value.name, _WEIGHTS, 0)
+
+        proto = serialise(model, stand_in, "execution")
+        _add_functions(proto, self.functions)
+        boundary = Boundary(proto, _outputs(model, also))
+        self._require_providers(onnxruntime)
+        options = self._options(onnxruntime)
+        for name, held in handed.items():
+            options.add_initializer(name, held)
+        try:
+            session = onnxruntime.InferenceSession(
+                proto.SerializeToString(),
+                options,
+                providers=list(self.profile.providers),
+                provider_options=self.profile.provider_options,
+            )
+        except Exception as error:
+            raise _explain(error, model) from error
+        return _OnnxRuntime(session, boundary, list(handed.values()))
+
+    def _with_reference(self, model: ir.Model, also: Collection[ir.Value]) -> Executable:
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+
+        proto = serialise(model, lambda _, tensor: tensor, "execution")
+        _add_functions(proto, self.functions)
+        wanted = [name for name, _ in _outputs(model, also)]
+        declared = {value.name for value in proto.graph.output}
+        proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted if name not in declared)
+        try:
+            return _Reference(ReferenceEvaluator(proto), wanted)
+        except Exception as error:
+            raise _explain(error, model) from error
+
+    def _handed(self, tensor: ir.TensorProtocol) -> Any:
+        """Wrap a weight for ONNX Runtime where it lies, once for all versions of a model."""
+        import onnxruntime
+
+        if tensor.nbytes <= _HANDED_OVER or tensor.dtype.numpy().kind not in "fiub" or tensor.dtype.bitwidth < 8:
+            return None
+        held = self._weights.get(tensor)
+        if held is None:
+            array = tensor.numpy()
+            if not array.flags.c_contiguous or array.dtype.byteorder == ">":
+                return None
+            held = onnxruntime.OrtValue.ortvalue_from_numpy(array)
+            self._weights[tensor] = held
+        return held
+
+    def _require_providers(self, onnxruntime: Any) -> None:
+        """Refuse providers that are not there: ONNX Runtime would print something and take another one."""
+        available = cast(list[str], onnxruntime.get_available_providers())
+        for provider in self.profile.providers:
+            if provider not in available:
+                raise UsageError(
+                    f"ONNX Runtime has no provider '{provider}' here",
+                    hint=did_you_mean(provider, available) or f"it has {', '.join(available)}",
+                )
+
+    def _options(self, onnxruntime: Any) -> Any:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        options.add_session_config_entry("session.disable_prepacking", "1")
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", self._folder.name)
+        for key, text in self.profile.session_options.items():
+            options.add_session_config_entry(key, str(text))
+        return options
+
+    @cached_property
+    def _folder(self) -> tempfile.TemporaryDirectory[str]:
+        """ONNX Runtime insists that a file of weights exists, even where it never reads it."""
+        folder = tempfile.TemporaryDirectory(prefix="onnx-passes-")
+        (Path(folder.name) / _WEIGHTS).touch()
+        return folder
+
+
+class Executable:
+    """A model ready to run."""
+
+    engine: Engine
+
+    def run(self, sample: Sample) -> Sample:
+        """Run on one sample; returns all outputs by name, in order."""
+        raise NotImplementedError
+
+
+class _OnnxRuntime(Executable):
+    engine = "onnxruntime"
+
+    def __init__(self, session: Any, boundary: Any, weights: list[Any]) -> None:
+        self._session = session
+        self._boundary = boundary
+        self._weights = weights
+
+    def run(self, sample: Sample) -> Sample:
+        feeds = dict(self._boundary.inward(name, array) for name, array in sample.items())
+        try:
+            arrays = self._session.run(self._boundary.names, feeds)
+        except Exception as error:
+            raise ExecutionError(f"ONNX Runtime failed on the data: {_first_line(error)}") from error
+        return self._boundary.outward(arrays)
+
+
+class _Reference(Executable):
+    engine = "reference"
+
+    def __init__(self, evaluator: Any, names: list[str]) -> None:
+        self._evaluator = evaluator
+        self._names = names
+
+    def run(self, sample: Sample) -> Sample:
+        try:
+            with np.errstate(all="ignore"):
+                arrays = cast(list[Any], self._evaluator.run(self._names, sample))
+        except Exception as error:
+            raise ExecutionError(f"onnx's reference evaluator failed on the data: {_first_line(error)}") from error
+        return {name: np.asarray(array) for name, array in zip(self._names, arrays, strict=True)}
+
+
+def _outputs(model: ir.Model, also: Collection[ir.Value]) -> list[tuple[str, ir.DataType | None]]:
+    values = dict.fromkeys([*model.graph.outputs, *also])
+    return [(value.name, value.dtype) for value in values if value.name is not None]
+
+
+def _add_functions(proto: Any, functions: Sequence[Any]) -> None:
+    """Define operators that the model itself leaves undefined."""
+    known = {(function.domain, function.name) for function in proto.functions}
+    used = {(node.domain, node.op_type) for node in proto.graph.node}
+    for function in functions:
+        key = (function.domain, function.name)
+        if key in used and key not in known:
+            proto.functions.append(function)
+
+
+def _explain(error: Exception, model: ir.Model) -> ExecutionError:
+    """Say which operator is the obstacle."""
+    text = str(error)
+    missing = _NOT_IMPLEMENTED.search(text)
+    if missing:
+        what = f"ONNX Runtime has no kernel for {missing[1]} (opset {missing[2]}) with these types"
+        return ExecutionError(what, where=_node_of(model, missing[1]))
+    unknown = _NOT_REGISTERED.search(text)
+    if unknown:
+        name = f"{unknown[1]}::{unknown[2]}" if unknown[1] else unknown[2]
+        return ExecutionError(
+            f"nothing defines the operator {name}", where=_node_of(model, unknown[2]), hint="give it a function"
+        )
+    return ExecutionError(f"the model cannot be executed: {_first_line(error)}")
+
+
+def _node_of(model: ir.Model, op_type: str) -> str | None:
+    for node in model.graph.all_nodes():
+        if node.op_type == op_type:
+            return f"{op_type} '{node.name or node.outputs[0].name}'"
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    line = str(error).strip().split("\n")[0]
+    return re.sub(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ", "", line)[:300] or type(error).__name__
