@@ -378,3 +378,17 @@ def test_a_detached_node_uses_nothing():
     detach(node)
     assert not x.uses()
     assert list(node.inputs) == [None, None, None]
+
+
+def test_constant_node_that_an_annotation_names_is_kept():
+    model = ir.from_onnx_text("""
+        <ir_version: 10, opset_import: ["": 20]>
+        g (float[1] x) => (float[1] y) {
+            scale = Constant<value = float {2.0}>()
+            dead = Mul(x, scale)
+            y = Neg(x)
+        }
+    """)
+    removed = remove_if_dead([model.graph[1]], keep={"scale"})
+    assert [node.op_type for node in removed] == ["Mul"]
+    assert [node.op_type for node in model.graph] == ["Constant", "Neg"]

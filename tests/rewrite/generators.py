@@ -22,6 +22,24 @@ def exact_rules() -> list[Rule]:
     return [from_onnxscript(rule) for rule in foreign_rules()]
 
 
+def free_rules() -> list[Rule]:
+    """Return further exact rules that only our driver can run: they return existing values, and merge nodes."""
+
+    def twins(op: Any, x: Any) -> Any:
+        return op.Relu(x, _outputs=["first"]), op.Relu(x, _outputs=["second"])
+
+    return [
+        Rule(lambda op, x: op.Identity(x), lambda op, x: x, name="identity"),
+        Rule(lambda op, x: op.Neg(op.Neg(x)), lambda op, x: x, name="neg-neg-through"),
+        Rule(twins, lambda op, first, second: (first, first), name="merge-relu"),
+        Rule(
+            lambda op, x, y: (op.Abs(x), op.Sub(y, x)),
+            lambda op, x, y: (op.Max(x, op.Neg(x)), op.Add(y, op.Neg(x))),
+            name="abs-and-sub",
+        ),
+    ]
+
+
 def foreign_rules() -> list[RewriteRule]:
     """Return rules as onnxscript has them; they use nothing that its driver cannot do."""
     return [

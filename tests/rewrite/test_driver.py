@@ -102,13 +102,26 @@ class TestWorklist:
         value(model, "v6").type = ir.TensorType(ir.DataType.FLOAT)
         assert apply(model, early, late) == 2
 
-    def test_only_the_surroundings_of_a_change_are_looked_at_again(self) -> None:
+    @pytest.mark.parametrize("backwards", [False, True])
+    def test_only_the_surroundings_of_a_change_are_looked_at_again(self, backwards: bool) -> None:
         """Each application makes the next one possible; sweeps over the graph would cost length times length."""
         length = 100
+        half = ["Neg", "Reciprocal"] * (length // 2)
+        model = chain(*half, *half[::-1], "Abs")
+        if backwards:
+            nodes = list(model.graph)
+            model.graph.remove(nodes)
+            model.graph.extend(nodes[::-1])
+        inverse = rule(lambda op, x: op.Reciprocal(op.Reciprocal(x)), lambda op, x: x)
+        look = rule(lambda op, x: op.Neg(x), lambda op, x: None, lambda op, x: False, name="look")
+        watch = Watch()
+        assert rewrite(model, [neg_neg, inverse, look], watch) == length
+        assert watch.rules["look"].tried < 4 * length
+
+    def test_new_nodes_are_looked_at_without_a_sweep(self) -> None:
+        length = 100
         model = chain(*["Relu"] * length, "Neg")
-        sink = rule(
-            lambda op, x: op.Neg(op.Relu(x)), lambda op, x: op.Min(op.Neg(x), np.zeros(1, np.float32)), name="sink"
-        )
+        sink = rule(lambda op, x: op.Neg(op.Relu(x)), lambda op, x: op.Min(op.Neg(x), np.zeros(1, np.float32)))
         look = rule(lambda op, x: op.Relu(x), lambda op, x: None, lambda op, x: False, name="look")
         watch = Watch()
         assert rewrite(model, [sink, look], watch) == length
@@ -424,9 +437,11 @@ class TestOrder:
             """
             g (float[2] x, float[2] y) => (float[2] p, float[2] q, float[2] r, float[2] s) {
               p = Relu(x)
+              t = Neg(p)
+              u = Sqrt(t)
+              s = Log(u)
               q = Abs(y)
               r = Exp(q)
-              s = Log(p)
             }
             """
         )
@@ -476,7 +491,7 @@ class TestOrder:
         assert fused > 30
 
     def test_an_unsorted_model_does_not_confuse_it(self) -> None:
-        model = parse("g (float[2] x) => (float[2] a, float[2] d) { a = Relu(x) b = Neg(a) d = Abs(b) }")
+        model = parse("g (float[2] x) => (float[2] a, float[2] d) { a = Relu(x) b = Neg(a) c = Exp(b) d = Abs(c) }")
         nodes = list(model.graph)
         model.graph.remove(nodes)
         model.graph.extend(nodes[::-1])

@@ -281,9 +281,8 @@ class TestBuildingNodesWithSubgraphs:
     def lower_abs(op: Any, x: Any) -> Any:
         """Build an If whose branches capture a value built just before."""
         minus = op.Neg(x)
-        negative = op.ReduceMax(minus, keepdims=0)
-        zero = op.Sub(negative, negative)
-        condition = op.Greater(negative, zero)
+        smallest = op.ReduceMin(x, keepdims=0)
+        condition = op.Less(smallest, op.Sub(smallest, smallest))
         branches: dict[str, ir.Graph] = {}
         for name, captured in (("then_branch", minus), ("else_branch", x)):
             node = ir.Node("", "Max", [captured, x if name == "then_branch" else minus])
@@ -302,6 +301,26 @@ class TestBuildingNodesWithSubgraphs:
         lower = rule(lambda op, x: op.Abs(x), self.lower_abs)
         inside = rule(lambda op, a, b: op.Max(a, b), lambda op, a, b: op.Neg(op.Min(op.Neg(a), op.Neg(b))))
         assert apply(model, lower, inside) == 3
+
+    def test_what_new_branches_use_counts_when_the_next_rule_looks_for_cycles(self) -> None:
+        model = parse("g (float[2] x) => (float[2] a, float[2] d) { a = Relu(x) b = Neg(a) d = Exp(b) }")
+
+        def as_if(op: Any, y: ir.Value) -> Any:
+            branches = {}
+            for name in ("then_branch", "else_branch"):
+                node = ir.Node("", "Sub", [ir.val("zero", const_value=ir.tensor(0.0, name="zero")), y])
+                zero = node.inputs[0]
+                node.outputs[0].name = f"{name}_result"
+                node.outputs[0].type, node.outputs[0].shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape([2])
+                branches[name] = ir.Graph([], node.outputs, nodes=[node], initializers=[zero], name=name)
+            return op.If(np.array(True), **branches)
+
+        fuse = rule(lambda op, x, y: (op.Relu(x), op.Exp(y)), lambda op, x, y: op.F(x, y, _domain="f", _outputs=2))
+        lower = rule(lambda op, y: op.Neg(y), as_if, name="lower")
+        watch = Watch()
+        assert rewrite(model, [fuse, lower], watch) == 1
+        assert operators(model) == ["Relu", "If", "Exp"]
+        assert set(watch.rules["rule"].refused) == {"the replacement would close a cycle"}
 
     def test_a_declined_rewrite_leaves_branches_of_the_match_alone(self) -> None:
         model = parse(IF)

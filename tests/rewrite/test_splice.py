@@ -12,7 +12,19 @@ from onnx_passes.core.errors import RewriteError
 from onnx_passes.core.fingerprint import full_hash
 from onnx_passes.graph import annotations
 from onnx_passes.rewrite.driver import rewrite
-from tests.rewrite.support import Watch, apply, assert_valid, node_of, operators, parse, rule, run, uses, value
+from tests.rewrite.support import (
+    Watch,
+    apply,
+    assert_valid,
+    node_of,
+    operators,
+    parse,
+    rule,
+    run,
+    subgraph,
+    uses,
+    value,
+)
 
 
 def interface(model: ir.Model) -> list[tuple[str | None, Any, Any]]:
@@ -39,6 +51,39 @@ class TestInterface:
         text = "g (float[2] x) => (float[2] y) { a = Neg(x) y = Neg(a) }"
         model = self.replaced(text, lambda op, x: op.Neg(op.Neg(x)), lambda op, x: x)
         assert operators(model) == ["Identity"]
+
+    @pytest.mark.parametrize(
+        ("lines", "left"),
+        [
+            ("y = Identity(x) z = Relu(x)", ["Identity", "Relu"]),
+            ("y = Identity(x) z = Relu(y)", ["Identity", "Relu"]),
+            ("y = Relu(x) z = Identity(y)", ["Identity", "Relu"]),
+            ("a = Relu(x) y = Identity(a) z = Identity(a)", ["Identity", "Relu"]),
+            ("a = Relu(x) y = Identity(a) b = Identity(y) z = Identity(b)", ["Identity", "Relu"]),
+            ("a = Relu(x) b = Identity(a) y = Identity(b) z = Neg(b)", ["Neg", "Relu"]),
+        ],
+    )
+    def test_copies_go_but_those_that_an_output_needs(self, lines: str, left: list[str]) -> None:
+        model = parse(f"g (float[2] x) => (float[2] y, float[2] z) {{ {lines} }}")
+        before = interface(model)
+        apply(model, rule(lambda op, x: op.Identity(x), lambda op, x: x))
+        assert interface(model) == before
+        assert sorted(operators(model)) == left
+
+    def test_a_copy_that_a_branch_needs_stays(self) -> None:
+        model = parse(
+            """
+            g (float[2] x, bool c) => (float[2] y) {
+              y = If (c) <
+                then_branch = a () => (float[2] t) { t = Identity(x) },
+                else_branch = b () => (float[2] e) { e1 = Identity(x) e = Relu(e1) }
+              >
+            }
+            """
+        )
+        assert apply(model, rule(lambda op, x: op.Identity(x), lambda op, x: x)) == 1
+        assert operators(subgraph(model, "then_branch")) == ["Identity"]
+        assert operators(subgraph(model, "else_branch")) == ["Relu"]
 
     def test_output_becomes_an_initializer(self) -> None:
         text = "g (float[2] x) => (float[2] y) <float[2] c = {1, 2}> { z = Sub(x, x) y = Add(z, c) }"
@@ -264,6 +309,13 @@ class TestNames:
         assert apply(model, rule(lambda op, x: op.Abs(x), wishing)) == 1
         assert {item.name for node in model.graph for item in node.outputs} == {"t", "t_1", "y_Neg", "fresh", "y"}
         assert {"node", "node_1"} <= {node.name for node in model.graph}
+
+    def test_wishes_that_are_free_are_granted_from_the_first_rewrite_on(self) -> None:
+        model = parse("g (float[2] x) => (float[2] y, float[2] z) { y = Abs(x) z = Relu(x) }")
+        first = rule(lambda op, x: op.Abs(x), lambda op, x: op.Max(x, op.Neg(x, _name="minus"), _name="maximum"))
+        second = rule(lambda op, x: op.Relu(x), lambda op, x: op.Max(x, op.Sub(x, x, _name="zero"), _name="maximum"))
+        assert apply(model, first, second) == 2
+        assert {node.name for node in model.graph} == {"minus", "maximum", "zero", "maximum_1"}
 
     def test_the_last_node_takes_over_the_name_of_the_root(self) -> None:
         model = parse("g (float[2] x) => (float[2] y) { y = Abs(x) }")

@@ -89,12 +89,12 @@ def is_dead(node: ir.Node) -> bool:
 
 
 def remove_if_dead(nodes: Iterable[ir.Node], keep: Collection[str] = ()) -> list[ir.Node]:
-    """Remove dead nodes, then what only they used: producers, and initializers not named in ``keep``."""
+    """Remove dead nodes, then what only they used: producers and initializers; not what ``keep`` names."""
     removed: list[ir.Node] = []
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()
-        if node.graph is None or not is_dead(node):
+        if node.graph is None or not is_dead(node) or any(output.name in keep for output in node.outputs):
             continue
         inputs = [value for value in dict.fromkeys(_used_values(node)) if value is not None]
         _detach_subgraphs(node)

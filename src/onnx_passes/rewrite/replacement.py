@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnxscript.rewriter._basics import MatchFailureError  # pyright: ignore[reportPrivateUsage]
 
 from onnx_passes.core.errors import OnnxPassesError, RewriteError
+from onnx_passes.graph.edits import may_rename
 from onnx_passes.rewrite.builder import Builder
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.nesting import Nesting
@@ -34,7 +35,10 @@ def prepare(rule: Rule, match: Match, builder: Builder, scope: Scope, nesting: N
         return built
     _check_interface(match, built)
     _check_opsets(builder, scope)
-    values = cast(list[ir.Value], built)
+    values = [
+        old if _is_copy_that_stays(old, value) else value
+        for old, value in zip(match.output_values, cast(list[ir.Value], built), strict=True)
+    ]
     places = [(old, value) for old, value in zip(match.output_values, values, strict=True) if old is not value]
     if not places:
         return "the rewrite returns what is there"
@@ -86,6 +90,14 @@ def _check_interface(match: Match, new: Sequence[object]) -> None:
             )
         if old.is_graph_output() and None not in (old.dtype, value.dtype) and old.dtype != value.dtype:
             raise RewriteError(f"graph output '{old.name}' would change from {old.dtype} to {value.dtype}")
+
+
+def _is_copy_that_stays(old: ir.Value, new: ir.Value) -> bool:
+    """Tell whether a value just keeps the name of an output for another one: replacing it would bring it back."""
+    copy = old.producer()
+    if copy is None or (copy.domain, copy.op_type) != ("", "Identity") or copy.inputs[0] is not new:
+        return False
+    return old.is_graph_output() and not old.uses() and not (may_rename(new) and new.graph is old.graph)
 
 
 def _check_opsets(builder: Builder, scope: Scope) -> None:

@@ -39,8 +39,10 @@ def splice(scope: Scope, builder: Builder, match: Match, new: Sequence[ir.Value]
         graph.register_initializer(value)
     circular = _settle_own_uses(builder, match, new)
     unplaced = _name_values(scope, builder, match, new)
+    wishes = [node.name for node in nodes]
     for node in nodes:
-        node.name = node.name or ""
+        # Without any name the graph would make one up.
+        node.name = ""
     graph.insert_after(match.root, nodes)
 
     change = Change(list(nodes))
@@ -64,7 +66,7 @@ def splice(scope: Scope, builder: Builder, match: Match, new: Sequence[ir.Value]
     for old, value in zip(match.output_values, new, strict=True):
         if old is not value and old.name and old.name == value.name and old.graph is not None:
             old.name = scope.names.value(f"{old.name}_old")
-    _name_nodes(scope, nodes, match, change.removed)
+    _name_nodes(scope, nodes, wishes, match, change.removed)
     _carry_node_metadata(nodes, match)
     return change
 
@@ -125,12 +127,14 @@ def _name_values(scope: Scope, builder: Builder, match: Match, new: Sequence[ir.
     return placed
 
 
-def _name_nodes(scope: Scope, nodes: Sequence[ir.Node], match: Match, removed: Sequence[ir.Node]) -> None:
+def _name_nodes(
+    scope: Scope, nodes: Sequence[ir.Node], wishes: Sequence[str | None], match: Match, removed: Sequence[ir.Node]
+) -> None:
     """Name new nodes; the last one takes over from the root, and names of removed nodes are free again."""
     free = {node.name for node in removed if node.name}
     base = match.root.name or match.output_values[0].name or "node"
-    for node in nodes:
-        wish = node.name or (base if node is nodes[-1] else None)
+    for node, given in zip(nodes, wishes, strict=True):
+        wish = given or (base if node is nodes[-1] else None)
         if wish is None:
             node.name = scope.derive(scope.names.node, base, f"/{node.op_type}")
         elif wish in free:
