@@ -70,6 +70,6 @@ def test_rules_of_onnxscript_are_taken_as_they_are():
         g (float[2] x) => (float[2] y) { n = Neg(x) m = Neg(n) y = Abs(m) }
     """
     for pipeline in ([negneg, "cleanup", unnamed], pattern.RewriteRuleSet([negneg, unnamed])):
-        result = onnx_passes.apply(ir.from_onnx_text(text), pipeline)
+        result = onnx_passes.apply(ir.from_onnx_text(text), pipeline, verify=False)
         assert [node.op_type for node in result.model.graph] == ["Relu", "Abs"]
     assert onnx_passes.apply(ir.from_onnx_text(text), negneg).modified

@@ -15,9 +15,10 @@ from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import plan
 from onnx_passes.core.records import RunRecord, StepRecord
+from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import load
-from onnx_passes.graph.origin import origin, set_origin
 from onnx_passes.verify.contracts import Paranoid
+from onnx_passes.verify.verification import Verification
 
 
 @dataclass
@@ -50,6 +51,8 @@ def apply(
     pipeline: PassLike | Iterable[PassLike],
     *,
     options: Mapping[str, Mapping[str, object]] | None = None,
+    inputs: Sequence[Any] = (),
+    verify: bool | Verification = True,
     instruments: Sequence[Instrument] = (),
     paranoid: bool = False,
     in_place: bool = False,
@@ -59,19 +62,15 @@ def apply(
     ``pipeline`` is pipeline text, a pass (name, class or object), or several of them. A model object is left
     as it is and a changed copy returned, unless ``in_place`` is set. ``options`` sets options by pass name,
     ``paranoid`` checks that every pass keeps the contract of its kind.
+
+    Every pass is verified on ``inputs`` (files, arrays or mappings from names to arrays) or, without any, on
+    generated ones; ``verify`` switches that off, or says how.
     """
     loaded = load(model)
     if isinstance(model, ir.Model) and not in_place:
-        loaded = copy(model)
-    watchers = (*instruments, Paranoid()) if paranoid else tuple(instruments)
+        loaded = copy_model(model)
+    watchers = [*instruments, Paranoid()] if paranoid else [*instruments]
+    if verify:
+        watchers.append(Verification(inputs=inputs) if verify is True else verify)
     outcome = Manager(watchers).run(plan(pipeline, defaults=options), loaded)
     return Result(outcome.model, outcome.record)
-
-
-def copy(model: ir.Model) -> ir.Model:
-    """Copy a model; tensors are shared, and where it came from is remembered."""
-    cloned = model.clone(deep_copy=True)
-    source = origin(model)
-    if source is not None:
-        set_origin(cloned, source)
-    return cloned

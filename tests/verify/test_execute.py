@@ -130,3 +130,13 @@ def test_provider_that_is_not_there_is_refused():
     made = model("g (float[1] x) => (float[1] y) { y = Neg(x) }")
     with pytest.raises(UsageError, match="no provider 'CPUExecutionProvder' here; did you mean 'CPUExecutionProvider'"):
         Executor(Profile(providers=("CPUExecutionProvder",))).prepare(made)
+
+
+def test_values_that_cannot_be_told_apart_are_refused():
+    made = model("g (float[1] x) => (float[1] y) { a = Neg(x) b = Abs(x) y = Add(a, b) }")
+    made.graph[1].outputs[0].name = "a"
+    with pytest.raises(ExecutionError, match="two values are named 'a'"):
+        Executor().prepare(made)
+    made.graph[1].outputs[0].name = None
+    with pytest.raises(ExecutionError, match="a result of Abs has no name"):
+        Executor().prepare(made)

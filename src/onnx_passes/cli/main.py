@@ -92,7 +92,7 @@ def run_command_line(arguments: list[str]) -> int:
     except OnnxPassesError as error:
         if debug:
             raise
-        return _fail(str(error), error.exit_code)
+        return _fail(str(error), error.exit_code, prefix=error.exit_code is not ExitCode.VERIFICATION)
     except Exception as error:
         if debug:
             raise
@@ -108,12 +108,12 @@ def _unexpected(error: Exception) -> int:
         lines = [f"{type(error).__name__}: {error}"]
         if error.__cause__ is not None:
             lines.append(f"{type(error.__cause__).__name__}: {error.__cause__}")
-        return _fail("\n".join(lines), ExitCode.VERIFICATION)
+        return _fail("\n".join(lines), ExitCode.VERIFICATION, prefix=False)
     return _fail(
         f"internal error: {type(error).__name__}: {error}; run with --debug for the traceback", ExitCode.INTERNAL
     )
 
 
-def _fail(message: str, code: int) -> int:
-    click.echo(f"onnx-passes: {message}", err=True)
+def _fail(message: str, code: int, *, prefix: bool = True) -> int:
+    click.echo(f"onnx-passes: {message}" if prefix else message, err=True)
     return code

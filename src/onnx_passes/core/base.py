@@ -120,6 +120,12 @@ class Pass(ir.passes.PassBase):
 
     __repr__ = __str__
 
+    def __call__(self, model_or_result: ir.Model | PassResult, /) -> PassResult:
+        """Run alone, with pre- and post-conditions, and verified on generated inputs."""
+        from onnx_passes.core.alone import run_alone
+
+        return run_alone(self, model_or_result, super().__call__)
+
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Run inside a manager; override ``call`` unless the pass reports rewrites or runs other passes."""
         return self.call(model)

@@ -84,6 +84,12 @@ class BudgetError(PassFailedError):
     """A rule set keeps rewriting without an end in sight."""
 
 
+class StructureError(PassFailedError):
+    """The model has not the structure that was asked for."""
+
+    exit_code = ExitCode.VERIFICATION
+
+
 def did_you_mean(word: str, known: Iterable[str], *, at_most: int = 3) -> str | None:
     """Name the nearest known words, as a hint for an error."""
     folded = {name.casefold(): name for name in known}

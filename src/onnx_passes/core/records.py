@@ -60,6 +60,25 @@ class ModelSize:
         return self.operators.total()
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """How well it is known that a step kept the results: by which check, on how many samples, how close."""
+
+    level: str
+    claim: str = ""
+    samples: int = 0
+    max_abs: float | None = None
+    max_rel: float | None = None
+    max_ulp: int | None = None
+    engine: str = ""
+    seconds: float = 0.0
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data, without what is empty."""
+        return {key: value for key, value in vars(self).items() if value not in (None, "", 0)}
+
+
 @dataclass
 class StepRecord:
     """One executed (or skipped) step of the plan."""
@@ -80,6 +99,7 @@ class StepRecord:
     rules: list[RuleRecord] = field(default_factory=list[RuleRecord])
     notes: list[str] = field(default_factory=list[str])
     result: Any = None
+    evidence: Evidence | None = None
     has_children: bool = False
 
     def to_json(self) -> dict[str, Any]:
@@ -103,6 +123,8 @@ class StepRecord:
             data["reason"] = self.reason
         if self.notes:
             data["notes"] = list(self.notes)
+        if self.evidence is not None:
+            data["evidence"] = self.evidence.to_json()
         if self.result is not None:
             to_json = getattr(self.result, "to_json", None)
             data["result"] = to_json() if callable(to_json) else self.result

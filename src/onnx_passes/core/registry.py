@@ -20,6 +20,7 @@ from onnx_passes.core.options import Option, describe
 
 if TYPE_CHECKING:
     from onnx_passes.core.base import Pass
+    from onnx_passes.core.instruments import Instrument
 
 PLUGINS = "onnx_passes.passes"
 """Entry-point group: each entry names a module that registers passes when imported."""
@@ -92,6 +93,8 @@ class Registry:
         self._indexed = index is None
         self._plugins_loaded = False
         self.adapters: list[Callable[[object], type[Pass] | None]] = []
+        self.watchers: list[Callable[[], Instrument]] = []
+        """What watches a pass that is called alone."""
 
     def adapt(self, thing: object) -> type[Pass] | None:
         """Make a pass class of something foreign, if anybody knows how."""

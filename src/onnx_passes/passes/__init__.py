@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from onnx_passes.core.base import Pass
 from onnx_passes.core.build import collect as collect
 from onnx_passes.core.errors import RegistrationError
+from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.registry import REGISTRY
 from onnx_passes.rewrite.foreign import adapt
 from onnx_passes.verify import claims as verify
@@ -49,7 +50,14 @@ def _adapt_unnamed(thing: object) -> type[Pass] | None:
     return adapt(thing, getattr(thing, "name", None) or type(thing).__name__)
 
 
+def _verification() -> Instrument:
+    from onnx_passes.verify.verification import Verification
+
+    return Verification()
+
+
 REGISTRY.adapters.append(_adapt_unnamed)
+REGISTRY.watchers.append(_verification)
 
 
 def _describe(thing: Any) -> str:

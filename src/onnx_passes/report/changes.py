@@ -10,6 +10,7 @@ from onnx_passes.core.content import Contents
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import RunRecord, StepRecord
+from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.diff import text_diff
 
 
@@ -23,7 +24,7 @@ class PrintChanged(Instrument):
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Keep the model as it came."""
-        self._before = model.clone()
+        self._before = copy_model(model)
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
         """Print what a pass changed; a sequence is its members."""
@@ -34,4 +35,4 @@ class PrintChanged(Instrument):
         if difference:
             self.stream.write(difference.rstrip("\n") + "\n")
             self.stream.flush()
-        self._before = model.clone()
+        self._before = copy_model(model)

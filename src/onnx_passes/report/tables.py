@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -11,7 +13,7 @@ from onnx_passes.core.records import ModelSize, RunRecord, Status, StepRecord
 
 def show_run(record: RunRecord, *, rules: bool = False, console: Console | None = None) -> None:
     """Print the tables of a run on standard error."""
-    console = console or Console(stderr=True, highlight=False)
+    console = console or _console()
     tables = [passes_table(record)] if record.steps else []
     if rules and any(step.rules for step in record.steps):
         tables.append(rules_table(record))
@@ -21,7 +23,14 @@ def show_run(record: RunRecord, *, rules: bool = False, console: Console | None 
     for step in record.steps:
         for note in step.notes:
             console.print(f"note: {step.name}: {note}", markup=False)
+    for reason in dict.fromkeys(_reasons(record)):
+        console.print(f"not verified: {reason}", markup=False)
     console.print(_summary(record), markup=False)
+
+
+def _console() -> Console:
+    """Write to standard error; a file has no width that lines would have to be broken to."""
+    return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 200)
 
 
 def passes_table(record: RunRecord) -> Table:
@@ -32,6 +41,7 @@ def passes_table(record: RunRecord) -> Table:
     table.add_column("Δ", justify="right")
     table.add_column("rewrites", justify="right")
     table.add_column("CPU ms", justify="right")
+    table.add_column("evidence")
     table.add_column("")
     for step in record.steps:
         table.add_row(
@@ -40,6 +50,7 @@ def passes_table(record: RunRecord) -> Table:
             signed(step.nodes_after - step.nodes_before),
             str(step.applications) if step.applications else "",
             f"{step.cpu * 1000:.1f}" if step.status is not Status.SKIPPED else "",
+            Text(evidence_text(step)),
             Text(_remark(step), style="dim"),
         )
     return table
@@ -84,6 +95,18 @@ def model_table(before: ModelSize, after: ModelSize) -> Table:
     return table
 
 
+def evidence_text(step: StepRecord) -> str:
+    """Say in a few words how well a step is known to be right."""
+    evidence = step.evidence
+    if evidence is None or evidence.level == "unchanged":
+        return ""
+    if evidence.level == "sampled":
+        return f"bit-equal on {evidence.samples} samples"
+    if evidence.level == "tolerance":
+        return f"within {evidence.max_abs or 0:.1e} on {evidence.samples} samples"
+    return evidence.level
+
+
 def signed(number: int) -> str:
     """Print a difference; nothing for none."""
     return f"{number:+,}".replace("-", "−") if number else ""
@@ -96,6 +119,11 @@ def size_text(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} GiB"
+
+
+def _reasons(record: RunRecord) -> list[str]:
+    found = [step.evidence for step in record.steps if step.evidence is not None]
+    return [evidence.reason for evidence in found if evidence.level == "unverified" and evidence.reason]
 
 
 def _remark(step: StepRecord) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar, overload
 
 from onnx_passes.core.base import Pass
 from onnx_passes.core.claims import Claim
 from onnx_passes.core.errors import RegistrationError
 from onnx_passes.core.registry import REGISTRY
+from onnx_passes.verify.properties import Property
+from onnx_passes.verify.structure import parse_property
 
 P = TypeVar("P", bound=type[Pass])
 
@@ -45,11 +48,23 @@ def metric(cls: P | None = None, /, **ranges: tuple[float, float]) -> P | Callab
     return (lambda c: _claim(c, claim)) if cls is None else _claim(cls, claim)
 
 
-def structure(*properties: object) -> Callable[[P], P]:
-    """Promise properties of the resulting graph."""
-    if any(isinstance(prop, type) for prop in properties):
+@dataclass(frozen=True)
+class StructureClaim(Claim):
+    """Properties that the resulting graph has."""
+
+    properties: tuple[Property, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.kind}({', '.join(map(str, self.properties))})"
+
+
+def structure(*properties: Property | str) -> Callable[[P], P]:
+    """Promise properties of the resulting graph, as objects or as text: ``"at-most(Relu, 3)"``."""
+    if not properties or any(isinstance(prop, type) for prop in properties):
         raise RegistrationError(
             "'structure' names no property", hint="write @passes.verify.structure(…) with the properties in parentheses"
         )
-    claim = Claim("structure", {str(prop): prop for prop in properties})
+    parsed = tuple(map(parse_property, properties))
+    given = {str(prop): written for prop, written in zip(parsed, properties, strict=True)}
+    claim = StructureClaim("structure", given, parsed)
     return lambda cls: _claim(cls, claim)

@@ -57,6 +57,7 @@ class Executor:
 
         ONNX Runtime runs it or, where it cannot and no engine was asked for, onnx's reference evaluator.
         """
+        _require_names(model)
         if engine == "reference":
             return self._with_reference(model, also)
         try:
@@ -205,6 +206,18 @@ class _Reference(Executable):
 def _outputs(model: ir.Model, also: Collection[ir.Value]) -> list[tuple[str, ir.DataType | None]]:
     values = dict.fromkeys([*model.graph.outputs, *also])
     return [(value.name, value.dtype) for value in values if value.name is not None]
+
+
+def _require_names(model: ir.Model) -> None:
+    """Refuse values without a name or with that of another: a proto would wire them wrongly."""
+    seen: set[str] = set()
+    for node in model.graph.all_nodes():
+        for value in node.outputs:
+            if not value.name and (value.uses() or value.is_graph_output()):
+                raise ExecutionError(f"a result of {node.op_type} has no name", hint="run unique-names first")
+            if value.name and value.name in seen:
+                raise ExecutionError(f"two values are named '{value.name}'", hint="run unique-names first")
+            seen.add(value.name or "")
 
 
 def _add_functions(proto: Any, functions: Sequence[Any]) -> None:

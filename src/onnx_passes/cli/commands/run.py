@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from onnx_passes.cli.checks import verification_of
 from onnx_passes.cli.complete import pass_names
 from onnx_passes.cli.files import require_writable, write_text
 from onnx_passes.cli.options import config_option, debug_option, import_option, json_option
@@ -34,6 +35,12 @@ class Choices:
     time: bool
     limit: int | None
     paranoid: bool
+    verify: str | None
+    tolerance: str | None
+    seed: int
+    inputs: tuple[str, ...]
+    expect: tuple[str, ...]
+    repro: str
     quiet: bool
     as_json: bool
 
@@ -53,6 +60,16 @@ class Choices:
 @click.option("--time", is_flag=True, help="Show what every rule tried, applied and cost.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N rule applications.")
 @click.option("--paranoid", is_flag=True, help="Check that every pass keeps the contract of its kind.")
+@click.option("--verify", type=click.Choice(["each", "final", "off"]), help="When to run and compare [default: each].")
+@click.option(
+    "--tolerance", metavar="ATOL[,RTOL]", help="How far results may be from the original [default: 1e-5,1e-4]."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated inputs.")
+@click.option(
+    "--inputs", multiple=True, metavar="FILE", help="Inputs to verify with (.npy, .npz, .pb); may be repeated."
+)
+@click.option("--expect", multiple=True, metavar="FILE", help="Outputs expected for the inputs; may be repeated.")
+@click.option("--repro", default="onnx-passes-repro", metavar="DIR", show_default=True, help="Where a failure is kept.")
 @click.option("-q", "--quiet", is_flag=True, help="Show errors only.")
 @json_option
 @import_option
@@ -134,6 +151,8 @@ def _instruments(chosen: Settings, choices: Choices) -> list[Instrument]:
         instruments.append(Limit(choices.limit))
     if choices.paranoid:
         instruments.append(Paranoid())
+    if (verification := verification_of(chosen.config, choices)) is not None:
+        instruments.append(verification)
     logging = chosen.config.logging
     if folder := choices.keep_intermediates or logging.keep_intermediates:
         instruments.append(KeepIntermediates(Path(folder)))

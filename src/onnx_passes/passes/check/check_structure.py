@@ -1,0 +1,54 @@
+"""Hold a model to structural properties."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Analysis
+from onnx_passes.core.errors import OptionError, StructureError, UsageError
+from onnx_passes.core.options import option
+from onnx_passes.verify.structure import parse_property
+
+
+@passes.verify.equality
+@passes.register(tags=("check",))
+class CheckStructure(Analysis):
+    """Hold the model to structural properties; those that do not hold end the run.
+
+    Rewrites: nothing; the model, its subgraphs and functions are only looked at.
+    Refuses:  a model with a property violated, naming the property and the first nodes or values at fault.
+              Properties: acyclic, connected, single-assignment, no-dangling-values, no-dead-nodes, sorted,
+              static-shapes, no-functions, ``only(Relu, domain::*, …)``, ``none-of(Relu, …)``,
+              ``at-most(Relu, 3)``, ``at-least(Relu, 1)``, ``isomorphic(FILE, constants, attributes)``,
+              and ``all-of(…)``, ``any-of(…)``, ``not(…)`` of these.
+    Exactness: changes nothing.
+    """
+
+    properties: tuple[str, ...] = option(
+        ("acyclic", "no-dangling-values", "sorted"), 'what must hold, as in [acyclic, "at-most(Relu, 3)"]'
+    )
+
+    def __post_init__(self) -> None:
+        """Read the properties, so that a mistake in one is found before anything runs."""
+        try:
+            self._parsed = tuple(map(parse_property, self.properties))
+        except UsageError as error:
+            raise OptionError(error.what, where=error.where, hint=error.hint) from error
+        if not self._parsed:
+            raise OptionError("pass 'check-structure' is given no property", hint="name one, or leave out the option")
+        for prop in self._parsed:
+            if prop.needs_before:
+                raise OptionError(
+                    f"property '{prop}' compares with the model before a pass, and a check has none",
+                    hint="name a file, or promise it with @passes.verify.structure",
+                )
+
+    def analyze(self, model: ir.Model) -> dict[str, Any]:
+        """Look for violations of each property."""
+        violations = [violation for prop in self._parsed for violation in prop.violations(model)]
+        if violations:
+            raise StructureError("the model has not the structure asked for: " + "; ".join(map(str, violations)))
+        return {"holds": [str(prop) for prop in self._parsed]}

@@ -1,0 +1,71 @@
+"""The notation of properties: ``name``, or ``name(argument, …)`` with words, quoted text and further properties."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from onnx_passes.core.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Term:
+    """A word or quoted text, and what stands in parentheses after it."""
+
+    text: str
+    arguments: tuple[Term, ...] | None
+
+    def __str__(self) -> str:
+        return self.text if self.arguments is None else f"{self.text}({', '.join(map(str, self.arguments))})"
+
+
+def parse_term(text: str) -> Term:
+    """Read the text of a property without asking what it means."""
+    return _Reader(text).read()
+
+
+class _Reader:
+    _TOKEN = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[(),]|[^\s(),"']+|$|.)""", re.DOTALL)
+    _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+    _DEEPEST = 50
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = [found[1] for found in self._TOKEN.finditer(text)]
+        self.index = 0
+
+    def read(self) -> Term:
+        term = self.term(0)
+        if self.take() != "":
+            self.fail("the end")
+        return term
+
+    def take(self) -> str:
+        self.index += 1
+        return self.tokens[self.index - 1]
+
+    def fail(self, expected: str) -> NoReturn:
+        token = self.tokens[self.index - 1]
+        found = f"'{token}'" if token else "the end"
+        raise UsageError(f"expected {expected}, found {found}", where=f"property '{self.text}'")
+
+    def term(self, depth: int) -> Term:
+        word = self.take()
+        if word in ('"', "'"):
+            raise UsageError("a quote is not closed", where=f"property '{self.text}'")
+        if word in ("", "(", ")", ","):
+            self.fail("an argument" if depth else "the name of a property")
+        if depth > self._DEEPEST:
+            raise UsageError(f"more than {self._DEEPEST} levels of nesting", where="property")
+        if word[0] in "\"'":
+            return Term(self._ESCAPE.sub(r"\1", word[1:-1]), None)
+        if self.tokens[self.index] != "(":
+            return Term(word, None)
+        arguments: list[Term] = []
+        while self.take() != ")":
+            arguments.append(self.term(depth + 1))
+            if self.tokens[self.index] not in (",", ")"):
+                self.take()
+                self.fail("',' or ')'")
+        return Term(word, tuple(arguments))
