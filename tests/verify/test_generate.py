@@ -261,6 +261,12 @@ def test_indices_into_something_of_unknown_size_point_at_the_first():
     assert all((s["x"] == 0).all() for s in generate(m))
 
 
+def test_many_ways_to_the_same_place_are_one():
+    doubled = " ".join(f"v{i + 1} = Concat<axis = 0>(v{i}, v{i})" for i in range(60))
+    m = model("int64[8] v0", f"{doubled} y = Gather(t, v60)", "<float[6] t>")
+    assert values(m).max() == 5
+
+
 def test_indices_are_found_inside_functions():
     m = ir.from_onnx_text("""
 <ir_version: 10, opset_import: ["": 20, "local": 1]>
@@ -322,8 +328,9 @@ def test_channels_of_a_quantizer_have_their_own_grid():
 
 
 def test_bipolar_quantizers_are_seen_around_zero():
-    steps = set(values(quantizer("BipolarQuant", "float s = {0.5}")) / 0.5)
-    assert {-1.0, -0.5, 0.0, 0.5, 1.0} <= steps
+    steps = values(quantizer("BipolarQuant", "float s = {0.5}")) / 0.5
+    assert {-1.0, -0.5, 0.0, 0.5, 1.0} <= set(steps)
+    assert len(set(np.signbit(steps[steps == 0]))) == 2
 
 
 @pytest.mark.parametrize(

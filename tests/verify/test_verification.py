@@ -310,3 +310,41 @@ def test_reproducer_repeats_the_failure(tmp_path):
     with pytest.raises(PostconditionError):
         apply(model(), BreakAdds, verify=Verification(reproducer=tmp_path / "repro"))
     assert (tmp_path / "repro-2").is_dir()
+
+
+def test_promised_structure_is_checked():
+    @passes.verify.structure("at-most(Relu, 0)")
+    class Promises(Transformation):
+        def call(self, model: ir.Model) -> PassResult:
+            return PassResult(model, modified=False)
+
+    with pytest.raises(PostconditionError, match="Promises") as caught:
+        apply(model(), Promises)
+    assert "at-most(Relu, 0)" in str(caught.value)
+    assert "global_output_0" in caught.value.failure.difference
+
+
+def test_structure_can_be_compared_with_the_model_before():
+    @passes.verify.structure("isomorphic(before)")
+    class Renames(Transformation):
+        extra: bool = False
+
+        def call(self, model: ir.Model) -> PassResult:
+            model.graph[0].outputs[0].name = "renamed"
+            if self.extra:
+                model.graph.append(ir.node("Neg", [model.graph.inputs[0]]))
+            return PassResult(model, modified=True)
+
+    assert apply(model(), Renames()).modified
+    with pytest.raises(PostconditionError, match="isomorphic"):
+        apply(model(), Renames(extra=True))
+
+
+def test_generated_samples_that_the_model_cannot_take_are_left_out():
+    text = """
+        <ir_version: 10, opset_import: ["": 20]>
+        g (float[N] x) => (float[M] y) { s = Constant<value_ints = [2]>() unused = Neg(x) y = Reshape(x, s) }
+    """
+    steps = apply(ir.from_onnx_text(text), "remove-unused-nodes").steps
+    assert steps[0].evidence.level == "sampled"
+    assert steps[0].evidence.samples == 1

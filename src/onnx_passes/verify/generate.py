@@ -256,9 +256,8 @@ class _Draw:
         if grid.closed:
             return self._integers(low, high, count).astype(np.float64)
         steps = random.integers(low - 1, high + 1, count, endpoint=True).astype(np.float64)
-        ends = np.array(
-            [low, high, low - 0.5, high + 0.5, low + 0.5, high - 0.5, low - 1, high + 1, 2 * low - 1, 2 * high + 1]
-        )
+        inside, outside = (low, high, low + 0.5, high - 0.5), (low - 0.5, high + 0.5, 2 * low - 1, 2 * high + 1)
+        ends = np.array([*inside, *outside, -0.0])
         kind = _shuffled_cycle(random, 4, count)
         steps[kind == 1] += 0.5
         steps[kind == 2] += random.uniform(-0.5, 0.5, int((kind == 2).sum()))

@@ -18,6 +18,7 @@ from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Evidence, RunRecord, Status, StepRecord
 from onnx_passes.graph.copy import copy_model
+from onnx_passes.verify.claims import StructureClaim
 from onnx_passes.verify.compare import Comparison, compare
 from onnx_passes.verify.culprit import first_bad_application, first_divergence
 from onnx_passes.verify.execute import Engine, ExecutionError, Executor, Sample
@@ -73,18 +74,35 @@ class Verification(Instrument):
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Get data and the results that everything is measured against."""
         self._obstacle, self._pending = "", []
+        self._good = copy_model(model)
         try:
-            self._samples = read_inputs(model, self.inputs) if self.inputs else self._generate(model)
-            ready = self.executor.prepare(model)
-            self._engine = ready.engine
-            self._current = [ready.run(sample) for sample in self._samples]
+            self._run_original(model)
         except ExecutionError as error:
+            if self.inputs:
+                raise
             self._obstacle = str(error)
             return
         self._original = read_outputs(model, self.expect) if self.expect else self._current
-        self._good = copy_model(model)
         if self.expect:
             self._require_expected()
+
+    def _run_original(self, model: ir.Model) -> None:
+        """Run the model as it came; of generated samples, those that it cannot take are left out."""
+        samples = read_inputs(model, self.inputs) if self.inputs else self._generate(model)
+        ready = self.executor.prepare(model)
+        self._engine = ready.engine
+        self._samples, self._current = [], []
+        refusal: ExecutionError | None = None
+        for sample in samples:
+            try:
+                self._current.append(ready.run(sample))
+                self._samples.append(sample)
+            except ExecutionError as error:
+                refusal = error
+                if self.inputs:
+                    break
+        if refusal is not None and (self.inputs or not self._samples):
+            raise refusal
 
     def _generate(self, model: ir.Model) -> list[Sample]:
         """Generate inputs; where nobody can, that is an obstacle and no error."""
@@ -97,6 +115,7 @@ class Verification(Instrument):
         """Hold a pass to its promise; a sequence is its members."""
         if record.has_children:
             return
+        self._require_structure(record, step, model)
         if not record.modified:
             record.evidence = Evidence("unchanged")
         elif self._obstacle:
@@ -105,6 +124,8 @@ class Verification(Instrument):
             self._pending.append((record, step))
         else:
             self._verify(record, step, model)
+        if record.modified and self.mode == "each":
+            self._good = copy_model(model)
 
     def after_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Check the result of the whole run if that was asked for."""
@@ -141,7 +162,17 @@ class Verification(Instrument):
             seconds=time.perf_counter() - started,
         )
         self._current = results
-        self._good = copy_model(model)
+
+    def _require_structure(self, record: StepRecord, step: Step, model: ir.Model) -> None:
+        """Hold a pass to the structure that it promises."""
+        for claim in step.pass_.claims:
+            if isinstance(claim, StructureClaim):
+                violations = [v for prop in claim.properties for v in prop.violations(model, self._good)]
+                if violations:
+                    difference = "; ".join(map(str, violations))
+                    failure = Failure(record.number, step.text, str(claim), difference, "")
+                    failed = self._raise(record, step, failure, difference)
+                    raise failed from failed.__cause__
 
     def _limits(self, claim: Claim) -> Limits | None:
         if claim.kind == "equality":

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import BREAK_ADDS
+
+
+@pytest.fixture
+def wrong(tmp_path, monkeypatch):
+    """A user's wrong pass, in an empty working directory."""
+    file = tmp_path / "user_wrong.py"
+    file.write_text(BREAK_ADDS)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return file
+
+
+def test_wrong_pass_ends_the_run_and_nothing_is_written(run, model, wrong, tmp_path):
+    out = tmp_path / "out.onnx"
+    answer = run("--import", wrong, "-o", out, model, "BreakAdds")
+    assert answer.code == 1
+    lines = answer.err.splitlines()
+    assert lines[0] == "PostconditionError: Post-condition for pass 'BreakAdds' failed"
+    assert lines[1] == "VerificationError: global_output_0 not as expected"
+    for words in ("sum = Add(a, b)", "sum = Add(a, a)", "user_wrong.py:11", "seed 0", "onnx-passes-repro"):
+        assert words in answer.err
+    assert not out.exists()
+    assert (tmp_path / "here" / "onnx-passes-repro" / "before.onnx").exists()
+
+
+def test_verification_can_be_switched_off(run, model, wrong, tmp_path):
+    (tmp_path / "cfg.yaml").write_text("verify: false\n")
+    assert run("--import", wrong, "--verify", "off", "-q", model, "BreakAdds").code == 0
+    assert run("--import", wrong, "-c", tmp_path / "cfg.yaml", "-q", model, "BreakAdds").code == 0
+    assert run("--import", wrong, "--verify", "each", "-c", tmp_path / "cfg.yaml", "-q", model, "BreakAdds").code == 1
+
+
+def test_inputs_and_expected_outputs_come_from_files(run, model, wrong, tmp_path):
+    np.savez(tmp_path / "same.npz", a=np.ones(2, np.float32), b=np.ones(2, np.float32))
+    np.savez(tmp_path / "other.npz", a=np.ones(2, np.float32), b=np.zeros(2, np.float32))
+    np.save(tmp_path / "right.npy", np.full(2, 2, np.float32))
+    same, other, right = (tmp_path / name for name in ("same.npz", "other.npz", "right.npy"))
+    assert run("--import", wrong, "--inputs", same, "--expect", right, "-q", model, "BreakAdds").code == 0
+    assert run("--import", wrong, "--inputs", other, "-q", model, "BreakAdds").code == 1
+    answer = run("--inputs", other, "--expect", right, model, "cleanup")
+    assert answer.code == 1
+    assert "before any pass ran" in answer.err
+
+
+def test_evidence_is_shown_and_recorded(run, model, tmp_path):
+    answer = run("--json", "-o", tmp_path / "o.onnx", model, "cleanup")
+    steps = {step["pass"]: step for step in json.loads(answer.out)["steps"]}
+    assert steps["remove-unused-nodes"]["evidence"]["level"] == "sampled"
+    assert "bit-equal on 3 samples" in answer.err
+
+
+@pytest.mark.parametrize("tolerance", ["much", "1,2,3", "-1", ""])
+def test_wrong_tolerance(run, model, tolerance):
+    answer = run("--tolerance", tolerance, model, "cleanup")
+    assert answer.code == 2
+    assert "ATOL" in answer.err
+
+
+def test_wrong_data_are_refused(run, model, tmp_path):
+    np.save(tmp_path / "one.npy", np.ones(3, np.float32))
+    answer = run("--inputs", tmp_path / "one.npy", model, "cleanup")
+    assert answer.code == 2
+    assert "one.npy" in answer.err
+    assert run("--inputs", tmp_path / "absent.npy", model, "cleanup").code == 2
