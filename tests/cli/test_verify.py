@@ -70,3 +70,44 @@ def test_wrong_data_are_refused(run, model, tmp_path):
     assert answer.code == 2
     assert "one.npy" in answer.err
     assert run("--inputs", tmp_path / "absent.npy", model, "cleanup").code == 2
+
+
+ROUNDED = """
+<ir_version: 10, opset_import: ["": 20]>
+example (float[2] a, float[2] b) => (float[2] global_output_0)
+<float almost = {1.000001}>
+{
+    sum = Add(a, b)
+    scaled = Mul(sum, almost)
+    global_output_0 = Relu(scaled)
+}
+"""
+
+
+def test_two_models_are_compared(run, model, tmp_path):
+    clean, rounded = tmp_path / "clean.onnx", tmp_path / "rounded.onnxtxt"
+    rounded.write_text(ROUNDED)
+    run("-q", "-o", clean, model, "cleanup")
+    answer = run("verify", model, clean)
+    assert answer.code == 0
+    assert "equal bit by bit on 3 samples" in answer.out
+    answer = run("verify", model, rounded)
+    assert answer.code == 1
+    assert "first divergence: scaled[" in answer.out
+    assert run("verify", "--tolerance", "1e-6,1e-5", model, rounded).code == 0
+    assert json.loads(run("verify", "--json", model, rounded).out)["same"] is False
+
+
+def test_models_with_other_outputs_differ(run, model, tmp_path):
+    other = tmp_path / "other.onnxtxt"
+    other.write_text(ROUNDED.replace("global_output_0", "else"))
+    answer = run("verify", model, other)
+    assert answer.code == 1
+    assert "global_output_0" in answer.out
+
+
+def test_explicit_check_is_a_pass(run, model, wrong):
+    answer = run("--import", wrong, "--verify", "final", model, "BreakAdds, verify, cleanup")
+    assert answer.code == 1
+    assert "pass 'Verify' failed" in answer.err
+    assert run("-q", model, "verify").code == 0

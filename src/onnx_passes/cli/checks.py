@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,12 +40,17 @@ def _limits(config: Config, tolerance: str | None) -> Limits:
     given = config.verify.tolerance if config.verify is not None else None
     atol = given.atol if given is not None and given.atol is not None else Limits.atol
     rtol = given.rtol if given is not None and given.rtol is not None else Limits.rtol
-    if tolerance is None:
-        return Limits(atol, rtol)
+    return Limits(atol, rtol) if tolerance is None else parse_tolerance(tolerance, rtol=rtol)
+
+
+def parse_tolerance(text: str, *, rtol: float) -> Limits:
+    """Read ``ATOL`` or ``ATOL,RTOL``."""
+    from onnx_passes.verify.verification import Limits
+
     try:
-        numbers = [float(part) for part in tolerance.split(",")]
+        numbers = [float(part) for part in text.split(",")]
     except ValueError:
         numbers = []
-    if len(numbers) not in (1, 2) or any(number < 0 for number in numbers):
-        raise UsageError(f"--tolerance does not take '{tolerance}'", hint="it takes ATOL or ATOL,RTOL, as in 1e-5,1e-4")
+    if len(numbers) not in (1, 2) or not all(0 <= number < math.inf for number in numbers):
+        raise UsageError(f"--tolerance does not take '{text}'", hint="it takes ATOL or ATOL,RTOL, as in 1e-5,1e-4")
     return Limits(numbers[0], numbers[1] if len(numbers) == 2 else rtol)

@@ -12,7 +12,7 @@ import click
 import onnx_passes
 from onnx_passes.core.errors import ExitCode, OnnxPassesError
 
-COMMANDS = ("run", "list", "explain", "plan", "inspect", "diff", "new", "demo", "completion")
+COMMANDS = ("run", "list", "explain", "plan", "inspect", "verify", "diff", "new", "demo", "completion")
 DEFAULT = "run"
 INTERRUPTED = 130
 

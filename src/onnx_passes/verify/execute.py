@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
+import weakref
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import onnx_ir as ir
@@ -50,7 +51,7 @@ class Executor:
     def __init__(self, profile: Profile | None = None, functions: Sequence[Any] = ()) -> None:
         self.profile = profile or Profile()
         self.functions = tuple(functions)
-        self._weights: WeakKeyDictionary[ir.TensorProtocol, Any] = WeakKeyDictionary()
+        self._weights: weakref.WeakKeyDictionary[ir.TensorProtocol, Any] = weakref.WeakKeyDictionary()
 
     def prepare(self, model: ir.Model, *, also: Collection[ir.Value] = (), engine: Engine | None = None) -> Executable:
         """Make a model executable; ``also`` names interior values wanted as outputs.
@@ -147,16 +148,17 @@ class Executor:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 4
         options.add_session_config_entry("session.disable_prepacking", "1")
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", self._folder.name)
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", self._folder)
         for key, text in self.profile.session_options.items():
             options.add_session_config_entry(key, str(text))
         return options
 
     @cached_property
-    def _folder(self) -> tempfile.TemporaryDirectory[str]:
+    def _folder(self) -> str:
         """ONNX Runtime insists that a file of weights exists, even where it never reads it."""
-        folder = tempfile.TemporaryDirectory(prefix="onnx-passes-")
-        (Path(folder.name) / _WEIGHTS).touch()
+        folder = tempfile.mkdtemp(prefix="onnx-passes-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        (Path(folder) / _WEIGHTS).touch()
         return folder
 
 

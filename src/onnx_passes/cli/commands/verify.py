@@ -1,0 +1,59 @@
+"""``onnx-passes verify``: whether two models compute the same."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onnx_passes.cli.options import debug_option, json_option
+from onnx_passes.core.errors import ExitCode
+
+if TYPE_CHECKING:
+    from onnx_passes.verify.twins import Twins
+
+
+@click.command("verify", short_help="Run two models on the same data and compare.")
+@click.argument("before")
+@click.argument("after")
+@click.option("--inputs", multiple=True, metavar="FILE", help="Inputs to run on (.npy, .npz, .pb); may be repeated.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated inputs.")
+@click.option("--tolerance", metavar="ATOL[,RTOL]", help="Accept differences up to this [default: none at all].")
+@json_option
+@debug_option
+def command(before: str, after: str, inputs: tuple[str, ...], seed: int, tolerance: str | None, as_json: bool) -> int:
+    """Run BEFORE and AFTER on the same data; compare outputs and all values that both have by name.
+
+    Results must be equal bit by bit, unless a tolerance is given. Exits with 1 if they are not.
+    """
+    from onnx_passes.cli.checks import parse_tolerance
+    from onnx_passes.graph.load import load
+    from onnx_passes.verify.twins import compare_models
+
+    limits = None if tolerance is None else parse_tolerance(tolerance, rtol=0.0)
+    twins = compare_models(load(before), load(after), inputs=inputs, seed=seed)
+    same = twins.equal if limits is None else twins.within(limits.atol, limits.rtol)
+    if as_json:
+        click.echo(json.dumps({"same": same, **_json(twins)}, indent=2))
+    else:
+        click.echo(_text(twins, same=same))
+    return ExitCode.OK if same else ExitCode.VERIFICATION
+
+
+def _text(twins: Twins, *, same: bool) -> str:
+    lines = [result.describe() for result in twins.results if result.first is not None]
+    if twins.divergence:
+        lines.append(f"first divergence: {twins.divergence}")
+    verdict = "equal bit by bit" if twins.equal else "within tolerance" if same else "different"
+    return "\n".join([*lines, f"{verdict} on {len(twins.results)} samples ({twins.engine})"])
+
+
+def _json(twins: Twins) -> dict[str, Any]:
+    return {
+        "equal": twins.equal,
+        "samples": len(twins.results),
+        "engine": twins.engine,
+        "differences": [result.describe() for result in twins.results if result.first is not None],
+        "first_divergence": twins.divergence,
+    }
