@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from onnx_passes.core.base import AnalysisResult, Context, PassResult
+from onnx_passes.core.collector import paused_collector
 from onnx_passes.core.compose import ComposePass
 from onnx_passes.core.errors import OnnxPassesError, PassFailedError
 from onnx_passes.core.instruments import Instrument
@@ -36,7 +35,7 @@ class Manager:
     def run(self, plan: Plan, model: ir.Model) -> Outcome:
         """Run every step; the first error ends the run."""
         run = _Run(self.instruments, RunRecord(plan.pipeline, measure(model)), model)
-        with _paused_gc():
+        with paused_collector():
             return run.execute(plan)
 
 
@@ -182,15 +181,3 @@ def _as_failure(error: BaseException, step: Step) -> BaseException:
         where=f"pass '{step.name}'",
         hint="run with --debug for the traceback",
     )
-
-
-@contextmanager
-def _paused_gc() -> Generator[None]:
-    """Graphs are cyclic and large: collecting while they grow costs more than the passes themselves."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

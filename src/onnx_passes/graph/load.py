@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import mmap
 import os
 import stat
@@ -17,6 +15,7 @@ import onnx_ir as ir
 from google.protobuf import json_format, text_format
 from google.protobuf.message import DecodeError
 
+from onnx_passes.core.collector import paused_collector
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.external import map_external_data
 from onnx_passes.graph.origin import Origin, origin, set_origin
@@ -26,7 +25,7 @@ from onnx_passes.graph.wellformed import inspect
 from onnx_passes.graph.wire import copy_model, read_weight, split
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Mapping
 
 __all__ = ["FORMATS", "Source", "load", "origin", "root_cause"]
 
@@ -65,7 +64,7 @@ def load(source: Source) -> ir.Model:
     """
     if isinstance(source, ir.Model):
         return source
-    with _collector_paused():
+    with paused_collector():
         if isinstance(source, onnx.ModelProto):
             return _import(*copy_model(source), None, "ModelProto", "binary")
         if isinstance(source, bytes | bytearray | memoryview):
@@ -214,15 +213,3 @@ def root_cause(error: BaseException) -> str:
     while (earlier := error.__cause__ or error.__context__) is not None:
         error = earlier
     return " ".join(str(error).split(". ")[0].rstrip(".").split())
-
-
-@contextlib.contextmanager
-def _collector_paused() -> Generator[None]:
-    """Pause the garbage collector: it would search the growing model again and again, and find nothing."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

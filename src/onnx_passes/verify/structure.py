@@ -17,8 +17,9 @@ from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.core.naming import kebab
 from onnx_passes.graph import annotations
 from onnx_passes.graph.isomorphism import Relaxation
+from onnx_passes.graph.liveness import Reaching
 from onnx_passes.graph.wording import describe, name_of, value_text
-from onnx_passes.verify.flow import Reaching, bad_reads, find_cycle
+from onnx_passes.verify.flow import bad_reads, find_cycle
 from onnx_passes.verify.operator_properties import AtLeast, AtMost, NoneOf, Only, Operator
 from onnx_passes.verify.properties import (
     BEFORE,
@@ -73,9 +74,7 @@ def _loose_ends(model: ir.Model) -> list[str]:
 
 
 def _dead_nodes(model: ir.Model) -> list[str]:
-    return [
-        name_of(node) + suffix for scope, suffix in scopes(model) for node in Reaching(scope, annotated=True).cut_off()
-    ]
+    return [name_of(node) + suffix for scope, suffix in scopes(model) for node in Reaching(scope, kept=True).cut_off()]
 
 
 def _defined_twice(model: ir.Model) -> list[str]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import PassResult, Transformation
-from onnx_passes.graph import annotations
 from onnx_passes.graph.edits import detach, subgraphs_of
+from onnx_passes.graph.liveness import Reaching
 
 
 @passes.verify.equality
@@ -29,44 +27,11 @@ class RemoveUnusedNodes(Transformation):
         """Sweep the graph and every function."""
         modified = False
         for scope in (model.graph, *(function.graph for function in model.functions.values())):
-            modified |= _sweep(_Live(scope))
+            modified |= _sweep(Reaching(scope, kept=True))
         return PassResult(model, modified)
 
 
-class _Live:
-    """What the outputs of a graph depend on: values, nodes, and the graphs that hold them."""
-
-    def __init__(self, scope: ir.Graph) -> None:
-        self.values: set[ir.Value] = set()
-        self.nodes: set[ir.Node] = set()
-        self.graphs: list[ir.Graph] = [scope]
-        referenced = annotations.referenced_names(scope)
-        self._referenced = {v.name: v for v in annotations.values(scope) if v.name in referenced} if referenced else {}
-        self._mark([*scope.inputs, *scope.outputs])
-
-    def _mark(self, waiting: list[ir.Value]) -> None:
-        while waiting:
-            value = waiting.pop()
-            if value in self.values:
-                continue
-            self.values.add(value)
-            if self._referenced:
-                waiting.extend(self._annotated_with(value))
-            node = value.producer()
-            if node is not None and node not in self.nodes:
-                self.nodes.add(node)
-                waiting.extend(filter(None, node.inputs))
-                waiting.extend(node.outputs)
-                for graph in subgraphs_of(node):
-                    self.graphs.append(graph)
-                    waiting.extend((*graph.inputs, *graph.outputs))
-
-    def _annotated_with(self, value: ir.Value) -> Iterable[ir.Value]:
-        texts = annotations.get(value).values()
-        return (self._referenced[text] for text in texts if text in self._referenced)
-
-
-def _sweep(live: _Live) -> bool:
+def _sweep(live: Reaching) -> bool:
     modified = False
     # Inner graphs first, so that nothing in them still reads what is removed from outer ones.
     for graph in reversed(live.graphs):
