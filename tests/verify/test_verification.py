@@ -9,6 +9,7 @@ import pytest
 import onnx_passes
 from onnx_passes import PassResult, RewriteRulePass, Transformation, apply, passes
 from onnx_passes.core.errors import UsageError
+from onnx_passes.verify.execute import Executor
 from onnx_passes.verify.failure import PostconditionError, VerificationError
 from onnx_passes.verify.verification import Limits, Verification
 
@@ -348,3 +349,39 @@ def test_generated_samples_that_the_model_cannot_take_are_left_out():
     steps = apply(ir.from_onnx_text(text), "remove-unused-nodes").steps
     assert steps[0].evidence.level == "sampled"
     assert steps[0].evidence.samples == 1
+
+
+class Counting(Executor):
+    """Counts how often a model is made ready to run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.prepared = 0
+
+    def prepare(self, model, **kwargs):
+        self.prepared += 1
+        return super().prepare(model, **kwargs)
+
+
+def test_steps_that_leave_the_structure_alone_are_checked_once_at_the_end():
+    executor = Counting()
+    steps = apply(model(), "unique-names, topological-sort, unique-names", verify=Verification(executor=executor)).steps
+    assert executor.prepared == 2
+    assert [step.evidence.level for step in steps] == ["sampled", "unchanged", "unchanged"]
+
+
+def test_steps_in_between_say_where_they_were_checked():
+    text = MODEL.replace("n = Neg(a)", "n = Neg(a)\n    unused = Abs(n)")
+    steps = apply(ir.from_onnx_text(text), "unique-names, remove-unused-nodes").steps
+    assert [step.evidence.level for step in steps] == ["implied", "sampled"]
+    assert steps[0].evidence.reason == "checked after step 2"
+
+
+def test_pass_that_closes_a_cycle_is_caught():
+    class Cycle(Transformation):
+        def call(self, model: ir.Model) -> PassResult:
+            model.graph[1].replace_input_with(1, model.graph[3].outputs[0])
+            return PassResult(model, modified=True)
+
+    with pytest.raises(PostconditionError, match="no longer runs"):
+        apply(model(), Cycle, in_place=True)

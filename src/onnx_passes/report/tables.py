@@ -104,7 +104,7 @@ def evidence_text(step: StepRecord) -> str:
         return f"bit-equal on {evidence.samples} samples"
     if evidence.level == "tolerance":
         return f"within {evidence.max_abs or 0:.1e} on {evidence.samples} samples"
-    return evidence.level
+    return evidence.reason if evidence.level == "implied" else evidence.level
 
 
 def signed(number: int) -> str:

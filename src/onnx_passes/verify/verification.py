@@ -13,7 +13,8 @@ import onnx_ir as ir
 
 from onnx_passes.core.base import Pass
 from onnx_passes.core.claims import Claim
-from onnx_passes.core.errors import OnnxPassesError, UsageError
+from onnx_passes.core.errors import ModelError, OnnxPassesError, UsageError
+from onnx_passes.core.fingerprint import Fingerprinter
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Evidence, RunRecord, Status, StepRecord
@@ -44,7 +45,8 @@ class Verification(Instrument):
     """Run the model before the pipeline and after every pass that changed it, and compare.
 
     A pass that promises equality must keep the results of the step before bit by bit, any other must stay within
-    tolerance of the original model. Where the model cannot be run, every step says so: that is a status of its own.
+    tolerance of the original model. Steps that leave the structure as it was are checked together with the next one
+    that does not, or at the end. Where the model cannot be run, every step says so: that is a status of its own.
     """
 
     def __init__(
@@ -71,12 +73,15 @@ class Verification(Instrument):
         self._engine: Engine = "onnxruntime"
         self._obstacle = ""
         self._good: ir.Model | None = None
+        self._identity = Fingerprinter()
+        self._state = b""
         self._pending: list[tuple[StepRecord, Step]] = []
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Get data and the results that everything is measured against."""
         self._obstacle, self._pending = "", []
         self._good = copy_model(model)
+        self._state = self._identity.structural(model)
         try:
             self._run_original(model)
         except ExecutionError as error:
@@ -122,20 +127,25 @@ class Verification(Instrument):
             record.evidence = Evidence("unchanged")
         elif self._obstacle:
             record.evidence = Evidence("unverified", reason=self._obstacle)
-        elif self.mode == "final" and step.name != EXPLICIT:
+        elif step.name != EXPLICIT and (self.mode == "final" or not self._is_new_structure(model)):
             self._pending.append((record, step))
         else:
             self._verify(record, step, model)
-        if record.modified and self.mode == "each":
-            self._good = copy_model(model)
 
     def after_pipeline(self, run: RunRecord, model: ir.Model) -> None:
-        """Check the result of the whole run if that was asked for."""
+        """Check the result of the run as far as the last steps were not checked one by one."""
         if self._pending:
-            record, step = self._pending[-1]
-            for earlier, _ in self._pending[:-1]:
-                earlier.evidence = Evidence("unverified", reason="checked at the end of the run")
-            self._verify(record, step, model)
+            self._verify(*self._pending[-1], model)
+
+    def _is_new_structure(self, model: ir.Model) -> bool:
+        """Tell whether results can differ: names, types, metadata and the order of nodes do not decide them."""
+        before = self._state
+        try:
+            self._state = self._identity.structural(model)
+        except ModelError:
+            # A graph with a cycle has no digest; running it shows what is wrong.
+            return True
+        return before != self._state
 
     def _verify(self, record: StepRecord, step: Step, model: ir.Model) -> None:
         started = time.perf_counter()
@@ -163,7 +173,11 @@ class Verification(Instrument):
             engine=self._engine,
             seconds=time.perf_counter() - started,
         )
+        for earlier, _ in self._pending:
+            earlier.evidence = earlier.evidence or Evidence("implied", reason=f"checked after step {record.number}")
+        self._pending = []
         self._current = results
+        self._good = copy_model(model)
 
     def _require_structure(self, record: StepRecord, step: Step, model: ir.Model) -> None:
         """Hold a pass to the structure that it promises."""
