@@ -385,3 +385,17 @@ def test_pass_that_closes_a_cycle_is_caught():
 
     with pytest.raises(PostconditionError, match="no longer runs"):
         apply(model(), Cycle, in_place=True)
+
+
+def test_model_with_a_cycle_is_left_to_the_pass():
+    cyclic = model()
+    cyclic.graph[1].replace_input_with(1, cyclic.graph[3].outputs[0])
+
+    class Uncycle(Transformation):
+        def call(self, model: ir.Model) -> PassResult:
+            model.graph[1].replace_input_with(1, model.graph.inputs[1])
+            return PassResult(model, modified=True)
+
+    step = apply(cyclic, Uncycle, in_place=True).steps[0]
+    assert step.evidence.level == "unverified"
+    assert "cycle" in step.evidence.reason

@@ -81,10 +81,10 @@ class Verification(Instrument):
         """Get data and the results that everything is measured against."""
         self._obstacle, self._pending = "", []
         self._good = copy_model(model)
-        self._state = self._identity.structural(model)
         try:
+            self._state = self._identity.structural(model)
             self._run_original(model)
-        except ExecutionError as error:
+        except (ExecutionError, ModelError) as error:
             if self.inputs:
                 raise
             self._obstacle = str(error)
