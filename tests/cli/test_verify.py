@@ -111,3 +111,11 @@ def test_explicit_check_is_a_pass(run, model, wrong):
     assert answer.code == 1
     assert "pass 'Verify' failed" in answer.err
     assert run("-q", model, "verify").code == 0
+
+
+def test_metrics_that_are_not_checked_are_not_passed_over_in_silence(run, model, tmp_path):
+    (tmp_path / "cfg.yaml").write_text("verify: {metrics: {accuracy: [0.9, 1.0]}}\n")
+    answer = run("-c", tmp_path / "cfg.yaml", "-q", model, "cleanup")
+    assert answer.code == 0
+    assert "'verify.metrics'" in answer.err
+    assert "no effect" in answer.err

@@ -88,3 +88,9 @@ def test_yaml_cannot_run_code(tmp_path):
     path.write_text("passes: !!python/object/apply:os.system ['true']\n")
     with pytest.raises(ConfigError, match="not valid YAML"):
         load_config(path)
+
+
+def test_keys_that_nothing_acts_on_are_known():
+    assert Config().without_effect() == []
+    data = {"verify": {"metrics": {"accuracy": [0.9, 1]}}, "layouts": {"inp": [{"perm": [0, 2, 3, 1]}]}}
+    assert parse_config(data).without_effect() == ["verify.metrics", "layouts"]

@@ -84,6 +84,15 @@ class Config:
     layouts: Layouts = field(default_factory=Layouts)
     logging: Logging = field(default_factory=Logging)
 
+    def without_effect(self) -> list[str]:
+        """List the keys that are set and understood, but that nothing acts on in this version."""
+        inert = {
+            "verify.metrics": self.verify is not None and self.verify.metrics,
+            "onnxruntime.full_context_dump": self.onnxruntime.full_context_dump,
+            "layouts": self.layouts != Layouts(),
+        }
+        return [key for key, given in inert.items() if given]
+
     def pass_options(self) -> dict[str, Mapping[str, Any]]:
         """Return the options that the file sets, by pass name."""
         sections = {
