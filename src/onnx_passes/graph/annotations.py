@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, cast
 
 import onnx_ir as ir
 
+from onnx_passes.core.snapshot import ANNOTATIONS
+
 if TYPE_CHECKING:
     import builtins
     from collections.abc import Iterator, Mapping, MutableMapping
 
-KEY = "quant_parameter_tensor_names"
+KEY = ANNOTATIONS
 """Where onnx_ir keeps the annotations of a value, in ``value.meta``."""
 
 _NAMES_A_TENSOR = "_TENSOR"

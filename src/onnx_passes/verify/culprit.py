@@ -17,25 +17,27 @@ from onnx_passes.verify.compare import compare
 from onnx_passes.verify.execute import Engine, Executor, Sample
 
 
-class _Last(Instrument):
-    """Describes the last application while its nodes are still at hand."""
+class Culprit(Instrument):
+    """The last application of a replay, described while its nodes are still at hand."""
 
     def __init__(self) -> None:
         self.rule = self.source = self.matched = self.added = ""
         self.number = 0
 
     def before_rewrite(self, application: Application) -> str | None:
+        """Describe what is about to be replaced."""
         self._matched = _describe(application.matched)
         return None
 
     def after_rewrite(self, application: Application) -> None:
+        """Describe what was applied."""
         self.number, self.rule, self.source = application.number, application.rule, application.source
         self.matched, self.added = self._matched, _describe(application.added)
 
 
 def first_bad_application(
     before: ir.Model, step: Step, applications: int, is_good: Callable[[ir.Model], bool]
-) -> _Last | None:
+) -> Culprit | None:
     """Replay a pass with fewer and fewer applications; takes a logarithmic number of runs."""
     good, bad = 0, applications
     try:
@@ -45,7 +47,7 @@ def first_bad_application(
                 good = middle
             else:
                 bad = middle
-        last = _Last()
+        last = Culprit()
         _replay(before, step, [Limit(bad), last])
     except OnnxPassesError:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir as ir
@@ -48,7 +48,6 @@ class Failure:
     replacement: str = ""
     diverges: str = ""
     reproducer: str = ""
-    details: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def lines(self) -> list[str]:
         """List the facts, one a line."""

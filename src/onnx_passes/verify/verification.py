@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.base import Pass
@@ -187,7 +186,7 @@ class Verification(Instrument):
                 if violations:
                     difference = "; ".join(map(str, violations))
                     failure = Failure(record.number, step.text, str(claim), difference, "")
-                    failed = self._raise(record, step, failure, difference)
+                    failed = self._conclude(record, step, failure, difference)
                     raise failed from failed.__cause__
 
     def _limits(self, claim: Claim) -> Limits | None:
@@ -217,14 +216,14 @@ class Verification(Instrument):
         assert comparison.first is not None
         failure = self._describe(record, step, claim, comparison.first.message(), number)
         self._find_culprit(failure, record, step, model, number, claim)
-        return self._raise(record, step, failure, f"{comparison.first.name} not as expected")
+        return self._conclude(record, step, failure, f"{comparison.first.name} not as expected")
 
     def _broken(
         self, record: StepRecord, step: Step, claim: Claim, model: ir.Model, what: str, number: int
     ) -> PostconditionError:
         failure = self._describe(record, step, claim, what, number)
         self._find_culprit(failure, record, step, model, number, claim)
-        return self._raise(record, step, failure, what)
+        return self._conclude(record, step, failure, what)
 
     def _describe(self, record: StepRecord, step: Step, claim: Claim, difference: str, number: int) -> Failure:
         shapes = ", ".join(f"{name}{list(array.shape)}" for name, array in self._samples[number].items())
@@ -263,15 +262,14 @@ class Verification(Instrument):
                 failure.replacement = culprit.added
         failure.diverges = first_divergence(good, model, sample, self.executor, self._engine)
 
-    def _raise(self, record: StepRecord, step: Step, failure: Failure, what: str) -> PostconditionError:
+    def _conclude(self, record: StepRecord, step: Step, failure: Failure, what: str) -> PostconditionError:
         record.status, record.reason = Status.FAILED, failure.difference
         record.evidence = Evidence("failed", failure.claim, reason=failure.difference)
         if self.reproducer is not None and self._good is not None:
             try:
-                place = write_reproducer(
-                    self.reproducer, self._good, step.text, list(map(_plain, self._samples)), failure.to_json()
+                failure.reproducer = str(
+                    write_reproducer(self.reproducer, self._good, step.text, self._samples, failure.to_json())
                 )
-                failure.reproducer = str(place)
             except OnnxPassesError as error:
                 failure.reproducer = f"none: {error}"
         error = PostconditionError(f"Post-condition for pass '{type(step.pass_).__name__}' failed", failure)
@@ -287,7 +285,3 @@ def _claim(pass_: Pass) -> Claim:
         if claim.kind in ("equality", "tolerance"):
             return claim
     return Claim("equality") if pass_.kind in ("analysis", "annotation") else Claim("tolerance")
-
-
-def _plain(sample: Sample) -> dict[str, np.ndarray]:
-    return dict(sample)
