@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,10 @@ from onnx_passes.core.records import RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import load
 from onnx_passes.verify.contracts import Paranoid
+from onnx_passes.verify.measuring import Measuring
+from onnx_passes.verify.ranges import Range
+from onnx_passes.verify.requirements import Requirements
+from onnx_passes.verify.structure import Property
 from onnx_passes.verify.verification import Verification
 
 
@@ -53,6 +57,8 @@ def apply(
     options: Mapping[str, Mapping[str, object]] | None = None,
     inputs: Sequence[Any] = (),
     verify: bool | Verification = True,
+    metrics: Mapping[str, Range | None] | Measuring | None = None,
+    structure: Sequence[Property | str | Mapping[str, object]] = (),
     instruments: Sequence[Instrument] = (),
     paranoid: bool = False,
     in_place: bool = False,
@@ -61,16 +67,32 @@ def apply(
 
     ``pipeline`` is pipeline text, a pass (name, class or object), or several of them. A model object is left
     as it is and a changed copy returned, unless ``in_place`` is set. ``options`` sets options by pass name,
-    ``paranoid`` checks that every pass keeps the contract of its kind.
+    ``paranoid`` checks that every pass keeps the contract of its kind, and the whole model after each.
 
     Every pass is verified on ``inputs`` (files, arrays or mappings from names to arrays) or, without any, on
     generated ones; ``verify`` switches that off, or says how.
+
+    ``metrics`` maps metrics to their accepted range ``(min, max)``, measured on the same inputs against the original
+    model, or says how in full: ``Measuring({"accuracy": (0.95, None)}, dataset=[images], expect=[labels])``.
+    ``structure`` lists properties that every pass must leave the model with: ``["acyclic", "at-most(Conv, 3)"]``.
     """
     loaded = load(model)
     if isinstance(model, ir.Model) and not in_place:
         loaded = copy_model(model)
+    planned = plan(pipeline, defaults=options)
     watchers = [*instruments, Paranoid()] if paranoid else [*instruments]
+    measuring = metrics if isinstance(metrics, Measuring) else Measuring(metrics, dataset=inputs)
+    watchers.append(measuring.also(planned) if verify else measuring)
     if verify:
-        watchers.append(Verification(inputs=inputs) if verify is True else verify)
-    outcome = Manager(watchers).run(plan(pipeline, defaults=options), loaded)
+        verification = Verification(inputs=inputs, mode="every" if paranoid else "each") if verify is True else verify
+        verification.source = None if in_place else _again(model)
+        watchers.append(verification)
+    if structure:
+        watchers.append(Requirements(structure))
+    outcome = Manager(watchers).run(planned, loaded)
     return Result(outcome.model, outcome.record)
+
+
+def _again(model: ir.Model | str | os.PathLike[str]) -> Callable[[], ir.Model]:
+    """Return where the model that a run starts with can be had again: the run itself works on a copy."""
+    return (lambda: copy_model(model)) if isinstance(model, ir.Model) else (lambda: load(model))

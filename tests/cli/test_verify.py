@@ -109,13 +109,19 @@ def test_models_with_other_outputs_differ(run, model, tmp_path):
 def test_explicit_check_is_a_pass(run, model, wrong):
     answer = run("--import", wrong, "--verify", "final", model, "BreakAdds, verify, cleanup")
     assert answer.code == 1
-    assert "pass 'Verify' failed" in answer.err
+    assert "pass 'BreakAdds' failed" in answer.err
     assert run("-q", model, "verify").code == 0
 
 
-def test_metrics_that_are_not_checked_are_not_passed_over_in_silence(run, model, tmp_path):
-    (tmp_path / "cfg.yaml").write_text("verify: {metrics: {accuracy: [0.9, 1.0]}}\n")
-    answer = run("-c", tmp_path / "cfg.yaml", "-q", model, "cleanup")
-    assert answer.code == 0
-    assert "'verify.metrics'" in answer.err
-    assert "no effect" in answer.err
+def test_required_evidence_decides_about_the_exit_code(run, model, tmp_path):
+    target = tmp_path / "out.onnx"
+    assert run("--require", "sampled", "-o", target, model, "convert-opset21, cleanup").code == 0
+    target.unlink()
+    answer = run("--require", "proved", "-o", target, model, "convert-opset21, cleanup")
+    assert answer.code == 1
+    assert "evidence is weaker than 'proved'" in answer.err
+    answer = run("--require", "proofed", "-o", target, model, "cleanup")
+    assert answer.code == 2
+    assert "proved" in answer.err
+    assert not target.exists()
+    assert run("--require", "sampled", "--verify", "off", model, "cleanup").code == 2

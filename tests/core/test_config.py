@@ -92,5 +92,47 @@ def test_yaml_cannot_run_code(tmp_path):
 
 def test_keys_that_nothing_acts_on_are_known():
     assert Config().without_effect() == []
-    data = {"verify": {"metrics": {"accuracy": [0.9, 1]}}, "layouts": {"inp": [{"perm": [0, 2, 3, 1]}]}}
-    assert parse_config(data).without_effect() == ["verify.metrics", "layouts"]
+    data = {
+        "verify": {"metrics": {"accuracy": [0.9, 1]}, "structure": ["acyclic"]},
+        "onnxruntime": {"full_context_dump": True},
+        "layouts": {"inp": [{"perm": [0, 2, 3, 1]}]},
+    }
+    assert parse_config(data).without_effect() == ["layouts"]
+
+
+def test_structure_is_text_data_or_a_list_of_them():
+    def structure(value):
+        config = parse_config({"verify": {"structure": value}})
+        assert config.verify is not None
+        return config.verify.structure
+
+    assert structure(["acyclic", {"at-most": {"Conv": 3}}]) == ("acyclic", {"at-most": {"Conv": 3}})
+    assert structure("acyclic") == ("acyclic",)
+    assert structure({"at-most": {"Conv": 3}}) == ({"at-most": {"Conv": 3}},)
+    assert structure(None) == ()
+
+
+@pytest.mark.parametrize(("given", "value"), [(True, True), (False, False), ("folder", "folder"), (None, None)])
+def test_a_dump_is_switched_on_or_has_a_folder(given, value):
+    assert parse_config({"onnxruntime": {"full_context_dump": given}}).onnxruntime.full_context_dump == value
+
+
+def test_sizes_have_units():
+    assert parse_config({"onnxruntime": {"context_dump_limit": "2MiB"}}).onnxruntime.context_dump_limit == 2 << 20
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"verify": {"structur": []}}, "verify: there is no key 'structur'; did you mean 'structure'?"),
+        ({"verify": {"metric": {}}}, "verify: there is no key 'metric'; did you mean 'metrics'?"),
+        ({"verify": {"metrics": ["accuracy"]}}, "verify.metrics: expected keys and values, found a list"),
+        ({"verify": {"batch": "many"}}, "verify.batch: does not take 'many'; it takes a whole number"),
+        ({"onnxruntime": {"full_context_dumb": True}}, "did you mean 'full_context_dump'"),
+        ({"onnxruntime": {"full_context_dump": [1]}}, "full_context_dump: does not take .*true or false or text"),
+        ({"onnxruntime": {"context_dump_limit": "much"}}, "context_dump_limit: .*a size such as"),
+    ],
+)
+def test_mistakes_in_the_checks_say_where(data, message):
+    with pytest.raises(ConfigError, match=message):
+        parse_config(data)

@@ -1,17 +1,19 @@
 from __future__ import annotations
 
 import io
+import math
 from collections import Counter
 
 from rich.console import Console
 
 from onnx_passes.core.records import ModelSize, RuleRecord, RunRecord, Status, StepRecord
+from onnx_passes.report.failed import ShowFailedRun
 from onnx_passes.report.tables import show_run, signed, size_text
 
 
-def shown(record: RunRecord, **kwargs: bool) -> str:
+def shown(record: RunRecord, *, width: int = 140, **kwargs: bool) -> str:
     stream = io.StringIO()
-    show_run(record, console=Console(file=stream, width=140), **kwargs)
+    show_run(record, console=Console(file=stream, width=width), **kwargs)
     return stream.getvalue()
 
 
@@ -54,3 +56,47 @@ def test_numbers_for_people():
     assert (signed(0), signed(3), signed(-1200)) == ("", "+3", "−1,200")
     sizes = [size_text(n) for n in (0, 1023, 1536, 5 << 20, 3 << 30)]
     assert sizes == ["0 B", "1023 B", "1.5 KiB", "5.0 MiB", "3.0 GiB"]
+
+
+def measured() -> RunRecord:
+    made = record()
+    made.metrics = {"accuracy": 0.98, "max_abs_error": 0.0, "psnr": math.inf}
+    made.metrics_note = "measured on 360 samples against the original model"
+    made.steps[1].metrics = {"accuracy": 0.91, "max_abs_error": 0.25, "psnr": 31.5}
+    return made
+
+
+def test_metrics_are_columns_with_the_change_against_the_original():
+    lines = shown(measured()).splitlines()
+    assert lines[0].split()[6:9] == ["accuracy", "max_abs_error", "psnr"]
+    assert lines[1].split() == ["(original)", "12", "0.98", "0", "inf"]
+    assert any(line.split()[:8] == ["inner", "9", "−3", "1", "0.0", "0.91", "(−0.07)", "0.25"] for line in lines)
+    assert "metrics: measured on 360 samples against the original model" in lines
+
+
+def test_metrics_that_are_too_wide_have_a_table_of_their_own():
+    lines = shown(measured(), width=80).splitlines()
+    assert all(len(line) <= 80 and "…" not in line for line in lines)
+    assert lines[0].split()[:6] == ["pass", "nodes", "Δ", "rewrites", "CPU", "ms"]
+    assert any(line.split() == ["inner", "0.91", "(−0.07)", "0.25", "31.5"] for line in lines)
+    assert not any(line.startswith("outer{x=[1, 2]}") and "0.98" in line for line in lines)
+
+
+def test_nothing_is_said_of_metrics_where_none_is_measured():
+    assert "original" not in shown(record())
+    assert "metric" not in shown(record())
+
+
+def test_why_nothing_was_measured_is_said():
+    made = record()
+    made.metrics_note = "not measured: nothing defines the operator"
+    assert "metrics: not measured: nothing defines the operator" in shown(made)
+
+
+def test_a_failed_run_shows_how_metrics_went():
+    stream = io.StringIO()
+    watcher = ShowFailedRun(Console(file=stream, width=140))
+    watcher.pipeline_failed(record(), None, ValueError())
+    assert stream.getvalue() == ""
+    watcher.pipeline_failed(measured(), None, ValueError())
+    assert "0.91 (−0.07)" in stream.getvalue()

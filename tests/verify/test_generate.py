@@ -102,9 +102,23 @@ def test_the_model_is_left_alone():
 
 def test_dynamic_dimensions_vary_and_agree():
     samples = generate(model("float[N,3] x, int64[2,N,?] y, bool[M] z"))
-    assert [s["x"].shape for s in samples] == [(1, 3), (2, 3), (3, 3)]
+    assert [s["x"].shape for s in samples[:3]] == [(1, 3), (2, 3), (3, 3)]
     assert all(s["y"].shape[1] == s["x"].shape[0] for s in samples)
-    assert [s["y"].shape[2] for s in samples] == [1, 2, 3]
+    assert [s["y"].shape[2] for s in samples[:3]] == [1, 2, 3]
+
+
+def test_several_dynamic_dimensions_differ_in_a_fourth_sample():
+    samples = generate(model("float[N,3] x, int64[2,N,?] y, bool[M] z"))
+    assert len(samples) == 4
+    assert len({samples[3]["x"].shape[0], samples[3]["y"].shape[2], samples[3]["z"].shape[0]}) == 3
+    for one in (generate(model("float[N,N] x")), generate(model("float[N,M] x"), dimensions={"N": 2})):
+        assert len(one) == 3
+    assert len(generate(model("float[N,M] x"), samples=3)) == 3
+
+
+def test_a_single_condition_is_both_true_and_false():
+    for name in "abcdefgh":
+        assert {s[name].item() for s in generate(model(f"bool {name}"))} == {True, False}
 
 
 def test_dimensions_can_be_given():
@@ -134,22 +148,22 @@ def test_dimensions_that_are_sums_of_others_add_up():
     m = model("float[1] a, float[1] b, float[1] c")
     for value, shape in zip(m.graph.inputs, (("past", 4), ("past + 1",), ("batch-size",)), strict=True):
         value.shape = ir.Shape(shape)
-    for sample in generate(m):
-        assert sample["b"].shape[0] == sample["a"].shape[0] + 1
-        assert sample["c"].shape[0] == sample["a"].shape[0]
+    samples = generate(m)
+    assert all(sample["b"].shape[0] == sample["a"].shape[0] + 1 for sample in samples)
+    assert all(sample["c"].shape[0] == sample["a"].shape[0] for sample in samples[:3])
 
 
 def test_an_unreasonable_dimension_name_is_just_a_name():
     for name in ("9**9**9**9*past", "__import__('os')", "a/0", "(", "a+", "*", "2*(past"):
         samples = generate(of_type(ir.DataType.FLOAT, ("past", name)))
-        assert [s["x"].shape for s in samples] == [(1, 1), (2, 2), (3, 3)]
+        assert [s["x"].shape for s in samples[:3]] == [(1, 1), (2, 2), (3, 3)]
 
 
 def test_windows_get_room():
     kernel = "<float[4,3,3,3] w>"
     m = model("float[N,3,H,W] x", "y = Conv(x, w)", kernel)
     shapes = [s["x"].shape for s in generate(m)]
-    assert [s[0] for s in shapes] == [1, 2, 3]
+    assert [s[0] for s in shapes] == [1, 2, 3, 2]
     assert all(size >= 32 for s in shapes for size in s[2:])
     assert len({s[2] for s in shapes}) == 3
 
@@ -179,6 +193,15 @@ def test_floats_are_normal_then_integers_then_edges():
     assert np.abs(edges).max() <= 1e3
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_small_inputs_get_the_edges_that_matter_most(seed: int):
+    for size in (6, 10):
+        edges = generate(model(f"float[{size}] x"), seed=seed)[2]["x"]
+        assert {0.5, 1e3, -1e3, 0.0} <= set(edges.tolist())
+        assert len(set(np.signbit(edges[edges == 0]).tolist())) == 2
+    assert {2.5, -2.5, 1e3, 16.0, -64.0} <= set(generate(model("float[19] x"), seed=seed)[2]["x"].tolist())
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda t: t.name)
 def test_floats_are_finite_unless_special_values_are_wanted(dtype: ir.DataType):
     assert np.isfinite(values(of_type(dtype, (4000,)))).all()
@@ -202,6 +225,13 @@ def test_integers_are_small_unless_their_type_is():
     assert set(values(of_type(ir.DataType.INT4, (500,)))) == set(range(-8, 8))
 
 
+def test_narrow_integers_are_small_in_the_second_sample():
+    first, second, third = (s["x"] for s in generate(model("int8[400] x")))
+    assert set(second.tolist()) == set(range(-8, 9))
+    assert first.min() == third.min() == -128
+    assert generate(model("uint16[400] x"))[1]["x"].max() == 8
+
+
 def test_integers_that_may_be_sizes_are_not_negative():
     m = model("int64[300] x", "y = CumSum(x, x)")
     assert set(values(m)) == {0, 1, 2, 3}
@@ -213,6 +243,32 @@ def test_integer_divisors_are_positive():
     m.graph.outputs[0] = m.graph.node(2).outputs[0]
     m.graph.outputs[0].type = ir.TensorType(ir.DataType.INT64)
     assert len(runs(m, generate(m))) == 3
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64"])
+def test_integers_that_are_only_calculated_with_reach_the_ends_of_their_type(dtype: str):
+    m = model(f"{dtype}[40] x", f"c = Constant<value = {dtype} {{3}}>() s = Mul(x, c) q = Div(s, c) y = Less(q, x)")
+    samples = generate(m)
+    info = np.iinfo(dtype)
+    assert {int(info.min), int(info.max)} <= set(samples[2]["x"].tolist())
+    assert all(np.abs(s["x"].astype(np.float64)).max() <= 4 for s in samples[:2])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = Neg(x) y = Gather(t, a)",
+        "a = Neg(x) y = Reshape(t, a)",
+        "a = Neg(x) y = Cast<to = 1>(a)",
+        "c = Constant<value = int64 {-1}>() y = Div(x, c)",
+        "a = Neg(x) b = Mul(a, a) y = Mod(a, b)",
+        "a = Neg(x) y = CumSum(x, a)",
+        "",
+    ],
+)
+def test_integers_that_may_do_harm_stay_small(body: str):
+    m = model("int64[40] x", body, "<float[40] t>")
+    assert np.abs(values(m)).max() <= 4
 
 
 INDEXING: Mapping[str, tuple[str, str, int]] = {

@@ -15,18 +15,19 @@ from onnx_passes.core.errors import ConfigError, UsageError
 from onnx_passes.verify.metrics import (
     METRICS,
     Metric,
-    accepted,
     accumulator,
     accuracy,
     cosine_similarity,
     count_mispredictions,
     find_metric,
+    is_elementwise,
     max_abs_error,
     mean_abs_error,
-    parse_ranges,
+    metric_name,
     psnr,
     top_5_accuracy,
 )
+from onnx_passes.verify.ranges import accepted, parse_condition, parse_ranges, range_text
 
 SCORES = np.array([[0.1, 0.9, 0.0], [0.8, 0.1, 0.1], [0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
 LABELS = np.array([1, 0, 1, 0])
@@ -293,3 +294,52 @@ def test_wrong_ranges_say_where_and_what_to_write(limits: object) -> None:
 def test_ranges_must_be_named() -> None:
     with pytest.raises(ConfigError, match=r"verify\.metrics"):
         parse_ranges([0.9, 1.0])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "limits"),
+    [
+        ("accuracy", "accuracy", None),
+        ("accuracy=0.9,1", "accuracy", (0.9, 1.0)),
+        ("accuracy = 0.9 ,", "accuracy", (0.9, None)),
+        ("psnr=,40", "psnr", (None, 40.0)),
+        ("psnr=,", "psnr", (None, None)),
+        ("accuracy>=0.9", "accuracy", (0.9, None)),
+        ("max-abs-error <= 1e-3", "max-abs-error", (None, 1e-3)),
+        ("my.module:f>=-1", "my.module:f", (-1.0, None)),
+        ("psnr=inf,inf", "psnr", (math.inf, math.inf)),
+    ],
+)
+def test_conditions_of_the_command_line(text: str, name: str, limits: tuple[float | None, float | None] | None) -> None:
+    assert parse_condition(text) == (name, limits)
+
+
+@pytest.mark.parametrize("text", ["", "=1,2", "a=", "a=1", "a=1,2,3", "a=x,1", "a<=", "a>=1,2", "a<1", "a==1", "a=2,1"])
+def test_conditions_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_condition(text)
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        ((0.95, None), "at least 0.95"),
+        ((None, 1e-3), "at most 0.001"),
+        ((0.5, 1.0), "0.5 to 1"),
+        ((1.0, 1.0), "exactly 1"),
+        ((None, None), "anything"),
+    ],
+)
+def test_ranges_are_told_in_words(limits: tuple[float | None, float | None], text: str) -> None:
+    assert range_text(limits) == text
+
+
+def test_metrics_have_one_name_each() -> None:
+    assert metric_name("Top-5-Accuracy") == metric_name(top_5_accuracy) == "top_5_accuracy"
+    assert metric_name("my:Function") == "my:Function"
+    assert {name for name, metric in METRICS.items() if is_elementwise(metric)} == {
+        "max_abs_error",
+        "mean_abs_error",
+        "cosine_similarity",
+        "psnr",
+    }

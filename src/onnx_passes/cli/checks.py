@@ -1,4 +1,4 @@
-"""Verification as the command line and the configuration ask for it."""
+"""Checks of a run as the command line and the configuration ask for them: results, metrics, structure, values."""
 
 from __future__ import annotations
 
@@ -6,32 +6,196 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onnx_passes.core.errors import UsageError
+from onnx_passes.core.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
+    import onnx_ir as ir
+
     from onnx_passes.cli.commands.run import Choices
     from onnx_passes.core.config import Config
-    from onnx_passes.verify.verification import Limits, Verification
+    from onnx_passes.core.instruments import Instrument
+    from onnx_passes.core.plan import Plan
+    from onnx_passes.debug.context_dump import ContextDump
+    from onnx_passes.verify.execute import Executor
+    from onnx_passes.verify.measuring import Measuring
+    from onnx_passes.verify.ranges import Range
+    from onnx_passes.verify.requirements import Requirements
+    from onnx_passes.verify.verification import Limits, Mode, Verification
+
+_DUMP = "onnx-passes-dump"
 
 
-def verification_of(config: Config, asked: Choices) -> Verification | None:
-    """Set up verification, or nothing if it is switched off."""
-    if asked.verify == "off" or (asked.verify is None and config.verify is None):
+def checks_of(
+    config: Config,
+    asked: Choices,
+    planned: Plan,
+    model: ir.Model,
+    config_file: str | None = None,
+    source: str | None = None,
+) -> list[Instrument]:
+    """Set up everything that checks the model; what comes last looks first at what a pass did.
+
+    ``source`` is the file that the model came from.
+    """
+    executor = _executor(config)
+    measuring = measuring_of(config, asked, planned, executor, config_file)
+    labels = measuring is not None and _are_labels(model, asked.expect or config.reference.out)
+    dump = dump_of(config, asked, executor)
+    if measuring is None and dump is None and (asked.dataset or asked.batch):
+        raise UsageError("--dataset and --batch are for metrics, and none is measured", hint="name one with --metric")
+    found = (
+        measuring,
+        verification_of(config, asked, executor=executor, labels=labels, source=source),
+        requirements_of(config, asked, config_file),
+        dump,
+    )
+    return [check for check in found if check is not None]
+
+
+def verification_of(
+    config: Config,
+    asked: Choices,
+    *,
+    executor: Executor | None = None,
+    labels: bool = False,
+    source: str | None = None,
+) -> Verification | None:
+    """Set up verification, or nothing if it is switched off; labels of a dataset are no outputs to compare with."""
+    if _is_off(config, asked):
+        if asked.require:
+            raise UsageError("--require needs verification, which is switched off", hint="leave out '--verify off'")
         return None
-    from onnx_passes.verify.execute import Executor, Profile
+    from onnx_passes.graph.load import load
+    from onnx_passes.verify.activations import LIMIT
+    from onnx_passes.verify.levels import parse_level
     from onnx_passes.verify.verification import Verification
+
+    return Verification(
+        inputs=asked.inputs or config.reference.inp,
+        expect=() if labels or asked.dataset else asked.expect or config.reference.out,
+        seed=asked.seed,
+        limits=_limits(config, asked.tolerance),
+        mode=_mode(asked),
+        executor=executor or _executor(config),
+        reproducer=Path(asked.repro),
+        source=None if source in (None, "-") else lambda: load(source),
+        memory=_size(asked.memory, "--memory") if asked.memory else LIMIT,
+        require=parse_level(asked.require) if asked.require else None,
+    )
+
+
+def measuring_of(
+    config: Config, asked: Choices, planned: Plan, executor: Executor, config_file: str | None = None
+) -> Measuring | None:
+    """Set up metrics, or nothing if none is asked for and no pass promises one."""
+    from onnx_passes.verify.measuring import Measuring, promised
+
+    ranges = _ranges(config, asked, config_file)
+    promises = {} if _is_off(config, asked) else promised(planned)
+    if not (ranges or promises):
+        return None
+    dataset = asked.dataset or asked.inputs or config.reference.inp
+    measuring = Measuring(
+        ranges,
+        dataset=dataset,
+        expect=(asked.expect or config.reference.out) if dataset else (),
+        batch=asked.batch or (config.verify.batch if config.verify is not None else None),
+        seed=asked.seed,
+        mode=_mode(asked),
+        executor=executor,
+        base=Path(config_file).parent if config_file is not None else None,
+    )
+    return measuring.also(planned) if promises else measuring
+
+
+def requirements_of(config: Config, asked: Choices, config_file: str | None = None) -> Requirements | None:
+    """Set up structural properties, or nothing if none is asked for."""
+    configured = config.verify.structure if config.verify is not None and not _is_off(config, asked) else ()
+    if not (configured or asked.structure):
+        return None
+    from onnx_passes.verify.requirements import Requirements
+    from onnx_passes.verify.structure import parse_property
+
+    try:
+        properties = list(map(parse_property, configured))
+    except UsageError as error:
+        where = f"{config_file or 'configuration'}: verify.structure"
+        raise ConfigError(
+            f"{error.where}: {error.what}" if error.where else error.what, where=where, hint=error.hint
+        ) from error
+    return Requirements([*properties, *asked.structure], mode=_mode(asked))
+
+
+def dump_of(config: Config, asked: Choices, executor: Executor) -> ContextDump | None:
+    """Set up the dump of all values, or nothing if it is not asked for."""
+    configured = config.onnxruntime.full_context_dump
+    folder = asked.dump or (_DUMP if configured is True else configured)
+    if not folder:
+        return None
+    from onnx_passes.debug.context_dump import LIMIT, ContextDump
+
+    return ContextDump(
+        Path(folder),
+        inputs=asked.inputs or asked.dataset or config.reference.inp,
+        seed=asked.seed,
+        executor=executor,
+        limit=_size(asked.dump_limit, "--dump-limit")
+        if asked.dump_limit
+        else config.onnxruntime.context_dump_limit or LIMIT,
+    )
+
+
+def _is_off(config: Config, asked: Choices) -> bool:
+    return asked.verify == "off" or (asked.verify is None and config.verify is None)
+
+
+def _mode(asked: Choices) -> Mode:
+    return "final" if asked.verify == "final" else "every" if asked.paranoid else "each"
+
+
+def _executor(config: Config) -> Executor:
+    from onnx_passes.verify.execute import Executor, Profile
 
     runtime = config.onnxruntime
     profile = Profile(runtime.providers or Profile.providers, runtime.provider_options, dict(runtime.session_options))
-    return Verification(
-        inputs=asked.inputs or config.reference.inp,
-        expect=asked.expect or config.reference.out,
-        seed=asked.seed,
-        limits=_limits(config, asked.tolerance),
-        mode="final" if asked.verify == "final" else "each",
-        executor=Executor(profile),
-        reproducer=Path(asked.repro),
-    )
+    return Executor(profile)
+
+
+def _ranges(config: Config, asked: Choices, config_file: str | None) -> dict[str, Range | None]:
+    """Collect the accepted ranges; one on the command line goes before that of the configuration."""
+    from onnx_passes.verify.metrics import metric_name
+    from onnx_passes.verify.ranges import parse_condition, parse_ranges
+
+    ranges: dict[str, Range | None] = {}
+    if config.verify is not None and not _is_off(config, asked):
+        where = f"{config_file or 'configuration'}: verify.metrics"
+        configured = parse_ranges(config.verify.metrics, where=where)
+        ranges |= {metric_name(name): limits for name, limits in configured.items()}
+    for text in asked.metrics:
+        name, limits = parse_condition(text)
+        name = metric_name(name)
+        ranges[name] = ranges.get(name) if limits is None else limits
+    return ranges
+
+
+def _are_labels(model: ir.Model, expect: tuple[str, ...]) -> bool:
+    """Tell class labels, or whatever else is no set of outputs of the model, from outputs to compare with."""
+    from onnx_passes.verify.reference import read_outputs
+
+    try:
+        read_outputs(model, expect)
+    except UsageError:
+        return True
+    return False
+
+
+def _size(text: str, option: str) -> int:
+    from onnx_passes.core.options import Size, convert
+
+    try:
+        return convert(text, Size)
+    except ValueError as error:
+        raise UsageError(f"{option} does not take '{text}'", hint=f"it takes {error}") from None
 
 
 def _limits(config: Config, tolerance: str | None) -> Limits:

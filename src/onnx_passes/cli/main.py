@@ -12,7 +12,11 @@ import click
 import onnx_passes
 from onnx_passes.core.errors import ExitCode, OnnxPassesError
 
-COMMANDS = ("run", "list", "explain", "plan", "inspect", "verify", "diff", "new", "demo", "completion")
+COMMANDS = (
+    *("run", "list", "explain", "plan", "inspect"),
+    *("verify", "diff", "bisect", "reduce", "repro", "why", "why-not"),
+    *("fuzz", "new", "demo", "completion"),
+)
 DEFAULT = "run"
 INTERRUPTED = 130
 
@@ -32,7 +36,7 @@ class LazyGroup(click.Group):
         """Import the file of a command."""
         if cmd_name not in COMMANDS:
             return None
-        return importlib.import_module(f"onnx_passes.cli.commands.{cmd_name}").command
+        return importlib.import_module(f"onnx_passes.cli.commands.{cmd_name.replace('-', '_')}").command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

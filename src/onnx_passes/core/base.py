@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PassResult = ir.passes.PassResult
 Kind = Literal["analysis", "annotation", "transformation", "sequence"]
+FastMath = Literal["nnan", "ninf", "nsz", "reassoc", "contract"]
 ALL = ("*",)
 
 
@@ -63,6 +64,9 @@ class Pass(ir.passes.PassBase):
 
     ``needs`` names passes that must hold before this one, ``followed_by`` passes to run after it changed
     the model, ``preserves`` the results of earlier passes that stay true (``("*",)`` for all of them).
+    ``fast_math`` says what the claim of a pass does not cover, as in LLVM: NaN (``nnan``), infinities (``ninf``),
+    the sign of zeros (``nsz``); and how rounding may differ: regrouping (``reassoc``), fusing (``contract``).
+    ``takes_body`` is set for passes that are given others to run, as ``fixpoint(a, b)``.
     """
 
     kind: ClassVar[Kind] = "transformation"
@@ -71,6 +75,8 @@ class Pass(ir.passes.PassBase):
     followed_by: ClassVar[tuple[str, ...]] = ()
     preserves: ClassVar[tuple[str, ...]] = ()
     claims: ClassVar[tuple[Claim, ...]] = ()
+    fast_math: ClassVar[tuple[FastMath, ...]] = ()
+    takes_body: ClassVar[bool] = False
     _writes_init: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -78,7 +84,7 @@ class Pass(ir.passes.PassBase):
         for name, annotation in inspect.get_annotations(cls).items():
             if "ClassVar" in str(annotation):
                 continue
-            if name in ("kind", "needs", "followed_by", "preserves", "claims"):
+            if name in ("kind", "needs", "followed_by", "preserves", "claims", "fast_math"):
                 raise RegistrationError(
                     f"'{name}' of pass '{cls.__name__}' is a declaration, not an option",
                     hint=f"write '{name} = (…)' without an annotation",
@@ -88,7 +94,13 @@ class Pass(ir.passes.PassBase):
                     f"option '{name}' of pass '{cls.__name__}' hides what every pass has under that name",
                     hint="choose another name for the option",
                 )
-        for name in ("needs", "followed_by", "preserves", *(("passes",) if cls.kind == "sequence" else ())):
+        for name in (
+            "needs",
+            "followed_by",
+            "preserves",
+            "fast_math",
+            *(("passes",) if cls.kind == "sequence" else ()),
+        ):
             if isinstance(getattr(cls, name), str):
                 raise RegistrationError(
                     f"'{name}' of pass '{cls.__name__}' is a text, not a tuple of names",

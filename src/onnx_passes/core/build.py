@@ -8,7 +8,7 @@ from typing import cast
 import onnx_ir as ir
 
 from onnx_passes.core.base import Pass
-from onnx_passes.core.compose import ComposePass, Group, PassLike
+from onnx_passes.core.compose import Group, PassLike
 from onnx_passes.core.errors import OptionError, UnknownPassError, UsageError
 from onnx_passes.core.foreign import ForeignPass
 from onnx_passes.core.naming import fold, kebab
@@ -69,10 +69,10 @@ class _Builder:
         options = {kebab(name): value for layer in layers for name, value in layer.items()}
         arguments = parse_options(cls, options, owner=entry.name)
         if item.body is not None:
-            if not issubclass(cls, ComposePass) or cls.passes:
+            if not cls.takes_body or getattr(cls, "passes", ()):
                 raise _unexpected_body(f"pass '{entry.name}'", item, text)
             arguments["body"] = tuple(self.item(inner, text) for inner in item.body)
-        elif issubclass(cls, ComposePass) and not cls.passes:
+        elif cls.takes_body and not getattr(cls, "passes", ()):
             raise PipelineSyntaxError(
                 f"pass '{entry.name}' needs a nested pipeline",
                 text,

@@ -22,6 +22,7 @@ class ComposePass(Pass):
     kind = "sequence"
     passes: ClassVar[Sequence[PassLike]] = ()
     exhaustive: ClassVar[bool] = False
+    takes_body = True
     rounds: ClassVar[int] = 100
 
     body: tuple[PassLike, ...] = internal(())

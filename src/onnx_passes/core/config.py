@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast, get_type_hints
+from typing import Any, cast, get_origin, get_type_hints
 
 from onnx_passes.core.errors import ConfigError, did_you_mean
-from onnx_passes.core.options import convert
+from onnx_passes.core.options import Size, convert
 
 
 def _mapping() -> dict[str, Any]:
@@ -34,20 +34,27 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Verify:
-    """How results are compared; ``verify: false`` or ``verify: {}`` switches verification off."""
+    """How results are compared; ``verify: false`` or ``verify: {}`` switches verification off.
+
+    ``metrics`` has the accepted range ``[min, max]`` of each metric, ``batch`` the rows of the reference data that
+    are run at a time for them, ``structure`` the properties that every pass must leave the model with.
+    """
 
     tolerance: Tolerance = field(default_factory=Tolerance)
     metrics: Mapping[str, Any] = field(default_factory=_mapping)
+    batch: int | None = None
+    structure: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
 class OnnxRuntime:
-    """How models are executed."""
+    """How models are executed, and where all that they compute on the way is kept (``true``, or a folder)."""
 
     providers: tuple[str, ...] = ()
     provider_options: Any = None
     session_options: Mapping[str, Any] = field(default_factory=_mapping)
-    full_context_dump: Any = None
+    full_context_dump: bool | str | None = None
+    context_dump_limit: Size | None = None
 
 
 @dataclass(frozen=True)
@@ -86,12 +93,7 @@ class Config:
 
     def without_effect(self) -> list[str]:
         """List the keys that are set and understood, but that nothing acts on in this version."""
-        inert = {
-            "verify.metrics": self.verify is not None and self.verify.metrics,
-            "onnxruntime.full_context_dump": self.onnxruntime.full_context_dump,
-            "layouts": self.layouts != Layouts(),
-        }
-        return [key for key, given in inert.items() if given]
+        return ["layouts"] if self.layouts != Layouts() else []
 
     def pass_options(self) -> dict[str, Mapping[str, Any]]:
         """Return the options that the file sets, by pass name."""
@@ -137,7 +139,7 @@ def _read(cls: Any, data: object, where: str, path: tuple[str, ...]) -> Any:
         raise ConfigError(
             f"expected keys and values, found {_found(data)}", where=place, hint=f"known keys: {', '.join(_keys(cls))}"
         )
-    hints, values = get_type_hints(cls), {}
+    hints, values = get_type_hints(cls, include_extras=True), {}
     for key, value in cast(Mapping[object, object], data).items():
         name = str(key)
         if name not in _keys(cls):
@@ -169,7 +171,7 @@ def _value(hint: Any, value: object, where: str, path: tuple[str, ...]) -> Any:
             raise ConfigError(f"expected keys and values, found {_found(value)}", where=place)
         return dict(cast(Mapping[str, Any], value))
     try:
-        return convert(() if value is None and hint == tuple[str, ...] else value, hint)
+        return convert(() if value is None and get_origin(hint) is tuple else value, hint)
     except ValueError as error:
         raise ConfigError(f"does not take {value!r}", where=place, hint=f"it takes {error}") from None
 

@@ -64,3 +64,21 @@ class Limit(Instrument):
             self.reached = True
             return self._reason
         return None
+
+
+class StopAfter(Instrument):
+    """Let a run do nothing more after a step, and keep the model that is there then."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+        self.text = ""
+        self.model: ir.Model | None = None
+
+    def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> str | None:
+        """Veto later steps; numbers are stable from run to run."""
+        return f"stopped after step {self.step}" if record.number > self.step else None
+
+    def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
+        """Note the model after the step."""
+        if record.number == self.step:
+            self.text, self.model = step.text, model

@@ -34,7 +34,7 @@ class Manager:
 
     def run(self, plan: Plan, model: ir.Model) -> Outcome:
         """Run every step; the first error ends the run."""
-        run = _Run(self.instruments, RunRecord(plan.pipeline, measure(model)), model)
+        run = _Run(self.instruments, RunRecord(plan.pipeline, measure(model), plan=plan), model)
         with paused_collector():
             return run.execute(plan)
 

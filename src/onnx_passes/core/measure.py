@@ -5,20 +5,21 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes.core.records import ModelSize
+from onnx_passes.core.walk import all_graphs, all_nodes
 
 
 def count_nodes(model: ir.Model) -> int:
     """Count the nodes of the graph and all its subgraphs, without functions."""
-    return sum(1 for _ in model.graph.all_nodes())
+    return sum(1 for _ in all_nodes(model.graph))
 
 
 def measure(model: ir.Model) -> ModelSize:
     """Count nodes by operator and the parameters held in initializers, subgraphs included."""
     size = ModelSize()
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         domain = node.domain
         size.operators[f"{domain}::{node.op_type}" if domain else node.op_type] += 1
-    for graph in (model.graph, *model.graph.subgraphs()):
+    for graph in (model.graph, *all_graphs(model.graph)):
         for value in graph.initializers.values():
             tensor = value.const_value
             if tensor is not None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+    from onnx_passes.core.base import Pass
+    from onnx_passes.core.plan import Plan
 
 
 class Status(StrEnum):
@@ -67,6 +71,7 @@ class Evidence:
     level: str
     claim: str = ""
     samples: int = 0
+    windows: int = 0
     max_abs: float | None = None
     max_rel: float | None = None
     max_ulp: int | None = None
@@ -100,6 +105,7 @@ class StepRecord:
     notes: list[str] = field(default_factory=list[str])
     result: Any = None
     evidence: Evidence | None = None
+    metrics: dict[str, float] = field(default_factory=dict[str, float])
     has_children: bool = False
 
     def to_json(self) -> dict[str, Any]:
@@ -125,6 +131,8 @@ class StepRecord:
             data["notes"] = list(self.notes)
         if self.evidence is not None:
             data["evidence"] = self.evidence.to_json()
+        if self.metrics:
+            data["metrics"] = plain_numbers(self.metrics)
         if self.result is not None:
             to_json = getattr(self.result, "to_json", None)
             data["result"] = to_json() if callable(to_json) else self.result
@@ -136,8 +144,8 @@ class Application:
     """One application of a rewrite rule, numbered over the whole run.
 
     ``matched`` are the nodes that the pattern bound, ``added`` those that the rewrite built, ``replaced``
-    the pairs of old and new values. The graph still is as before in ``before_rewrite`` and already is as
-    after in ``after_rewrite``.
+    the pairs of old and new values, ``owner`` the pass that the rule is from if it is not that of the step.
+    The graph still is as before in ``before_rewrite`` and already is as after in ``after_rewrite``.
     """
 
     number: int
@@ -150,6 +158,7 @@ class Application:
     added: tuple[ir.Node, ...]
     replaced: tuple[tuple[ir.Value, ir.Value], ...]
     initializers: tuple[ir.Value, ...]
+    owner: Pass | None = None
 
 
 @dataclass
@@ -163,6 +172,10 @@ class RunRecord:
     applications: int = 0
     cpu: float = 0.0
     wall: float = 0.0
+    metrics: dict[str, float] = field(default_factory=dict[str, float])
+    metrics_note: str = ""
+    level: str = ""
+    plan: Plan | None = field(default=None, repr=False)
 
     @property
     def modified(self) -> bool:
@@ -175,6 +188,11 @@ class RunRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for a report."""
+        measured = {
+            "level": self.level,
+            "metrics": plain_numbers(self.metrics),
+            "metrics_note": self.metrics_note,
+        }
         return {
             "pipeline": self.pipeline,
             "modified": self.modified,
@@ -186,4 +204,10 @@ class RunRecord:
             "wall_seconds": round(self.wall, 6),
             "applications": self.applications,
             "steps": [step.to_json() for step in self.steps],
+            **{key: value for key, value in measured.items() if value},
         }
+
+
+def plain_numbers(numbers: Mapping[str, float]) -> dict[str, float | str]:
+    """Return numbers as JSON knows them; NaN and infinities, which it does not, as text."""
+    return {name: number if math.isfinite(number) else str(number) for name, number in numbers.items()}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 import onnx_ir as ir
 
 from onnx_passes.core.snapshot import ANNOTATIONS
+from onnx_passes.core.walk import all_graphs
 
 if TYPE_CHECKING:
     import builtins
@@ -39,7 +40,7 @@ def merge(into: ir.Value, other: ir.Value | Mapping[str, str]) -> None:
 
 def values(graph: ir.Graph | ir.Function) -> Iterator[ir.Value]:
     """Yield every value that a graph and its subgraphs define: inputs, initializers and results of nodes."""
-    for scope in (graph, *graph.subgraphs()):
+    for scope in (graph, *all_graphs(graph)):
         yield from scope.inputs
         if isinstance(scope, ir.Graph):
             yield from (value for value in scope.initializers.values() if not value.is_graph_input())

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import onnx_ir as ir
 
+from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph import annotations
 from onnx_passes.graph.names import Names
 
@@ -113,7 +114,7 @@ def _used_values(node: ir.Node) -> Iterable[ir.Value | None]:
     yield from node.inputs
     for graph in subgraphs_of(node):
         inside = {graph, *graph.subgraphs()}
-        for inner in graph.all_nodes():
+        for inner in all_nodes(graph):
             yield from (value for value in inner.inputs if value is not None and value.graph not in inside)
 
 
@@ -131,7 +132,7 @@ def subgraphs_of(node: ir.Node) -> list[ir.Graph]:
 def _detach_subgraphs(node: ir.Node) -> None:
     """Let go of outer values that nodes inside the subgraphs still count as used."""
     for graph in subgraphs_of(node):
-        for inner in graph.all_nodes():
+        for inner in all_nodes(graph):
             detach(inner)
 
 

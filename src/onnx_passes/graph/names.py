@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 import onnx_ir as ir
 
+from onnx_passes.core.walk import all_graphs
+
 Container = ir.Graph | ir.Function
 
 
@@ -21,7 +23,7 @@ class Names:
     def of(cls, container: Container) -> Names:
         """Collect the names of a graph or function with all its subgraphs."""
         names = cls()
-        for graph in (container, *container.subgraphs()):
+        for graph in (container, *all_graphs(container)):
             names._values.update(value.name for value in graph.inputs if value.name)
             if isinstance(graph, ir.Graph):
                 names._values.update(graph.initializers)

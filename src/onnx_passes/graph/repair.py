@@ -9,6 +9,7 @@ import onnx.helper
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
+from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph.edits import subgraphs_of
 from onnx_passes.graph.wellformed import is_constant_node, node_label
 
@@ -219,7 +220,7 @@ def _ir_version(model: onnx.ModelProto, *, overloaded: bool) -> list[str]:
 
 def _cycle(scope: ir.Graph | ir.Function) -> str:
     """Say which nodes of a graph wait for each other."""
-    for graph in (scope, *scope.subgraphs()):
+    for graph in (scope, *all_graphs(scope)):
         loop = _loop(graph)
         if loop:
             names = " → ".join(node_label(node) for node in loop[:6]) + (" → …" if len(loop) > 6 else "")

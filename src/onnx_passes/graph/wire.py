@@ -28,6 +28,7 @@ PROTOBUF_LIMIT = 2**31 - 1
 """Largest message that protobuf reads or writes."""
 
 _MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_RAW_DATA = 7, 5, 9
+_ONE_BYTE = [bytes([value]) for value in range(0x80)]
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -66,7 +67,7 @@ def split(data: memoryview) -> tuple[bytes | memoryview, list[Weight]]:
     if not weights:
         return data, []
     length = sum(len(part) for part in parts)
-    head = _tag(_MODEL_GRAPH) + _varint(length)
+    head = tag(_MODEL_GRAPH) + varint(length)
     return b"".join([data[: graph.begin], head, *parts, data[graph.end :]]), weights
 
 
@@ -153,12 +154,12 @@ class Stream:
         self._heads: list[tuple[bytes, ir.TensorProtocol | None]] = []
         length = len(graph)
         for header, tensor in initializers:
-            raw = b"" if tensor is None else _tag(_TENSOR_RAW_DATA) + _varint(tensor.nbytes)
+            raw = b"" if tensor is None else tag(_TENSOR_RAW_DATA) + varint(tensor.nbytes)
             size = len(header) + len(raw) + (0 if tensor is None else tensor.nbytes)
-            prefix = _tag(_GRAPH_INITIALIZER) + _varint(size)
+            prefix = tag(_GRAPH_INITIALIZER) + varint(size)
             self._heads.append((prefix + header + raw, tensor))
             length += len(prefix) + size
-        self._start = skeleton.SerializeToString() + _tag(_MODEL_GRAPH) + _varint(length) + graph
+        self._start = skeleton.SerializeToString() + tag(_MODEL_GRAPH) + varint(length) + graph
         self.nbytes = len(self._start) - len(graph) + length
 
     def write(self, file: BinaryIO) -> None:
@@ -184,7 +185,7 @@ def _split_graph(data: memoryview, graph: _Field) -> tuple[list[memoryview | byt
         if len(raw) != 1 or raw[0].end - raw[0].start < BIG:
             continue
         before, after = data[field.start : raw[0].begin], data[raw[0].end : field.end]
-        head = _tag(_GRAPH_INITIALIZER) + _varint(len(before) + len(after))
+        head = tag(_GRAPH_INITIALIZER) + varint(len(before) + len(after))
         parts += [data[copied : field.begin], head, before, after]
         weights.append(Weight(index, raw[0].start, raw[0].end))
         copied = field.end
@@ -225,7 +226,10 @@ def _read_varint(data: memoryview, position: int) -> tuple[int, int]:
     return value, position
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """Encode an unsigned number, seven bits a byte."""
+    if value <= 0x7F:
+        return _ONE_BYTE[value]
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -234,5 +238,6 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _tag(number: int) -> bytes:
-    return _varint(number << 3 | _BYTES)
+def tag(number: int) -> bytes:
+    """Encode the start of a field of text, bytes or a message."""
+    return varint(number << 3 | _BYTES)

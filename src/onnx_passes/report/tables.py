@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 from rich.console import Console
@@ -13,8 +14,8 @@ from onnx_passes.core.records import ModelSize, RunRecord, Status, StepRecord
 
 def show_run(record: RunRecord, *, rules: bool = False, console: Console | None = None) -> None:
     """Print the tables of a run on standard error."""
-    console = console or _console()
-    tables = [passes_table(record)] if record.steps else []
+    console = console or standard_error()
+    tables = step_tables(record, console) if record.steps else []
     if rules and any(step.rules for step in record.steps):
         tables.append(rules_table(record))
     for table in (*tables, model_table(record.before, record.after)):
@@ -25,24 +26,41 @@ def show_run(record: RunRecord, *, rules: bool = False, console: Console | None 
             console.print(f"note: {step.name}: {note}", markup=False)
     for reason in dict.fromkeys(_reasons(record)):
         console.print(f"not verified: {reason}", markup=False)
+    if record.metrics_note:
+        console.print(f"metrics: {record.metrics_note}", markup=False)
     console.print(_summary(record), markup=False)
 
 
-def _console() -> Console:
+def step_tables(record: RunRecord, console: Console) -> list[Table]:
+    """Tabulate the steps, with metrics in a table of their own where one is too wide."""
+    table = passes_table(record)
+    unbounded = console.options.update(max_width=sys.maxsize)
+    if not record.metrics or console.measure(table, options=unbounded).maximum <= console.width:
+        return [table]
+    return [passes_table(record, metrics=False), metrics_table(record)]
+
+
+def standard_error() -> Console:
     """Write to standard error; a file has no width that lines would have to be broken to."""
     return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 200)
 
 
-def passes_table(record: RunRecord) -> Table:
-    """Tabulate the steps: nodes, rewrites and time."""
+def passes_table(record: RunRecord, *, metrics: bool = True) -> Table:
+    """Tabulate the steps: nodes, rewrites, time and, where they are measured, metrics with their change."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("pass")
     table.add_column("nodes", justify="right")
     table.add_column("Δ", justify="right")
     table.add_column("rewrites", justify="right")
     table.add_column("CPU ms", justify="right")
+    measured = record.metrics if metrics else {}
+    for name in measured:
+        table.add_column(Text(name), justify="right")
     table.add_column("evidence")
     table.add_column("")
+    if measured:
+        baseline = [Text(metric_text(value)) for value in measured.values()]
+        table.add_row("(original)", str(record.before.nodes), "", "", "", *baseline, "", "", style="dim")
     for step in record.steps:
         table.add_row(
             Text("  " * step.depth + step.text),
@@ -50,9 +68,24 @@ def passes_table(record: RunRecord) -> Table:
             signed(step.nodes_after - step.nodes_before),
             str(step.applications) if step.applications else "",
             f"{step.cpu * 1000:.1f}" if step.status is not Status.SKIPPED else "",
+            *(_metric_with_change(step, name, value) for name, value in measured.items()),
             Text(evidence_text(step)),
             Text(_remark(step), style="dim"),
         )
+    return table
+
+
+def metrics_table(record: RunRecord) -> Table:
+    """Tabulate the metrics of the original model and of every step that was measured."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("measured after")
+    for name in record.metrics:
+        table.add_column(Text(name), justify="right")
+    table.add_row("(original)", *(Text(metric_text(value)) for value in record.metrics.values()), style="dim")
+    for step in record.steps:
+        if step.metrics:
+            changes = (_metric_with_change(step, name, value) for name, value in record.metrics.items())
+            table.add_row(Text(step.text), *changes)
     return table
 
 
@@ -96,15 +129,37 @@ def model_table(before: ModelSize, after: ModelSize) -> Table:
 
 
 def evidence_text(step: StepRecord) -> str:
-    """Say in a few words how well a step is known to be right."""
+    """Say in a few words how well it is known that a step kept the results."""
     evidence = step.evidence
     if evidence is None or evidence.level == "unchanged":
         return ""
     if evidence.level == "sampled":
-        return f"bit-equal on {evidence.samples} samples"
-    if evidence.level == "tolerance":
-        return f"within {evidence.max_abs or 0:.1e} on {evidence.samples} samples"
-    return evidence.reason if evidence.level == "implied" else evidence.level
+        text = "bit-equal"
+    elif evidence.level == "tolerance":
+        text = f"within {evidence.max_abs:.1e}" if evidence.max_abs is not None else "within tolerance"
+    else:
+        return evidence.level
+    if evidence.samples:
+        text += f" on {evidence.samples} sample{'s' if evidence.samples > 1 else ''}"
+    elif evidence.reason:
+        text += f", {evidence.reason}"
+    return f"{text}, each rewrite too" if evidence.windows else text
+
+
+def metric_text(value: float) -> str:
+    """Print the value of a metric."""
+    return f"{value:.4g}".replace("-", "−")
+
+
+def _metric_with_change(step: StepRecord, name: str, baseline: float) -> Text:
+    """Print the value after a step, and its change against the model as it came."""
+    if name not in step.metrics:
+        return Text("")
+    value = step.metrics[name]
+    change = value - baseline
+    if not baseline or not change or not math.isfinite(change):
+        return Text(metric_text(value))
+    return Text(f"{metric_text(value)} ({change:+.2g})".replace("-", "−"))
 
 
 def signed(number: int) -> str:

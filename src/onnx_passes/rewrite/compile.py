@@ -15,6 +15,14 @@ import onnx_ir as ir
 from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
 
 from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.rewrite.failures import (
+    describe_value,
+    not_computed,
+    other_attribute,
+    other_constant,
+    other_operator,
+    two_values,
+)
 from onnx_passes.rewrite.match import State
 from onnx_passes.rewrite.patterns import choices, operator_of
 from onnx_passes.rewrite.traits import is_commutative
@@ -71,11 +79,11 @@ class Compiler:
         def match_node(node: ir.Node, state: State, proceed: Continue) -> bool:
             bound = state.nodes.get(pattern)
             if bound is not None:
-                return proceed() if bound is node else state.failed("pattern node fits two nodes", node)
+                return proceed() if bound is node else state.failed("expected the same node as elsewhere", node)
             if not match_operator(node):
-                return state.failed(f"expected {pattern.op_type}, found {node.op_type}", node)
+                return state.partial is not None and state.failed(other_operator(pattern, node), node)
             if node in state.taken:
-                return state.failed("node is already bound to another part of the pattern", node)
+                return state.failed("the node already stands for another part of the pattern", node)
             mismatch = count_mismatch(node)
             if mismatch is not None:
                 return state.failed(mismatch, node)
@@ -84,7 +92,7 @@ class Compiler:
                 return False
             for i, name in named:
                 if not _agree(bindings, state, name, node.outputs[i]):
-                    return state.failed(f"'{name}' is bound to two values", node)
+                    return state.partial is not None and state.failed(two_values(name, state, node.outputs[i]), node)
             values = node.inputs
             if len(values) < count:
                 values = (*values, *([None] * (count - len(values))))
@@ -108,11 +116,13 @@ class Compiler:
         def match_output(value: ir.Value | None, state: State, proceed: Continue) -> bool:
             node = None if value is None else value.producer()
             if value is None or node is None:
-                return state.failed("expected a computed value", value)
+                return state.partial is not None and state.failed(not_computed(pattern, value), value)
             if node.graph is not state.graph:
-                return state.failed("value comes from another graph", value)
+                return state.failed("the value comes from another graph", value)
             if value.index() != index:
-                return state.failed(f"expected output {index}, found output {value.index()}", value)
+                return state.partial is not None and state.failed(
+                    f"expected output {index} of {node.op_type}, found output {value.index()}", value
+                )
             return match_node(node, state, proceed)
 
         return match_output
@@ -124,11 +134,13 @@ class Compiler:
         def match_or(value: ir.Value | None, state: State, proceed: Continue) -> bool:
             bound = state.values.get(pattern, _UNBOUND)
             if bound is not _UNBOUND:
-                return proceed() if bound is value else state.failed("alternative is bound to two values", value)
+                if bound is value:
+                    return proceed()
+                return state.partial is not None and state.failed(two_values(name, state, value), value)
             for tag, match_value in alternatives:
                 added: dict[str, Any] = {}
                 if name is not None and not _agree(added, state, name, value):
-                    return state.failed(f"'{name}' is bound to two values", value)
+                    return state.partial is not None and state.failed(two_values(name, state, value), value)
                 if tag_name is not None and not _agree(added, state, tag_name, tag):
                     continue
                 state.values[pattern] = value
@@ -195,10 +207,12 @@ def _compile_variable(pattern: language.ValuePattern) -> MatchValue:
 
     def match_variable(value: ir.Value | None, state: State, proceed: Continue) -> bool:
         if value is None and not optional:
-            return state.failed(f"input '{name}' is missing" if name else "an input is missing", None)
+            return state.partial is not None and state.failed(
+                f"the input '{name}' is missing" if name else "an input is missing", None
+            )
         bound = state.values.get(pattern, _UNBOUND) if name is None else state.bindings.get(name, _UNBOUND)
         if bound is not _UNBOUND and bound is not value:
-            return state.failed(f"'{name}' is bound to two values" if name else "bound to two values", value)
+            return state.partial is not None and state.failed(two_values(name, state, value), value)
         binds = name is not None and bound is _UNBOUND
         notes = noted and pattern not in state.values
         if binds:
@@ -225,9 +239,11 @@ def _compile_constant(pattern: language.Constant) -> MatchValue:
     def match_constant(value: ir.Value | None, state: State, proceed: Continue) -> bool:
         tensor = constant_tensor(value)
         if tensor is None:
-            return state.failed(f"expected the constant {expected}", value)
+            return state.partial is not None and state.failed(other_constant(expected, describe_value(value)), value)
         if tensor.shape != shape:
-            return state.failed(f"expected the constant {expected}, found one of shape {tensor.shape}", value)
+            return state.partial is not None and state.failed(
+                other_constant(expected, f"one of shape {tensor.shape}"), value
+            )
         if not (tensor.dtype.is_integer() or tensor.dtype.is_floating_point() or tensor.dtype is ir.DataType.BOOL):
             return state.failed(f"expected the constant {expected}, found {tensor.dtype.name}", value)
         try:
@@ -238,7 +254,7 @@ def _compile_constant(pattern: language.Constant) -> MatchValue:
         rounded = tensor.dtype.is_floating_point()
         if all(a == b or (rounded and math.isclose(a, b, **tolerance)) for a, b in zip(found, numbers, strict=True)):
             return proceed()
-        return state.failed(f"expected the constant {expected}, found {found}", value)
+        return state.partial is not None and state.failed(other_constant(expected, found), value)
 
     return match_constant
 
@@ -275,14 +291,16 @@ def _attribute_test(pattern: language.NodePattern) -> Callable[[ir.Node, State],
             attribute = node.attributes.get(name)
             fits = attribute_pattern.can_match_none if attribute is None else _fits(attribute_pattern, attribute)
             if not fits:
-                state.failed(f"attribute '{name}' differs", node)
+                if state.partial is not None:
+                    state.failed(other_attribute(name, attribute_pattern, attribute), node)
                 return None
             variable = attribute_pattern.name
             if variable is not None and not _agree(bindings, state, variable, attribute):
-                state.failed(f"'{variable}' is bound to two attributes", node)
+                if state.partial is not None:
+                    state.failed(f"'{variable}' stands for another attribute already", node)
                 return None
         if not others and any(name not in pattern.attributes for name in node.attributes):
-            state.failed("node has other attributes", node)
+            state.failed("the node has an attribute that the pattern leaves out", node)
             return None
         return bindings
 

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_passes.core.base import Context
 from onnx_passes.core.errors import BudgetError, OnnxPassesError
 from onnx_passes.core.records import Application, RuleRecord
+from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import tensor_of_constant_node
 from onnx_passes.graph.names import Container
 from onnx_passes.rewrite.builder import Builder
@@ -91,7 +92,7 @@ class _Driver:
     def seed(self) -> int:
         """Queue every node that may be a root; returns the number of nodes."""
         count = 0
-        for node in self.scope.container.all_nodes():
+        for node in all_nodes(self.scope.container):
             count += 1
             self.enter(node)
         return count
@@ -188,6 +189,7 @@ class _Driver:
             added=tuple(builder.nodes),
             replaced=tuple(zip(match.output_values, replacement.values, strict=True)),
             initializers=tuple(builder.initializers),
+            owner=rule.owner,
         )
 
     def follow(self, change: Change, replacement: Replacement, around: list[ir.Node]) -> None:

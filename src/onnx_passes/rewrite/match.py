@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class State:
     """Bindings made so far; a matcher that backtracks takes back what it bound."""
 
-    __slots__ = ("best", "bindings", "graph", "nodes", "nodes_by_operator", "taken", "values")
+    __slots__ = ("bindings", "graph", "nodes", "nodes_by_operator", "partial", "taken", "values")
 
     def __init__(self, graph: ir.Graph, nodes_by_operator: NodesByOperator | None = None) -> None:
         self.graph = graph
@@ -23,24 +23,56 @@ class State:
         self.nodes: dict[Any, ir.Node] = {}
         self.taken: set[ir.Node] = set()
         self.nodes_by_operator = nodes_by_operator
-        self.best: Partial | None = None
+        self.partial: Partial | None = None
+        """Who asked for explanations: where nobody did, matchers need not find words for a failure."""
+
+    @property
+    def best(self) -> Partial | None:
+        """Return the failure that came furthest, if somebody asked for explanations."""
+        return self.partial
+
+    @best.setter
+    def best(self, partial: Partial | None) -> None:
+        self.partial = partial
+        if partial is not None:
+            partial.state = self
 
     def failed(self, reason: str, at: ir.Value | ir.Node | None) -> bool:
         """Remember the failure that came furthest, if somebody asked for explanations."""
-        if self.best is not None and len(self.nodes) >= self.best.matched:
-            self.best.matched = len(self.nodes)
-            self.best.reason = reason
-            self.best.at = at
+        if self.partial is not None:
+            self.partial.add(reason, at)
         return False
 
 
 @dataclass
 class Partial:
-    """How far a match came and why it went no further."""
+    """How far a match came and why it went no further.
+
+    ``nodes`` are the parts of the pattern that were found by then, each with its node. Where inputs may be swapped,
+    several ways end equally far: ``failures`` has them all, ``reason`` and ``at`` are those of the first.
+    """
 
     matched: int = 0
-    reason: str = "operator differs"
+    reason: str = ""
     at: ir.Value | ir.Node | None = None
+    nodes: tuple[tuple[Any, ir.Node], ...] = ()
+    failures: list[tuple[str, ir.Value | ir.Node | None]] = field(
+        default_factory=list[tuple[str, ir.Value | ir.Node | None]]
+    )
+    state: State | None = field(default=None, repr=False, compare=False)
+
+    def add(self, reason: str, at: ir.Value | ir.Node | None) -> None:
+        """Take in a failure, unless another way came further."""
+        found = self.found()
+        if len(found) > self.matched or not self.reason:
+            self.matched, self.reason, self.at, self.nodes = len(found), reason, at, found
+            self.failures = [(reason, at)]
+        elif len(found) == self.matched and (reason, at) not in self.failures:
+            self.failures.append((reason, at))
+
+    def found(self) -> tuple[tuple[Any, ir.Node], ...]:
+        """List the parts of the pattern that are bound right now, each with its node."""
+        return () if self.state is None else tuple(self.state.nodes.items())
 
 
 class NodesByOperator:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
 from onnxscript.rewriter._basics import MatchFailureError  # pyright: ignore[reportPrivateUsage]
 
+from onnx_passes.core.base import Pass
 from onnx_passes.core.errors import OnnxPassesError, RegistrationError, RewriteError
 from onnx_passes.rewrite.compile import Compiler, Continue, MatchNode
 from onnx_passes.rewrite.forks import Forks, refuse_fork
@@ -24,7 +25,8 @@ from onnx_passes.rewrite.source import source_of
 class Rule:
     """One rewrite: where it applies (pattern, check) and what it puts there (rewrite).
 
-    ``check`` and ``rewrite`` get the bindings that they name; what the match left unbound is ``None``.
+    ``check`` and ``rewrite`` get the bindings that they name; what the match left unbound is ``None``. ``owner`` is the
+    pass whose claim the rule is held to when another one applies it.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Rule:
         cleanup: Callable[[], None] | None = None,
     ) -> None:
         self.name = name
+        self.owner: Pass | None = None
         self.forks: Forks = forks
         self.commute = commute
         self.setup = setup

@@ -1,27 +1,117 @@
-"""What operators have in common, in one table, so that rules need not name them one by one."""
+"""What operators have in common, in one table, so that rules need not name them one by one.
+
+Operators are those of the default domain. Algebraic traits hold for real numbers; ``exact`` says that they also hold
+bit by bit in floating point, NaN, infinities and signed zeros included. On integers, which wrap around, they are exact.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
 import onnx_ir as ir
 
-COMMUTATIVE = frozenset(
-    {
-        "Add",
-        "And",
-        "BitwiseAnd",
-        "BitwiseOr",
-        "BitwiseXor",
-        "Equal",
-        "Max",
-        "Mean",
-        "Min",
-        "Mul",
-        "Or",
-        "Sum",
-        "Xor",
-    }
-)
-"""Operators of the default domain whose inputs may be swapped."""
+Number = bool | float
+Kind = Literal["elementwise", "reduction", "pooling", "movement", "other"]
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What is known of one operator.
+
+    ``arity`` counts the inputs that are broadcast against each other (0: any number). ``identity`` leaves the other
+    input as it is, from the right only if not ``commutative``; ``annihilator`` is the result whatever the other input
+    is. ``idempotent`` means ``f(f(x)) = f(x)``, with two inputs ``f(x, x) = x``; ``involution`` means ``f(f(x)) = x``.
+    ``monotone`` is 1 if the result grows with the first input, -1 if it falls, 0 if neither. ``parity`` is -1 if
+    ``f(-x) = -f(x)``, 1 if ``f(-x) = f(x)``. ``converse`` is the comparison with swapped inputs, ``complement`` the
+    one that holds exactly when this one does not (NaN apart). ``undoes`` names the operator that takes it back.
+    """
+
+    kind: Kind = "other"
+    arity: int = 1
+    commutative: bool = False
+    associative: bool = False
+    exact: bool = False
+    idempotent: bool = False
+    involution: bool = False
+    monotone: int = 0
+    parity: int = 0
+    identity: Number | None = None
+    annihilator: Number | None = None
+    distributes_over: tuple[str, ...] = ()
+    undoes: str = ""
+    converse: str = ""
+    complement: str = ""
+
+
+def _unary(*names: str, **traits: object) -> dict[str, Traits]:
+    return {name: Traits("elementwise", 1, **traits) for name in names}  # pyright: ignore[reportArgumentType]
+
+
+def _binary(*names: str, **traits: object) -> dict[str, Traits]:
+    return {name: Traits("elementwise", 2, **traits) for name in names}  # pyright: ignore[reportArgumentType]
+
+
+def _kind(kind: Kind, *names: str) -> dict[str, Traits]:
+    return {name: Traits(kind) for name in names}
+
+
+_LAW = {"commutative": True, "associative": True}
+_LATTICE = {**_LAW, "exact": True, "idempotent": True}
+
+TRAITS: dict[str, Traits] = {
+    **_unary("Neg", involution=True, exact=True, monotone=-1, parity=-1, undoes="Neg"),
+    **_unary("Not", "BitwiseNot", involution=True, exact=True, monotone=-1),
+    **_unary("Reciprocal", involution=True, parity=-1, undoes="Reciprocal"),
+    **_unary("Abs", idempotent=True, exact=True, parity=1),
+    **_unary("Sign", idempotent=True, exact=True, monotone=1, parity=-1),
+    **_unary("Ceil", "Floor", idempotent=True, exact=True, monotone=1),
+    **_unary("Round", idempotent=True, exact=True, monotone=1, parity=-1),
+    **_unary("Relu", idempotent=True, exact=True, monotone=1),
+    **_unary("Identity", idempotent=True, exact=True, monotone=1, parity=-1),
+    **_unary("Exp", monotone=1, undoes="Log"),
+    **_unary("Log", monotone=1, undoes="Exp"),
+    **_unary("Sqrt", monotone=1),
+    **_unary("Erf", "Tanh", "Sinh", "Atan", "Asin", "Asinh", "Atanh", "Softsign", monotone=1, parity=-1),
+    **_unary("Sigmoid", "HardSigmoid", "Softplus", "Elu", "Celu", "Selu", "LeakyRelu", "ThresholdedRelu", monotone=1),
+    **_unary("Acosh", monotone=1),
+    **_unary("Acos", monotone=-1),
+    **_unary("Sin", "Tan", parity=-1),
+    **_unary("Cos", "Cosh", parity=1),
+    **_unary("Gelu", "HardSwish", "Mish", "Swish", "Shrink", "Cast", "BitCast", "IsInf", "IsNaN"),
+    **_unary("Clip", idempotent=True, monotone=1),
+    **_binary("Add", **_LAW, identity=0.0, monotone=1, undoes="Sub"),
+    **_binary("Mul", **_LAW, identity=1.0, annihilator=0.0, distributes_over=("Add", "Sub"), undoes="Div"),
+    **_binary("Sub", identity=0.0, monotone=1, undoes="Add"),
+    **_binary("Div", identity=1.0, distributes_over=("Add", "Sub"), undoes="Mul"),
+    **_binary("Pow", identity=1.0),
+    **_binary("Mod", "BitShift", "PRelu"),
+    **_binary("And", **_LATTICE, identity=True, annihilator=False, distributes_over=("Or", "Xor")),
+    **_binary("Or", **_LATTICE, identity=False, annihilator=True, distributes_over=("And",)),
+    **_binary("Xor", **_LAW, exact=True, identity=False, undoes="Xor"),
+    **_binary("BitwiseAnd", **_LATTICE, identity=-1, annihilator=0, distributes_over=("BitwiseOr", "BitwiseXor")),
+    **_binary("BitwiseOr", **_LATTICE, identity=0, annihilator=-1, distributes_over=("BitwiseAnd",)),
+    **_binary("BitwiseXor", **_LAW, exact=True, identity=0, undoes="BitwiseXor"),
+    **_binary("Equal", commutative=True, exact=True, converse="Equal"),
+    **_binary("Less", exact=True, converse="Greater", complement="GreaterOrEqual"),
+    **_binary("LessOrEqual", exact=True, converse="GreaterOrEqual", complement="Greater"),
+    **_binary("Greater", exact=True, converse="Less", complement="LessOrEqual"),
+    **_binary("GreaterOrEqual", exact=True, converse="LessOrEqual", complement="Less"),
+    "Max": Traits("elementwise", 0, commutative=True, associative=True, exact=True, idempotent=True, monotone=1),
+    "Min": Traits("elementwise", 0, commutative=True, associative=True, exact=True, idempotent=True, monotone=1),
+    "Sum": Traits("elementwise", 0, commutative=True, associative=True, identity=0.0, monotone=1),
+    "Mean": Traits("elementwise", 0, commutative=True, monotone=1),
+    "Where": Traits("elementwise", 3),
+    **_kind("reduction", "ArgMax", "ArgMin", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax"),
+    **_kind("reduction", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"),
+    **_kind("pooling", "AveragePool", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "LpPool", "MaxPool"),
+    **_kind("movement", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Pad"),
+    **_kind("movement", "Reshape", "ReverseSequence", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile"),
+    **_kind("movement", "Transpose", "Trilu", "Unsqueeze"),
+}
+
+_NOTHING = Traits()
 
 EXPENSIVE = frozenset(
     {
@@ -52,32 +142,36 @@ EXPENSIVE = frozenset(
 )
 """Operators that no rule should duplicate just to get past a fork."""
 
-RANDOM = frozenset(
-    {
-        "Bernoulli",
-        "Dropout",
-        "Multinomial",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-    }
-)
-"""Operators that may give another result each time; Dropout does in training."""
+
+def traits_of(node: ir.Node | str) -> Traits:
+    """Return what is known of an operator; nothing is known of other domains."""
+    if isinstance(node, str):
+        return TRAITS.get(node, _NOTHING)
+    return TRAITS.get(node.op_type, _NOTHING) if node.domain == "" else _NOTHING
+
+
+def operators(kind: Kind | None = None, *, arity: int | None = None, **traits: object) -> tuple[str, ...]:
+    """List the operators that have all of the given traits: ``operators("elementwise", arity=1, exact=True)``."""
+    wanted: Iterable[tuple[str, object]] = tuple(traits.items())
+    return tuple(
+        name
+        for name, known in TRAITS.items()
+        if (kind is None or known.kind == kind)
+        and (arity is None or known.arity == arity)
+        and all(getattr(known, trait) == value for trait, value in wanted)
+    )
+
+
+def is_elementwise(node: ir.Node) -> bool:
+    """Tell whether every element of the result depends on one element of each input, broadcast."""
+    return traits_of(node).kind == "elementwise"
 
 
 def is_commutative(domain: str, op_type: str) -> bool:
     """Tell whether the inputs of an operator may be swapped."""
-    return domain == "" and op_type in COMMUTATIVE
+    return domain == "" and traits_of(op_type).commutative
 
 
 def is_cheap(node: ir.Node) -> bool:
     """Tell whether computing a node twice costs little; operators of other domains count as expensive."""
     return node.domain == "" and node.op_type not in EXPENSIVE
-
-
-def is_random(node: ir.Node) -> bool:
-    """Tell whether computing a node twice may give two results; Dropout without a training mode does not."""
-    if node.domain != "" or node.op_type not in RANDOM:
-        return False
-    return node.op_type != "Dropout" or any(value is not None for value in node.inputs[2:])

@@ -62,8 +62,13 @@ class Boundary:
 
     @property
     def names(self) -> list[str]:
-        """List the outputs to ask for, in order."""
-        return [name for name, _ in self._outputs.values()]
+        """List the outputs in order."""
+        return list(self._outputs)
+
+    @property
+    def outside(self) -> dict[str, str]:
+        """Map outputs to what they are called at the boundary."""
+        return {name: outside for name, (outside, _) in self._outputs.items()}
 
     def inward(self, name: str, array: np.ndarray) -> tuple[str, np.ndarray]:
         """Widen an input."""
@@ -72,10 +77,11 @@ class Boundary:
             return name, array
         return name + _SUFFIX, np.asarray(array).astype(CARRIERS[dtype].numpy())
 
-    def outward(self, arrays: list[np.ndarray]) -> dict[str, np.ndarray]:
-        """Narrow the outputs again, by their own names."""
+    def outward(self, names: list[str], arrays: list[np.ndarray]) -> dict[str, np.ndarray]:
+        """Narrow outputs again, by their own names."""
         named: dict[str, np.ndarray] = {}
-        for (name, (_, dtype)), array in zip(self._outputs.items(), arrays, strict=True):
+        for name, array in zip(names, arrays, strict=True):
+            dtype = self._outputs[name][1]
             named[name] = array if dtype is None else array.astype(dtype.numpy())
         return named
 

@@ -8,9 +8,11 @@ from typing import TypeVar, overload
 
 from onnx_passes.core.base import Pass
 from onnx_passes.core.claims import Claim
-from onnx_passes.core.errors import RegistrationError
+from onnx_passes.core.errors import RegistrationError, UsageError
 from onnx_passes.core.registry import REGISTRY
+from onnx_passes.verify.metrics import find_metric
 from onnx_passes.verify.properties import Property
+from onnx_passes.verify.ranges import Range, parse_ranges
 from onnx_passes.verify.structure import parse_property
 
 P = TypeVar("P", bound=type[Pass])
@@ -41,10 +43,20 @@ def tolerance(cls: P | None = None, *, atol: float | None = None, rtol: float | 
 @overload
 def metric(cls: P, /) -> P: ...
 @overload
-def metric(cls: None = None, /, **ranges: tuple[float, float]) -> Callable[[P], P]: ...
-def metric(cls: P | None = None, /, **ranges: tuple[float, float]) -> P | Callable[[P], P]:
-    """Promise that metrics of the task stay in their accepted range: those of the run, or those given here."""
-    claim = Claim("metric", dict(ranges))
+def metric(cls: None = None, /, **ranges: Range) -> Callable[[P], P]: ...
+def metric(cls: P | None = None, /, **ranges: Range) -> P | Callable[[P], P]:
+    """Promise that metrics of the task stay in their accepted range: those of the run, or those given here.
+
+    A range is ``(min, max)`` with ``None`` for an open end; ``**{"module:function": (0, 1)}`` is one of your own.
+    """
+    try:
+        claim = Claim("metric", parse_ranges(ranges, where="metric"))
+        for name in ranges:
+            # A metric of the user may be defined only after the pass that promises it.
+            if ":" not in name:
+                find_metric(name)
+    except UsageError as error:
+        raise RegistrationError(error.what, where=error.where, hint=error.hint) from error
     return (lambda c: _claim(c, claim)) if cls is None else _claim(cls, claim)
 
 

@@ -1,4 +1,4 @@
-"""Find the culprit of a failed pass: the first rule application that changes results, the first value that differs."""
+"""Find the culprit of a failure: the first step and rewrite that change results, the first value that differs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import OnnxPassesError
-from onnx_passes.core.instruments import Instrument, Limit
-from onnx_passes.core.manager import Manager
-from onnx_passes.core.plan import Plan, Step
+from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.records import Application
-from onnx_passes.graph.copy import copy_model
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.execute import Engine, Executor, Sample
+from onnx_passes.verify.replay import Replay
 
 
 class Culprit(Instrument):
@@ -22,7 +20,7 @@ class Culprit(Instrument):
 
     def __init__(self) -> None:
         self.rule = self.source = self.matched = self.added = ""
-        self.number = 0
+        self.number = self.in_step = 0
 
     def before_rewrite(self, application: Application) -> str | None:
         """Describe what is about to be replaced."""
@@ -32,31 +30,30 @@ class Culprit(Instrument):
     def after_rewrite(self, application: Application) -> None:
         """Describe what was applied."""
         self.number, self.rule, self.source = application.number, application.rule, application.source
+        self.in_step = application.step.applications
         self.matched, self.added = self._matched, _describe(application.added)
 
 
-def first_bad_application(
-    before: ir.Model, step: Step, applications: int, is_good: Callable[[ir.Model], bool]
-) -> Culprit | None:
-    """Replay a pass with fewer and fewer applications; takes a logarithmic number of runs."""
-    good, bad = 0, applications
+def first_bad(candidates: Sequence[int], is_good: Callable[[int], bool]) -> int:
+    """Return the first bad one of candidates that are good up to some point; the last one is known to be bad."""
+    good, bad = -1, len(candidates) - 1
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if is_good(candidates[middle]):
+            good = middle
+        else:
+            bad = middle
+    return candidates[bad]
+
+
+def describe_application(replay: Replay, step: int, application: int) -> Culprit | None:
+    """Repeat a run up to an application and describe it."""
+    last = Culprit()
     try:
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            if is_good(_replay(before, step, [Limit(middle)])):
-                good = middle
-            else:
-                bad = middle
-        last = Culprit()
-        _replay(before, step, [Limit(bad), last])
+        replay.after_application(step, application, last)
     except OnnxPassesError:
         return None
-    return last if last.number == bad else None
-
-
-def _replay(before: ir.Model, step: Step, instruments: Sequence[Instrument]) -> ir.Model:
-    alone = Plan((Step(step.pass_, step.why),), step.text)
-    return Manager(instruments).run(alone, copy_model(before)).model
+    return last if last.number == application else None
 
 
 def first_divergence(before: ir.Model, after: ir.Model, sample: Sample, executor: Executor, engine: Engine) -> str:

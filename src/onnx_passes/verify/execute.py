@@ -16,15 +16,17 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import OnnxPassesError, UsageError, did_you_mean
-from onnx_passes.graph.external import stub
+from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.serialise import serialise
+from onnx_passes.verify.pack import WEIGHTS, Key, Packed, missing_functions, pack
 
 Engine = Literal["onnxruntime", "reference"]
 Sample = dict[str, np.ndarray]
+Shape = Sequence[int | str | None] | None
 
 _HANDED_OVER = 1024
 """Weights of more bytes than this reach ONNX Runtime as they lie in memory."""
-_WEIGHTS = "weights"
+_NOT_IN_NUMPY = {f"tensor({name})" for name in ("bfloat16", "float8e4m3fn", "float8e5m2", "int4", "uint4")}
 _NOT_IMPLEMENTED = re.compile(r"Could not find an implementation for (\w+)\((\d+)\)")
 _NOT_REGISTERED = re.compile(r"([\w.]*):?(\w+)\(-?\d+\) is not a registered function/op")
 
@@ -53,62 +55,66 @@ class Executor:
         self.functions = tuple(functions)
         self._weights: weakref.WeakKeyDictionary[ir.TensorProtocol, Any] = weakref.WeakKeyDictionary()
 
-    def prepare(self, model: ir.Model, *, also: Collection[ir.Value] = (), engine: Engine | None = None) -> Executable:
+    def prepare(
+        self,
+        model: ir.Model,
+        *,
+        also: Collection[ir.Value] = (),
+        engine: Engine | None = None,
+        feeds: Collection[str] | None = None,
+    ) -> Executable:
         """Make a model executable; ``also`` names interior values wanted as outputs.
 
-        ONNX Runtime runs it or, where it cannot and no engine was asked for, onnx's reference evaluator.
+        ONNX Runtime runs it or, where it cannot and no engine was asked for, onnx's reference evaluator. Of inputs
+        with a default only those can be fed that ``feeds`` names, if it is given.
         """
         _require_names(model)
         if engine == "reference":
             return self._with_reference(model, also)
         try:
-            return self._with_onnxruntime(model, also)
+            return self._with_onnxruntime(model, also, feeds)
         except ExecutionError as error:
             if engine == "onnxruntime":
                 raise
             try:
-                return self._with_reference(model, also)
+                second = self._with_reference(model, also)
             except ExecutionError:
                 raise error from None
+            second.obstacle = str(error)
+            return second
 
-    def _with_onnxruntime(self, model: ir.Model, also: Collection[ir.Value]) -> Executable:
+    def key(self, model: ir.Model, feeds: Collection[str] | None = None) -> Key:
+        """Return what decides about results: models of one key are the same to ONNX Runtime."""
+        return pack(model, _outputs(model, ()), self.functions, self._handed, feeds).key
+
+    def _with_onnxruntime(
+        self, model: ir.Model, also: Collection[ir.Value], feeds: Collection[str] | None
+    ) -> Executable:
         import onnxruntime
 
-        from onnx_passes.verify.carriers import Boundary
-
-        handed: dict[str, Any] = {}
-
-        def stand_in(value: ir.Value, tensor: ir.TensorProtocol) -> ir.TensorProtocol:
-            held = self._handed(tensor) if value.graph is model.graph and not value.is_graph_input() else None
-            if held is None or value.name is None:
-                return tensor
-            handed[value.name] = held
-            return stub(tensor, value.name, _WEIGHTS, 0)
-
-        proto = serialise(model, stand_in, "execution")
-        _add_functions(proto, self.functions)
-        boundary = Boundary(proto, _outputs(model, also))
+        packed = pack(model, _outputs(model, also), self.functions, self._handed, feeds)
         self._require_providers(onnxruntime)
         options = self._options(onnxruntime)
-        for name, held in handed.items():
+        for name, held in packed.handed.items():
             options.add_initializer(name, held)
         try:
             session = onnxruntime.InferenceSession(
-                proto.SerializeToString(),
+                packed.content,
                 options,
                 providers=list(self.profile.providers),
                 provider_options=self.profile.provider_options,
             )
         except Exception as error:
             raise _explain(error, model) from error
-        return _OnnxRuntime(session, boundary, list(handed.values()))
+        return _OnnxRuntime(session, packed)
 
     def _with_reference(self, model: ir.Model, also: Collection[ir.Value]) -> Executable:
         import onnx
         from onnx.reference import ReferenceEvaluator
 
         proto = serialise(model, lambda _, tensor: tensor, "execution")
-        _add_functions(proto, self.functions)
+        used = {(node.domain, node.op_type) for node in proto.graph.node}
+        proto.functions.extend(missing_functions(used, proto.functions, self.functions))
         wanted = [name for name, _ in _outputs(model, also)]
         declared = {value.name for value in proto.graph.output}
         proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted if name not in declared)
@@ -158,35 +164,58 @@ class Executor:
         """ONNX Runtime insists that a file of weights exists, even where it never reads it."""
         folder = tempfile.mkdtemp(prefix="onnx-passes-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        (Path(folder) / _WEIGHTS).touch()
+        (Path(folder) / WEIGHTS).touch()
         return folder
 
 
 class Executable:
-    """A model ready to run."""
+    """A model ready to run.
+
+    ``key`` is what decides about results, ``obstacle`` says why ONNX Runtime cannot run the model, if so.
+    """
 
     engine: Engine
+    obstacle: str = ""
+    key: Key | None = None
 
-    def run(self, sample: Sample) -> Sample:
-        """Run on one sample; returns all outputs by name, in order."""
+    def run(self, sample: Sample, only: Sequence[str] | None = None) -> Sample:
+        """Run on one sample; returns all outputs by name, in order, or those asked for."""
         raise NotImplementedError
+
+    def shapes(self) -> dict[str, Shape]:
+        """Return what is known beforehand of the shapes of outputs that are tensors."""
+        return {}
 
 
 class _OnnxRuntime(Executable):
     engine = "onnxruntime"
 
-    def __init__(self, session: Any, boundary: Any, weights: list[Any]) -> None:
+    def __init__(self, session: Any, packed: Packed) -> None:
         self._session = session
-        self._boundary = boundary
-        self._weights = weights
+        self._boundary = packed.boundary
+        self._weights = list(packed.handed.values())
+        self.key = packed.key
 
-    def run(self, sample: Sample) -> Sample:
+    def run(self, sample: Sample, only: Sequence[str] | None = None) -> Sample:
         feeds = dict(self._boundary.inward(name, array) for name, array in sample.items())
+        wanted = self._boundary.names if only is None else list(only)
+        if not wanted:
+            # ONNX Runtime takes no names for all names.
+            return {}
+        outside = self._boundary.outside
         try:
-            arrays = self._session.run(self._boundary.names, feeds)
+            arrays = self._session.run([outside[name] for name in wanted], feeds)
         except Exception as error:
             raise ExecutionError(f"ONNX Runtime failed on the data: {_first_line(error)}") from error
-        return self._boundary.outward(arrays)
+        return self._boundary.outward(wanted, arrays)
+
+    def shapes(self) -> dict[str, Shape]:
+        names = {outside: name for name, outside in self._boundary.outside.items()}
+        return {
+            names[output.name]: output.shape
+            for output in self._session.get_outputs()
+            if output.type.startswith("tensor(") and output.type not in _NOT_IN_NUMPY
+        }
 
 
 class _Reference(Executable):
@@ -196,13 +225,15 @@ class _Reference(Executable):
         self._evaluator = evaluator
         self._names = names
 
-    def run(self, sample: Sample) -> Sample:
+    def run(self, sample: Sample, only: Sequence[str] | None = None) -> Sample:
+        wanted = self._names if only is None else list(only)
         try:
             with np.errstate(all="ignore"):
-                arrays = cast(list[Any], self._evaluator.run(self._names, sample))
+                arrays = cast(list[Any], self._evaluator.run(wanted, sample))
         except Exception as error:
-            raise ExecutionError(f"onnx's reference evaluator failed on the data: {_first_line(error)}") from error
-        return {name: np.asarray(array) for name, array in zip(self._names, arrays, strict=True)}
+            what = f"onnx's reference evaluator failed on the data: {_first_line(error)}"
+            raise ExecutionError(f"{self.obstacle}; {what}" if self.obstacle else what) from error
+        return {name: np.asarray(array) for name, array in zip(wanted, arrays, strict=True)}
 
 
 def _outputs(model: ir.Model, also: Collection[ir.Value]) -> list[tuple[str, ir.DataType | None]]:
@@ -213,23 +244,13 @@ def _outputs(model: ir.Model, also: Collection[ir.Value]) -> list[tuple[str, ir.
 def _require_names(model: ir.Model) -> None:
     """Refuse values without a name or with that of another: a proto would wire them wrongly."""
     seen: set[str] = set()
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         for value in node.outputs:
             if not value.name and (value.uses() or value.is_graph_output()):
                 raise ExecutionError(f"a result of {node.op_type} has no name", hint="run unique-names first")
             if value.name and value.name in seen:
                 raise ExecutionError(f"two values are named '{value.name}'", hint="run unique-names first")
             seen.add(value.name or "")
-
-
-def _add_functions(proto: Any, functions: Sequence[Any]) -> None:
-    """Define operators that the model itself leaves undefined."""
-    known = {(function.domain, function.name) for function in proto.functions}
-    used = {(node.domain, node.op_type) for node in proto.graph.node}
-    for function in functions:
-        key = (function.domain, function.name)
-        if key in used and key not in known:
-            proto.functions.append(function)
 
 
 def _explain(error: Exception, model: ir.Model) -> ExecutionError:
@@ -249,7 +270,7 @@ def _explain(error: Exception, model: ir.Model) -> ExecutionError:
 
 
 def _node_of(model: ir.Model, op_type: str) -> str | None:
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         if node.op_type == op_type:
             return f"{op_type} '{node.name or node.outputs[0].name}'"
     return None

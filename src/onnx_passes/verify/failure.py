@@ -48,6 +48,7 @@ class Failure:
     replacement: str = ""
     diverges: str = ""
     reproducer: str = ""
+    number: int = 0
 
     def lines(self) -> list[str]:
         """List the facts, one a line."""

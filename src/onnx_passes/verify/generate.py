@@ -12,47 +12,36 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError, did_you_mean
-from onnx_passes.graph.constants import constant, constant_tensor
 from onnx_passes.verify.grids import Grid, annotated_grid, broadcasts, float_info, grid_of
 from onnx_passes.verify.reference import Array, Sample, integer_limits
-from onnx_passes.verify.sizes import Sizes, dynamic_dimensions, reached, shape_of, sizes_of_sample
+from onnx_passes.verify.sizes import (
+    UNLIKE,
+    Sizes,
+    demanded,
+    dynamic_dimensions,
+    only_calculates,
+    shape_of,
+    sizes_of_sample,
+)
 
 Range = tuple[float, float]
 
 _PERIOD = 1_000_003
 """Larger inputs repeat what is drawn for this many elements; prime, so that rows of a tensor do not repeat."""
 _MOST_ELEMENTS = 2**31
-_EDGES = (0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.0, -2.0, 2.5, -2.5, 0.25, -0.125, 16.0, -64.0, 1e3, -1e3, 1e-6)
+_EDGES = (-0.0, 0.5, -1e3, 1e3, 0.0, -1.5, -0.5, 1.0, -1.0, 1.5, 2.0, -2.0, 2.5, -2.5, 0.25, -0.125, 16.0, -64.0, 1e-6)
+_FIRST_EDGES = 6
+"""Of the edges, those that small inputs get as well."""
 _WORDS = ("", "a", "b", "Hello World", "hello world", "ß", "0", "-1.5")
 
 _CALCULATES = {"Add", "Sub", "Mul", "Neg", "Abs", "Cast", "Min", "Max", "Equal", "Less", "Greater", "Where", "Sign"}
-_TABLE_OF_INDICES = {
-    ("", "Gather", 1): 0,
-    ("", "GatherElements", 1): 0,
-    ("", "GatherND", 1): 0,
-    ("", "Scatter", 1): 0,
-    ("", "ScatterElements", 1): 0,
-    ("", "ScatterND", 1): 0,
-    ("com.microsoft", "EmbedLayerNormalization", 0): 2,
-    ("com.microsoft", "EmbedLayerNormalization", 1): 4,
-}
-"""Inputs of operators that hold indices, and the input that holds what they point into."""
-_DEMANDS = {
-    ("", "Div", 1): (1, 4),
-    ("", "Mod", 1): (1, 4),
-    ("", "Expand", 1): (1, 1),
-    ("", "Tile", 1): (1, 2),
-    ("", "ConstantOfShape", 0): (1, 3),
-    ("", "TopK", 1): (1, 1),
-}
-"""Inputs of operators that fail, some of them by ending the process, on integers out of this range."""
 
 
 def generate(
     model: ir.Model,
     *,
     seed: int = 0,
-    samples: int = 3,
+    samples: int | None = None,
     dimensions: Mapping[str, int] | None = None,
     special: bool = False,
     ranges: Mapping[str, Range] | None = None,
@@ -62,13 +51,16 @@ def generate(
     The first sample is normally distributed, the second holds small integers (exact arithmetic: any difference is
     an error), the third edge values; then the same again. Inputs of a quantizer lie on its grid, between, on the ties
     and beyond; inputs annotated with a data type hold only values of that type; integers that serve as indices stay
-    in bounds. Dynamic dimensions differ from sample to sample, one size for one name. What an input gets depends on
-    its name and the seed, not on other inputs.
+    in bounds, those that are only calculated with reach the ends of their type. Dynamic dimensions differ from sample
+    to sample, one size for one name. What an input gets depends on its name and the seed, not on other inputs.
+
+    Unless asked for more or fewer ``samples`` there are three, and a fourth, in which dynamic dimensions differ from
+    each other, for models that have several.
 
     ``dimensions`` fixes dynamic dimensions by name (``x[0]`` for an unnamed one), ``ranges`` the values of inputs,
     and ``special`` adds infinities, NaN, the largest and the smallest numbers to the edge values.
     """
-    if seed < 0 or samples < 1:
+    if seed < 0 or (samples is not None and samples < 1):
         raise UsageError(f"cannot generate {samples} samples from seed {seed}", hint="give a positive number and seed")
     graph = model.graph
     inputs = {str(v.name): v for v in graph.inputs if str(v.name) not in graph.initializers}
@@ -80,9 +72,10 @@ def generate(
     for name, size in (dimensions or {}).items():
         if size < 0:
             raise UsageError(f"dynamic dimension '{name}' cannot have the size {size}")
+    open_dimensions = dynamic.keys() - (dimensions or {}).keys()
     bounds = {name: _check_range(inputs[name], low, high) for name, (low, high) in (ranges or {}).items()}
     result: list[Sample] = []
-    for number in range(samples):
+    for number in range(samples or (UNLIKE + 1 if len(open_dimensions) > 1 else UNLIKE)):
         sizes = sizes_of_sample(dynamic, number, dimensions or {})
         draws = (
             _Draw(model, value, sizes, number, special, bounds.get(name), _random(seed, number, name))
@@ -138,15 +131,16 @@ class _Draw:
         if dtype is ir.DataType.STRING:
             return np.array(_WORDS, dtype=object)[random.integers(len(_WORDS), size=count)]
         if dtype is ir.DataType.BOOL:
-            return random.integers(2, size=count).astype(bool)
+            return (np.full(count, self.number % 2) if count == 1 else random.integers(2, size=count)).astype(bool)
         if dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128):
             return (random.standard_normal(count) + 1j * random.standard_normal(count)).astype(dtype.numpy())
         if dtype.is_integer():
             low, high = self.bounds or self._integer_bounds()
-            return self._integers(int(low), int(high), count).astype(dtype.numpy())
+            drawn = self._integers(int(low), int(high), count).astype(dtype.numpy())
+            return self._with_large_integers(drawn) if self.bounds is None else drawn
         if self.bounds is not None:
             return self._finish(_with_ends(random, random.uniform(*self.bounds, count), *self.bounds))
-        indices = self._demanded(floats=True)
+        indices = demanded(self.model, self.value, self.sizes, floats=True)
         if indices is not None:
             return self._finish(self._integers(*indices, count))
         return self._floats(count)
@@ -161,9 +155,11 @@ class _Draw:
         pool = edges[np.abs(edges) <= float(float_info(self.dtype).max)]
         if self.special:
             pool = np.concatenate([pool, self._special_values()])
-        chosen = _shuffled_cycle(self.random, 2, count) == 0
-        picks = np.resize(self.random.permutation(pool), count)
-        return self._finish(np.where(chosen, picks, values))
+        # Half of the values are edges, and more where a half is not enough to have each of them once.
+        edgy = min(count, max(count // 2, pool.size))
+        picks = np.concatenate([pool[:_FIRST_EDGES], self.random.permutation(pool[_FIRST_EDGES:])])
+        values[self.random.permutation(count)[:edgy]] = np.resize(picks, edgy)
+        return self._finish(values)
 
     def _special_values(self) -> Array:
         info = float_info(self.dtype)
@@ -184,44 +180,28 @@ class _Draw:
         drawn = self.random.integers(low, high, count, kind, endpoint=True)
         return _with_ends(self.random, drawn, low, high)
 
+    def _with_large_integers(self, drawn: Array) -> Array:
+        """Mix in integers up to the ends of the type, where the model only calculates with them."""
+        if self.number % 3 != 2 or self.dtype.bitwidth <= 16 or not only_calculates(self.model, self.value):
+            return drawn
+        low, high = integer_limits(self.dtype)
+        half = 2 ** (self.dtype.bitwidth // 2)
+        pool = [low, high, low + 1, high - 1, high // 2, high // 3, half, half - 1, half + 1, high // 7, low // 2]
+        chosen = _shuffled_cycle(self.random, 2, drawn.size) == 0
+        drawn[chosen] = np.resize(self.random.permutation(np.array(pool, drawn.dtype)), int(chosen.sum()))
+        return drawn
+
     def _integer_bounds(self) -> tuple[int, int]:
-        demanded = self._demanded()
-        if demanded is not None:
-            return demanded
+        wanted = demanded(self.model, self.value, self.sizes)
+        if wanted is not None:
+            return wanted
         if self.dtype.bitwidth <= 16:
-            return integer_limits(self.dtype)
+            low, high = integer_limits(self.dtype)
+            return (max(low, -8), min(high, 8)) if self.number % 3 == 1 else (low, high)
         signed = self.dtype.is_signed() and self.number % 3 == 2
         if signed and all(use.node.op_type in _CALCULATES and use.node.domain == "" for use in self.value.uses()):
             return -4, 4
         return 0, 3
-
-    def _demanded(self, *, floats: bool = False) -> tuple[int, int] | None:
-        """Return the range that every operator reached accepts, if any cares; for floats, as indices only."""
-        low, high = None, None
-        for node, index in reached(self.model, self.value):
-            table = _TABLE_OF_INDICES.get((node.domain, node.op_type, index))
-            found = None if floats else _DEMANDS.get((node.domain, node.op_type, index))
-            if table is not None and table < len(node.inputs):
-                found = 0, max(self._rows(node, node.inputs[table]) - 1, 0)
-            elif (node.domain, node.op_type, index) == ("", "OneHot", 0):
-                depth = constant(node.inputs[1])
-                found = 0, max(int(depth.reshape(-1)[0]) - 1, 0) if depth is not None and depth.size else 0
-            if found is not None:
-                low = found[0] if low is None else max(low, found[0])
-                high = found[1] if high is None else min(high, found[1])
-        return None if low is None or high is None else (low, max(low, high))
-
-    def _rows(self, node: ir.Node, table: ir.Value | None) -> int:
-        """Count what indices can point at; one where the size is not known, since the first is always there."""
-        tensor = constant_tensor(table)
-        shape = tensor.shape if tensor is not None else None if table is None else table.shape
-        if shape is None or len(shape) == 0:
-            return 1
-        dims = [d if isinstance(d, int) else self.sizes.get(str(d.value), 1) for d in cast("ir.Shape", shape)]
-        if node.op_type.endswith("ND"):
-            return min(dims)
-        axis = node.attributes.get_int("axis", 0)
-        return dims[axis] if -len(dims) <= axis < len(dims) else 1
 
     def _quantizer_grid(self, shape: Sequence[int]) -> Grid | None:
         if not self.dtype.is_floating_point():

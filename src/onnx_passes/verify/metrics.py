@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onnx_passes.core.errors import ConfigError, UsageError, did_you_mean
+from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.core.imports import import_user_modules
 from onnx_passes.core.naming import fold
+from onnx_passes.verify.class_hits import class_hits, misfit
 from onnx_passes.verify.ulp import Array, Kind, chunks, kind_of
 
 Metric = Callable[[Array, Array], float]
-Range = tuple[float | None, float | None]
-
-# The class of a sample without a greatest score, because one is NaN: no label is this number.
-_NO_CLASS = np.iinfo(np.int64).min
 
 
 class Accumulator(Protocol):
@@ -105,7 +102,7 @@ class _Hits:
         self.count = 0
 
     def update(self, expected: Array, found: Array) -> None:
-        hits = _hits(np.asarray(expected), np.asarray(found), self._guesses)
+        hits = class_hits(np.asarray(expected), np.asarray(found), self._guesses)
         self.hits += int(hits.sum())
         self.count += hits.size
 
@@ -196,6 +193,8 @@ _ACCUMULATORS: Mapping[Metric, Callable[[], Accumulator]] = {
     psnr: _Psnr,
 }
 
+_ELEMENTWISE = (max_abs_error, mean_abs_error, cosine_similarity, psnr)
+
 METRICS: Mapping[str, Metric] = {cast(Any, metric).__name__: metric for metric in _ACCUMULATORS}
 
 
@@ -207,6 +206,18 @@ def accumulator(metric: Metric) -> Accumulator:
     """
     start = _ACCUMULATORS.get(metric)
     return start() if start is not None else _WeightedMean(metric)
+
+
+def is_elementwise(metric: Metric) -> bool:
+    """Tell whether a metric compares number with number, so that it can take in all outputs of a model."""
+    return metric in _ELEMENTWISE
+
+
+def metric_name(metric: Metric | str) -> str:
+    """Return the name under which a metric is told: one spelling for those of ours, any other as it is written."""
+    if not isinstance(metric, str):
+        return str(getattr(metric, "__name__", metric))
+    return next((name for name in METRICS if fold(name) == fold(metric)), metric)
 
 
 def find_metric(name: str, *, base: Path | None = None) -> Metric:
@@ -222,40 +233,6 @@ def find_metric(name: str, *, base: Path | None = None) -> Metric:
         choices = f"there are {', '.join(METRICS)}, and functions of your own as module:function"
         raise UsageError(f"there is no metric '{name}'", hint=hint or choices)
     return known[fold(name)]
-
-
-def accepted(value: float, limits: Range) -> bool:
-    """Tell whether a value is in a range, ends included; NaN is in none."""
-    least, most = limits
-    return not math.isnan(value) and (least is None or value >= least) and (most is None or value <= most)
-
-
-def parse_ranges(ranges: Mapping[str, object], *, where: str = "verify.metrics") -> dict[str, Range]:
-    """Read the accepted range of each metric, ``[min, max]`` with nothing for an open end."""
-    if not isinstance(ranges, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigError("expected metrics and their ranges", where=where, hint="write name: [min, max]")
-    return {str(name): _range(limits, f"{where}.{name}") for name, limits in ranges.items()}
-
-
-def _range(limits: object, where: str) -> Range:
-    hint = "write [min, max], with null for an open end"
-    if not isinstance(limits, Sequence) or isinstance(limits, str):
-        raise ConfigError(f"expected a range, found {limits!r}", where=where, hint=hint)
-    ends = list(cast(Sequence[object], limits))
-    if len(ends) != 2:
-        raise ConfigError(f"a range has two ends, found {len(ends)}", where=where, hint=hint)
-    least, most = (_end(end, where, hint) for end in ends)
-    if least is not None and most is not None and least > most:
-        raise ConfigError(f"the range from {least:g} to {most:g} is empty", where=where, hint=hint)
-    return least, most
-
-
-def _end(end: object, where: str, hint: str) -> float | None:
-    if end is None:
-        return None
-    if not isinstance(end, int | float) or isinstance(end, bool) or math.isnan(end):
-        raise ConfigError(f"{end!r} is no end of a range", where=where, hint=hint)
-    return float(end)
 
 
 def _import_metric(path: str, base: Path | None) -> Metric:
@@ -284,80 +261,7 @@ def _numbers(expected: Array, found: Array) -> Iterator[tuple[NDArray[np.float64
         if kind_of(array.dtype) in (Kind.STRING, Kind.COMPLEX):
             raise UsageError(f"this metric takes real numbers, not {array.dtype.name}", hint="check the reference data")
     if expected.shape != found.shape:
-        raise _misfit(expected, found)
+        raise misfit(expected, found)
     for _, a, b in chunks(expected, found):
         with np.errstate(invalid="ignore"):
             yield a.astype(np.float64), b.astype(np.float64)
-
-
-def _hits(expected: Array, found: Array, guesses: int) -> NDArray[np.bool_]:
-    """Tell for each sample whether the expected class is among the best guesses."""
-    expected, found = _without_column(expected, found), _without_column(found, expected)
-    scored = _has_scores(expected, found), _has_scores(found, expected)
-    if expected.ndim == found.ndim and scored[0] != scored[1]:
-        raise _misfit(expected, found)
-    labels = _best(expected) if scored[0] else _classes(expected)
-    samples = found.shape[:-1] if scored[1] else found.shape
-    if labels.shape != samples or (all(scored) and expected.shape != found.shape):
-        raise _misfit(expected, found)
-    if scored[1]:
-        return _among_best(labels, _scores(found), guesses)
-    if guesses > 1:
-        raise UsageError(f"the best {guesses} cannot be told from one class a sample", hint="give the scores instead")
-    return np.asarray(labels == _classes(found))
-
-
-def _has_scores(array: Array, other: Array) -> bool:
-    if array.ndim != other.ndim:
-        return array.ndim > other.ndim
-    return array.ndim > 1 or (array.ndim == 1 and not _is_integer(array))
-
-
-def _without_column(array: Array, other: Array) -> Array:
-    """Take class numbers out of a last axis of length one, as TopK and many datasets have them."""
-    is_column = array.ndim > 1 and array.shape[-1] == 1 and _is_integer(array) and other.ndim != array.ndim + 1
-    return array[..., 0] if is_column else array
-
-
-def _among_best(labels: NDArray[np.int64], scores: Array, guesses: int) -> NDArray[np.bool_]:
-    last = scores.shape[-1] - 1
-    classes: NDArray[np.int64] = np.arange(last + 1, dtype=np.int64)
-    label = labels[..., None]
-    own: Array = np.take_along_axis(scores, np.clip(label, 0, last), axis=-1)
-    ahead: NDArray[np.bool_] = (scores > own) | ((scores == own) & (classes < label))
-    known: NDArray[np.bool_] = (labels >= 0) & (labels <= last) & ~_has_nan(scores)
-    return np.asarray(known & (ahead.sum(axis=-1) < guesses))
-
-
-def _best(array: Array) -> NDArray[np.int64]:
-    scores = _scores(array)
-    return np.where(_has_nan(scores), _NO_CLASS, scores.argmax(axis=-1))
-
-
-def _has_nan(scores: Array) -> NDArray[np.bool_]:
-    return np.asarray(np.asarray(np.isnan(scores)).any(axis=-1))
-
-
-def _scores(array: Array) -> Array:
-    if array.shape[-1] < 2:
-        raise UsageError(
-            f"scores of shape {list(array.shape)} choose no class", hint="the last axis must hold two or more classes"
-        )
-    with np.errstate(invalid="ignore"):
-        return array if array.dtype.kind in "biu" else array.astype(np.float64)
-
-
-def _classes(array: Array) -> NDArray[np.int64]:
-    if not _is_integer(array):
-        raise UsageError(f"class numbers must be integers, not {array.dtype.name}", hint="convert the labels")
-    return array.astype(np.int64)
-
-
-def _is_integer(array: Array) -> bool:
-    return kind_of(array.dtype) is Kind.INTEGER
-
-
-def _misfit(expected: Array, found: Array) -> UsageError:
-    types = (f"{array.dtype.name}{list(array.shape)}" for array in (expected, found))
-    what = "expected {} and found {} do not fit together".format(*types)
-    return UsageError(what, hint="check the reference data and which output it is for")

@@ -1,4 +1,4 @@
-"""Sizes of dynamic dimensions for generated samples, and where a value ends up."""
+"""Sizes of dynamic dimensions for generated samples, where a value ends up, and what is asked of it there."""
 
 from __future__ import annotations
 
@@ -8,11 +8,39 @@ from typing import cast
 
 import onnx_ir as ir
 
+from onnx_passes.graph.constants import constant, constant_tensor
+
 Sizes = Mapping[str, int]
+
+UNLIKE = 3
+"""The first sample in which dynamic dimensions of different names have different sizes."""
 
 _MOVES_DATA = {"Identity", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Flatten", "Expand", "Slice", "Tile"}
 _WINDOWS = {"Conv", "MaxPool", "AveragePool", "Pad", "ConvInteger", "QLinearConv", "STFT"}
 """Operators that need room: images of some dozens of pixels, signals of some hundreds of values."""
+_TABLE_OF_INDICES = {
+    ("", "Gather", 1): 0,
+    ("", "GatherElements", 1): 0,
+    ("", "GatherND", 1): 0,
+    ("", "Scatter", 1): 0,
+    ("", "ScatterElements", 1): 0,
+    ("", "ScatterND", 1): 0,
+    ("com.microsoft", "EmbedLayerNormalization", 0): 2,
+    ("com.microsoft", "EmbedLayerNormalization", 1): 4,
+}
+"""Inputs of operators that hold indices, and the input that holds what they point into."""
+_DEMANDS = {
+    ("", "Div", 1): (1, 4),
+    ("", "Mod", 1): (1, 4),
+    ("", "Expand", 1): (1, 1),
+    ("", "Tile", 1): (1, 2),
+    ("", "ConstantOfShape", 0): (1, 3),
+    ("", "TopK", 1): (1, 1),
+}
+"""Inputs of operators that fail, some of them by ending the process, on integers out of this range."""
+_COMPARES = {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}
+_TAKES_ANY_INTEGER = {"Add", "Sub", "Mul", "Neg", "Abs", "Sign", "Min", "Max", "Clip", "Where", "Concat"} | _COMPARES
+_DIVIDES = {"Div", "Mod"}
 
 
 def reached(model: ir.Model, value: ir.Value) -> Iterator[tuple[ir.Node, int]]:
@@ -57,8 +85,15 @@ def dynamic_dimensions(model: ir.Model, inputs: Mapping[str, ir.Value]) -> dict[
 
 
 def sizes_of_sample(found: Mapping[str, int], number: int, given: Mapping[str, int]) -> dict[str, int]:
-    """Choose the sizes of dynamic dimensions in one sample."""
-    sizes = {key: given.get(key, least * (1 + number % (8 if least == 1 else 3))) for key, least in found.items()}
+    """Choose the sizes of dynamic dimensions in one sample.
+
+    In the first samples all are alike, since exporters have several names for one dimension; every fourth has as many
+    sizes as names, since what mixes dimensions up shows on no others.
+    """
+    sizes: dict[str, int] = {}
+    for place, (key, least) in enumerate(found.items()):
+        varied = place + 1 if number % 4 == UNLIKE else number
+        sizes[key] = given.get(key, least * (1 + varied % (8 if least == 1 else 3)))
     for key in found:
         # Exporters name dimensions after others, such as 'past + 1'; what they name must be there to be believed.
         if key not in given and re.fullmatch(r"[\w .+*()-]+", key) and re.search(r"[+*-]", key) and "**" not in key:
@@ -77,3 +112,58 @@ def shape_of(value: ir.Value, sizes: Sizes) -> tuple[int, ...]:
     dims = cast("ir.Shape", value.shape).dims
     keys = [dimension_key(str(value.name), axis, dim) for axis, dim in enumerate(dims)]
     return tuple(cast("int", dim) if key is None else sizes[key] for key, dim in zip(keys, dims, strict=True))
+
+
+def demanded(model: ir.Model, value: ir.Value, sizes: Sizes, *, floats: bool = False) -> tuple[int, int] | None:
+    """Return the range that every operator reached accepts, if any cares; for floats, as indices only."""
+    low, high = None, None
+    for node, index in reached(model, value):
+        table = _TABLE_OF_INDICES.get((node.domain, node.op_type, index))
+        found = None if floats else _DEMANDS.get((node.domain, node.op_type, index))
+        if table is not None and table < len(node.inputs):
+            found = 0, max(_rows(node, node.inputs[table], sizes) - 1, 0)
+        elif (node.domain, node.op_type, index) == ("", "OneHot", 0):
+            depth = constant(node.inputs[1])
+            found = 0, max(int(depth.reshape(-1)[0]) - 1, 0) if depth is not None and depth.size else 0
+        if found is not None:
+            low = found[0] if low is None else max(low, found[0])
+            high = found[1] if high is None else min(high, found[1])
+    return None if low is None or high is None else (low, max(low, high))
+
+
+def _rows(node: ir.Node, table: ir.Value | None, sizes: Sizes) -> int:
+    """Count what indices can point at; one where the size is not known, since the first is always there."""
+    tensor = constant_tensor(table)
+    shape = tensor.shape if tensor is not None else None if table is None else table.shape
+    if shape is None or len(shape) == 0:
+        return 1
+    dims = [d if isinstance(d, int) else sizes.get(str(d.value), 1) for d in cast("ir.Shape", shape)]
+    if node.op_type.endswith("ND"):
+        return min(dims)
+    axis = node.attributes.get_int("axis", 0)
+    return dims[axis] if -len(dims) <= axis < len(dims) else 1
+
+
+def only_calculates(model: ir.Model, value: ir.Value) -> bool:
+    """Tell whether integers can be as large as they like: no size, index or float is derived from them."""
+    todo, seen = [value], {value}
+    while todo:
+        for node, index in todo.pop().uses():
+            if node.graph is not model.graph or not _takes_any_integer(node, index):
+                return False
+            if node.op_type not in _COMPARES:
+                todo += [output for output in node.outputs if output not in seen]
+                seen.update(node.outputs)
+    return bool(value.uses())
+
+
+def _takes_any_integer(node: ir.Node, index: int) -> bool:
+    if node.domain != "":
+        return False
+    if node.op_type == "Cast":
+        return ir.DataType(node.attributes.get_int("to", 0)).is_integer()
+    if node.op_type in _DIVIDES:
+        # The smallest integer divided by -1 ends the process, as a division by zero does.
+        divisor = constant(node.inputs[1]) if index == 0 else None
+        return divisor is not None and not ((divisor == 0) | (divisor == -1)).any()
+    return node.op_type in _TAKES_ANY_INTEGER or (node.op_type in _MOVES_DATA and index == 0)

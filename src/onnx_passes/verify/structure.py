@@ -33,7 +33,7 @@ from onnx_passes.verify.properties import (
     function_name,
     scopes,
 )
-from onnx_passes.verify.property_text import Term, parse_term
+from onnx_passes.verify.property_text import Term, read_term
 
 __all__ = [
     "BEFORE",
@@ -192,20 +192,24 @@ def not_(prop: Property | str) -> Not:
     return Not(parse_property(prop))
 
 
-def parse_property(text: str | Property) -> Property:
-    """Read a property such as ``at-most(Relu, 3)`` or ``any-of(acyclic, not(sorted))``; an object stays as it is."""
-    return text if isinstance(text, Property) else _property(parse_term(text))
+def parse_property(written: object) -> Property:
+    """Read a property from text, ``at-most(Relu, 3)``, or from data, ``{"at-most": {"Relu": 3}}``.
+
+    A property itself stays as it is.
+    """
+    return written if isinstance(written, Property) else _property(read_term(written))
 
 
 def _property(term: Term) -> Property:
     name = kebab(term.text)
+    name = _ALIASES.get(name, name)
     if name in _FREE:
         if term.arguments:
             raise UsageError(f"property '{name}' takes no arguments", hint=f"write '{name}' instead of '{term}'")
         return _FREE[name]
     form = _FORMS.get(name)
     if form is None:
-        known = (*_FREE, *_FORMS)
+        known = (*_FREE, *_FORMS, *_ALIASES)
         hint = did_you_mean(name, known) or f"the properties are {', '.join(known)}"
         raise UsageError(f"there is no property '{term.text}'", hint=hint)
     made = form.make(term.arguments or ())
@@ -282,3 +286,4 @@ _FORMS = {
     "any-of": _Form("PROPERTY, …", _with_properties(any_of)),
     "not": _Form("PROPERTY", _with_properties(not_, most=1)),
 }
+_ALIASES = {"allowed-operators": "only", "forbidden-operators": "none-of"}

@@ -1,51 +1,51 @@
-"""The verification instrument: after every pass the model is run again and its results are compared."""
+"""The verification instrument: after every pass it is known that the model still computes the same."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import onnx_ir as ir
 
-from onnx_passes.core.base import Pass
-from onnx_passes.core.claims import Claim
-from onnx_passes.core.errors import ModelError, OnnxPassesError, UsageError
-from onnx_passes.core.fingerprint import Fingerprinter
+from onnx_passes.core.errors import ModelError
 from onnx_passes.core.instruments import Instrument
-from onnx_passes.core.plan import Step
-from onnx_passes.core.records import Evidence, RunRecord, Status, StepRecord
+from onnx_passes.core.plan import Plan, Step
+from onnx_passes.core.records import Application, Evidence, RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
+from onnx_passes.verify.activations import LIMIT, Activations
+from onnx_passes.verify.baseline import Baseline, establish
 from onnx_passes.verify.claims import StructureClaim
 from onnx_passes.verify.compare import Comparison, compare
-from onnx_passes.verify.culprit import first_bad_application, first_divergence
-from onnx_passes.verify.execute import Engine, ExecutionError, Executor, Sample
-from onnx_passes.verify.failure import Failure, PostconditionError, VerificationError
-from onnx_passes.verify.generate import generate
-from onnx_passes.verify.reference import read_inputs, read_outputs
-from onnx_passes.verify.reproducer import write_reproducer
+from onnx_passes.verify.declarations import wrong_annotation
+from onnx_passes.verify.execute import ExecutionError, Executor, Sample
+from onnx_passes.verify.failure import Failure, VerificationError
+from onnx_passes.verify.inquiry import Inquiry
+from onnx_passes.verify.levels import below, level_of
+from onnx_passes.verify.promise import EXPLICIT, Limits, Promise, promise_of
+from onnx_passes.verify.replay import Replay
+from onnx_passes.verify.windows import WindowCheck, Windows
 
-Mode = Literal["each", "final"]
-EXPLICIT = "verify"
-"""The pass that asks for a check where it stands, whether or not anything changed."""
+__all__ = ["EXPLICIT", "Limits", "Mode", "Verification"]
 
-
-@dataclass(frozen=True)
-class Limits:
-    """How far results may be from those of the original model where a pass promises no equality."""
-
-    atol: float = 1e-5
-    rtol: float = 1e-4
+Mode = Literal["every", "each", "final"]
+Taken = tuple[StepRecord, Step]
 
 
 class Verification(Instrument):
-    """Run the model before the pipeline and after every pass that changed it, and compare.
+    """Hold every pass to its promise: equality with the results before it, or tolerance against the original model.
 
-    A pass that promises equality must keep the results of the step before bit by bit, any other must stay within
-    tolerance of the original model. Steps that leave the structure as it was are checked together with the next one
-    that does not, or at the end. Where the model cannot be run, every step says so: that is a status of its own.
+    Rewrites are checked at once and locally: what a rule takes out and what it puts in run side by side on values
+    from the model. The whole model runs after every pass of the pipeline that was not checked so, at the end of every
+    group, and at the end of the run (``mode`` ``"each"``); after every single pass, where annotations are compared with
+    what is computed, too (``"every"``); or only at the end (``"final"``). If it fails, the run is repeated to find the
+    first step and rewrite that are wrong. Where the model cannot be run, every step says so: that is a status of its
+    own.
+
+    ``source`` returns the model that the run starts with, anew each time; without it a copy is kept. ``memory`` limits
+    the values that are kept for local checks, ``require`` is the level of evidence that every step must reach.
     """
 
     def __init__(
@@ -58,230 +58,240 @@ class Verification(Instrument):
         mode: Mode = "each",
         executor: Executor | None = None,
         reproducer: Path | None = None,
+        source: Callable[[], ir.Model] | None = None,
+        memory: int = LIMIT,
+        require: str | None = None,
     ) -> None:
         self.inputs = inputs
         self.expect = expect
         self.seed = seed
         self.limits = limits or Limits()
-        self.mode = mode
+        self.mode: Mode = mode
         self.executor = executor or Executor()
         self.reproducer = reproducer
-        self._samples: list[Sample] = []
-        self._original: list[Sample] = []
-        self._current: list[Sample] = []
-        self._engine: Engine = "onnxruntime"
+        self.source = source
+        self.memory = memory
+        self.require = require
+        self._baseline: Baseline | None = None
         self._obstacle = ""
-        self._good: ir.Model | None = None
-        self._identity = Fingerprinter()
-        self._state = b""
-        self._pending: list[tuple[StepRecord, Step]] = []
+        self._steps: list[Taken] = []
+        self._pending: list[Taken] = []
+        self._checked = 0
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Get data and the results that everything is measured against."""
-        self._obstacle, self._pending = "", []
-        self._good = copy_model(model)
+        self._obstacle, self._steps, self._pending, self._checked = "", [], [], 0
+        self._run, self._baseline = run, None
+        self._windows: Windows | None = None
+        self._activations: Activations | None = None
+        self._before: ir.Model | None = None
+        if self.source is not None:
+            self._source = self.source
+        else:
+            kept = copy_model(model)
+            self._source = lambda: copy_model(kept)
         try:
-            self._state = self._identity.structural(model)
-            self._run_original(model)
+            self._baseline = establish(model, self.inputs, self.expect, self.seed, self.executor, self.limits)
         except (ExecutionError, ModelError) as error:
             if self.inputs:
                 raise
             self._obstacle = str(error)
-            return
-        self._original = read_outputs(model, self.expect, samples=len(self._samples)) if self.expect else self._current
-        if self.expect:
-            self._require_expected()
 
-    def _run_original(self, model: ir.Model) -> None:
-        """Run the model as it came; of generated samples, those that it cannot take are left out."""
-        samples = read_inputs(model, self.inputs) if self.inputs else self._generate(model)
-        ready = self.executor.prepare(model)
-        self._engine = ready.engine
-        self._samples, self._current = [], []
-        refusal: ExecutionError | None = None
-        for sample in samples:
+    def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> str | None:
+        """Get ready to look at rewrites, and keep the model if the pass promises something about it."""
+        if any(isinstance(claim, StructureClaim) for claim in step.pass_.claims):
+            self._before = copy_model(model)
+        self._model, self._windows = model, None
+        return None
+
+    def before_rewrite(self, application: Application) -> str | None:
+        """Take in a rewrite for its local check."""
+        if self._windows is None:
+            if self._baseline is None or self._baseline.engine != "onnxruntime" or self.mode == "final":
+                return None
+            self._windows = Windows(self._model, application.step.nodes_before, self._known(self._baseline))
+        self._windows.add(application)
+        return None
+
+    def _known(self, baseline: Baseline) -> Activations:
+        """Run the model once for the values inside, when the first rewrite needs them."""
+        if self._activations is None:
+            self._activations = Activations(self.executor, self.memory)
             try:
-                self._current.append(ready.run(sample))
-                self._samples.append(sample)
-            except ExecutionError as error:
-                refusal = error
-                if self.inputs:
-                    break
-        if refusal is not None and (self.inputs or not self._samples):
-            raise refusal
-
-    def _generate(self, model: ir.Model) -> list[Sample]:
-        """Generate inputs; where nobody can, that is an obstacle and no error."""
-        try:
-            return generate(model, seed=self.seed)
-        except UsageError as error:
-            raise ExecutionError(str(error)) from error
+                self._activations.fill(self._model, baseline.samples)
+            except (ExecutionError, ModelError):
+                self._activations.samples = baseline.samples[:1]
+        return self._activations
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """Hold a pass to its promise; a sequence is its members."""
+        """Hold a pass to its promise; a sequence at the top of the pipeline is a point to run the whole model."""
         if record.has_children:
+            if record.depth == 0 and self.mode != "final" and self._pending:
+                self._verify(model)
             return
+        self._steps.append((record, step))
         self._require_structure(record, step, model)
-        if not record.modified and step.name != EXPLICIT:
+        explicit = step.name == EXPLICIT
+        if not record.modified and not explicit:
             record.evidence = Evidence("unchanged")
-        elif self._obstacle:
+        elif self._baseline is None:
             record.evidence = Evidence("unverified", reason=self._obstacle)
-        elif step.name != EXPLICIT and (self.mode == "final" or not self._is_new_structure(model)):
-            self._pending.append((record, step))
         else:
-            self._verify(record, step, model)
+            self._pending.append((record, step))
+            complete = self._check_locally(record, step, model)
+            alone = record.depth == 0 and step.pass_.kind == "transformation" and not complete
+            if self.mode == "every" and step.pass_.kind == "annotation":
+                self._require_annotations(self._baseline, model)
+            if self._pending and (explicit or self.mode == "every" or (self.mode == "each" and alone)):
+                self._verify(model)
+        self._windows = None
 
     def after_pipeline(self, run: RunRecord, model: ir.Model) -> None:
-        """Check the result of the run as far as the last steps were not checked one by one."""
-        if self._pending:
-            self._verify(*self._pending[-1], model)
+        """Run the whole model as it came out, unless it is known to compute the same."""
+        if self._baseline is not None:
+            if not self._pending and self._steps and not self._baseline.ran(self.executor, model):
+                # Somebody changed the model and did not say so.
+                self._pending = [self._steps[-1]]
+            if self._pending:
+                self._verify(model)
+        run.level = level_of(run)
+        weak = below(run, self.require) if self.require else []
+        if weak:
+            names = ", ".join(f"{step.name} (step {step.number}: {_level_text(step)})" for step in weak[:5])
+            raise VerificationError(f"evidence is weaker than '{self.require}': {names}")
 
-    def _is_new_structure(self, model: ir.Model) -> bool:
-        """Tell whether results can differ: names, types, metadata and the order of nodes do not decide them."""
-        before = self._state
-        try:
-            self._state = self._identity.structural(model)
-        except ModelError:
-            # A graph with a cycle has no digest; running it shows what is wrong.
-            return True
-        return before != self._state
-
-    def _verify(self, record: StepRecord, step: Step, model: ir.Model) -> None:
+    def _check_locally(self, record: StepRecord, step: Step, model: ir.Model) -> bool:
+        """Check the rewrites of a pass one by one; tells whether all were, and raises what the model shows is wrong."""
+        windows = self._windows
+        if windows is None or not windows.windows or self._baseline is None:
+            return False
         started = time.perf_counter()
-        claim = _claim(step.pass_) if self.mode == "each" else Claim("tolerance")
-        limits = self._limits(claim)
+        promise = promise_of([step.pass_], self.limits)
         try:
-            ready = self.executor.prepare(model, engine=self._engine)
-            results = [ready.run(sample) for sample in self._samples]
-        except ExecutionError as error:
-            broken = self._broken(record, step, claim, model, f"the model no longer runs: {error}", 0)
-            raise broken from broken.__cause__
-        reference = self._current if claim.kind == "equality" else self._original
+            checks = windows.run(self.executor)
+        except (ExecutionError, ModelError):
+            return False
+        for check in checks:
+            own = promise if check.owner is None else promise_of([check.owner], self.limits)
+            if not all(map(own.holds, check.comparisons)):
+                self._judge(check, own, record, model)
+                return False
+        if windows.missed or len(checks) != record.applications:
+            return False
+        comparisons = [comparison for check in checks for comparison in check.comparisons]
+        samples = len(comparisons) // max(sum(len(window.replaced) for window in windows.windows), 1)
+        record.evidence = _evidence(promise, comparisons, samples, "onnxruntime", started, windows=len(checks))
+        return True
+
+    def _judge(self, wrong: WindowCheck, promise: Promise, record: StepRecord, model: ir.Model) -> None:
+        """Ask the whole model about a rewrite that is wrong where it stands; equality must hold there, too."""
+        checked = self._checked
+        self._verify(model, suspect=wrong.application)
+        self._checked = min(checked, len(self._steps) - 1)
+        worst = next(tensor for comparison in wrong.comparisons if (tensor := promise.broken(comparison)) is not None)
+        if promise.is_equality:
+            difference = f"{worst.message()}; no output shows it on these samples"
+            self._fail(model, difference, f"{worst.name} not as expected", 0, wrong.application)
+        record.notes.append(f"rewrite {wrong.application} differs locally, the outputs do not: {worst.message()}")
+
+    def _verify(self, model: ir.Model, suspect: int | None = None) -> None:
+        """Run the whole model and compare; settles all pending steps."""
+        baseline, started = self._baseline, time.perf_counter()
+        assert baseline is not None
+        record, _ = self._pending[-1]
+        if self._is_annotated_only() and baseline.ran(self.executor, model):
+            self._settle(Evidence("unchanged", reason="the same is executed, byte by byte"))
+            return
+        promise = promise_of([step.pass_ for _, step in self._pending], self.limits)
+        results, obstacle = self._results(baseline, model)
+        if obstacle:
+            self._fail(model, obstacle, obstacle, 0, suspect)
+        complaint = baseline.complaint(model, results, promise)
+        if complaint is not None:
+            self._fail(model, complaint.difference, complaint.what, complaint.sample, suspect)
+        reference = baseline.current if promise.is_equality else baseline.original
         comparisons = [compare(old, new) for old, new in zip(reference, results, strict=True)]
-        for number, comparison in enumerate(comparisons):
-            if not (comparison.equal or (limits is not None and comparison.within(limits.atol, limits.rtol))):
-                failed = self._failed(record, step, claim, model, comparison, number)
-                raise failed from failed.__cause__
-        record.evidence = Evidence(
-            level="sampled" if all(comparison.equal for comparison in comparisons) else "tolerance",
-            claim=str(claim),
-            samples=len(self._samples),
-            max_abs=max((c.max_abs or 0.0 for c in comparisons), default=0.0),
-            max_rel=max((c.max_rel or 0.0 for c in comparisons), default=0.0),
-            max_ulp=max((c.max_ulp or 0 for c in comparisons), default=0),
-            engine=self._engine,
-            seconds=time.perf_counter() - started,
-        )
-        for earlier, _ in self._pending:
-            earlier.evidence = earlier.evidence or Evidence("implied", reason=f"checked after step {record.number}")
-        self._pending = []
-        self._current = results
-        self._good = copy_model(model)
+        if promise.claim.kind == "metric":
+            baseline.original = results
+        baseline.current = results
+        engine = baseline.engine
+        self._settle(_evidence(promise, comparisons, len(baseline.samples), engine, started), after=record.number)
+
+    def _is_annotated_only(self) -> bool:
+        return all(step.pass_.kind == "annotation" for _, step in self._pending)
+
+    def _settle(self, evidence: Evidence, after: int | None = None) -> None:
+        """Give evidence to the steps that waited for it; what was checked locally stays as it is."""
+        last = self._pending[-1][0]
+        for record, _ in self._pending:
+            if record is last or after is None:
+                windows = 0 if record.evidence is None else record.evidence.windows
+                record.evidence = replace(evidence, windows=windows)
+            elif record.evidence is None:
+                record.evidence = Evidence(evidence.level, evidence.claim, reason=f"checked after step {after}")
+        self._pending, self._checked = [], len(self._steps)
+
+    def _results(self, baseline: Baseline, model: ir.Model) -> tuple[list[Sample], str]:
+        try:
+            return baseline.run(self.executor, model), ""
+        except (ExecutionError, ModelError) as error:
+            return [], f"the model no longer runs: {error}"
+
+    def _fail(self, model: ir.Model, difference: str, what: str, sample: int, application: int | None) -> NoReturn:
+        """Find out who is to blame among the steps since the last check, also those that claim no change."""
+        assert self._baseline is not None
+        failed = Inquiry(
+            baseline=self._baseline,
+            executor=self.executor,
+            limits=self.limits,
+            replay=Replay(self._run.plan or Plan(tuple(step for _, step in self._steps), ""), self._source),
+            steps=self._steps,
+            checked=self._checked,
+            model=model,
+            origin="given" if self.inputs else f"generated from seed {self.seed}",
+            seed=self.seed,
+            reproducer=self.reproducer,
+        ).report(difference, what, sample, application)
+        raise failed from failed.__cause__
+
+    def _require_annotations(self, baseline: Baseline, model: ir.Model) -> None:
+        """Compare what values inside the model are said to be with what they are."""
+        known = Activations(self.executor, self.memory)
+        try:
+            known.fill(model, baseline.samples)
+        except (ExecutionError, ModelError):
+            return
+        if wrong := wrong_annotation(model.graph, known.get):
+            self._fail(model, wrong, wrong, 0, None)
 
     def _require_structure(self, record: StepRecord, step: Step, model: ir.Model) -> None:
         """Hold a pass to the structure that it promises."""
         for claim in step.pass_.claims:
             if isinstance(claim, StructureClaim):
-                violations = [v for prop in claim.properties for v in prop.violations(model, self._good)]
+                violations = [v for prop in claim.properties for v in prop.violations(model, self._before)]
                 if violations:
                     difference = "; ".join(map(str, violations))
                     failure = Failure(record.number, step.text, str(claim), difference, "")
-                    failed = self._conclude(record, step, failure, difference)
+                    failed = Inquiry.conclude(record, step, failure, difference)
                     raise failed from failed.__cause__
 
-    def _limits(self, claim: Claim) -> Limits | None:
-        if claim.kind == "equality":
-            return None
-        given = {key: float(str(value)) for key, value in claim.parameters.items() if key in ("atol", "rtol")}
-        return Limits(given.get("atol", self.limits.atol), given.get("rtol", self.limits.rtol))
 
-    def _require_expected(self) -> None:
-        if len(self._original) != len(self._samples):
-            raise UsageError(
-                f"{len(self._original)} samples of outputs are expected for {len(self._samples)} samples of inputs",
-                hint="give as many of one as of the other",
-            )
-        for number, (expected, found) in enumerate(zip(self._original, self._current, strict=True)):
-            comparison = compare(expected, {name: found[name] for name in expected if name in found})
-            if comparison.first is not None and not comparison.within(self.limits.atol, self.limits.rtol):
-                raise VerificationError(
-                    f"{comparison.first.name} not as expected before any pass ran: {comparison.first.message()}",
-                    where=f"sample {number}",
-                    hint="check that inputs and expected outputs belong to this model",
-                )
-
-    def _failed(
-        self, record: StepRecord, step: Step, claim: Claim, model: ir.Model, comparison: Comparison, number: int
-    ) -> PostconditionError:
-        assert comparison.first is not None
-        failure = self._describe(record, step, claim, comparison.first.message(), number)
-        self._find_culprit(failure, record, step, model, number, claim)
-        return self._conclude(record, step, failure, f"{comparison.first.name} not as expected")
-
-    def _broken(
-        self, record: StepRecord, step: Step, claim: Claim, model: ir.Model, what: str, number: int
-    ) -> PostconditionError:
-        failure = self._describe(record, step, claim, what, number)
-        self._find_culprit(failure, record, step, model, number, claim)
-        return self._conclude(record, step, failure, what)
-
-    def _describe(self, record: StepRecord, step: Step, claim: Claim, difference: str, number: int) -> Failure:
-        shapes = ", ".join(f"{name}{list(array.shape)}" for name, array in self._samples[number].items())
-        origin = "given" if self.inputs else f"generated from seed {self.seed}"
-        return Failure(
-            step=record.number,
-            text=step.text,
-            claim=str(claim),
-            difference=difference,
-            sample=f"number {number} ({shapes or 'no inputs'}), {origin}",
-        )
-
-    def _find_culprit(
-        self, failure: Failure, record: StepRecord, step: Step, model: ir.Model, number: int, claim: Claim
-    ) -> None:
-        good, limits = self._good, self._limits(claim)
-        if good is None:
-            return
-        expected, sample = self._current[number], self._samples[number]
-
-        def is_good(candidate: ir.Model) -> bool:
-            try:
-                found = self.executor.prepare(candidate, engine=self._engine).run(sample)
-            except ExecutionError:
-                return False
-            result = compare(expected, found)
-            return result.equal or (limits is not None and result.within(limits.atol, limits.rtol))
-
-        if record.applications and self.mode == "each":
-            culprit = first_bad_application(good, step, record.applications, is_good)
-            if culprit is not None:
-                failure.application = (
-                    f"number {culprit.number} of {record.applications} in this pass, by {culprit.rule}"
-                )
-                failure.source, failure.matched = culprit.source, culprit.matched
-                failure.replacement = culprit.added
-        failure.diverges = first_divergence(good, model, sample, self.executor, self._engine)
-
-    def _conclude(self, record: StepRecord, step: Step, failure: Failure, what: str) -> PostconditionError:
-        record.status, record.reason = Status.FAILED, failure.difference
-        record.evidence = Evidence("failed", failure.claim, reason=failure.difference)
-        if self.reproducer is not None and self._good is not None:
-            try:
-                failure.reproducer = str(
-                    write_reproducer(self.reproducer, self._good, step.text, self._samples, failure.to_json())
-                )
-            except OnnxPassesError as error:
-                failure.reproducer = f"none: {error}"
-        error = PostconditionError(f"Post-condition for pass '{type(step.pass_).__name__}' failed", failure)
-        error.__cause__ = VerificationError(what)
-        return error
+def _evidence(
+    promise: Promise, comparisons: Sequence[Comparison], samples: int, engine: str, started: float, windows: int = 0
+) -> Evidence:
+    equal = all(comparison.equal for comparison in comparisons)
+    return Evidence(
+        level="sampled" if equal else promise.claim.kind,
+        claim=str(promise.claim),
+        samples=samples,
+        windows=windows,
+        max_abs=max((comparison.max_abs or 0.0 for comparison in comparisons), default=0.0),
+        max_rel=max((comparison.max_rel or 0.0 for comparison in comparisons), default=0.0),
+        max_ulp=max((comparison.max_ulp or 0 for comparison in comparisons), default=0),
+        engine=engine,
+        seconds=time.perf_counter() - started,
+    )
 
 
-def _claim(pass_: Pass) -> Claim:
-    """Choose what is checked: what the pass promises, else what its kind implies."""
-    if pass_.name == EXPLICIT:
-        return Claim("tolerance")
-    for claim in pass_.claims:
-        if claim.kind in ("equality", "tolerance"):
-            return claim
-    return Claim("equality") if pass_.kind in ("analysis", "annotation") else Claim("tolerance")
+def _level_text(step: StepRecord) -> str:
+    return step.evidence.level if step.evidence is not None else "unverified"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.checks import verification_of
+from onnx_passes.cli.checks import checks_of
 from onnx_passes.cli.complete import pass_names
 from onnx_passes.cli.files import require_writable, write_text
 from onnx_passes.cli.options import config_option, debug_option, import_option, json_option
@@ -40,6 +40,14 @@ class Choices:
     seed: int
     inputs: tuple[str, ...]
     expect: tuple[str, ...]
+    metrics: tuple[str, ...]
+    dataset: tuple[str, ...]
+    batch: int | None
+    structure: tuple[str, ...]
+    dump: str | None
+    dump_limit: str | None
+    require: str | None
+    memory: str | None
     repro: str
     quiet: bool
     as_json: bool
@@ -59,7 +67,7 @@ class Choices:
 @click.option("--keep-intermediates", metavar="DIR", help="Save the model after every pass that changed it.")
 @click.option("--time", is_flag=True, help="Show what every rule tried, applied and cost.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N rule applications.")
-@click.option("--paranoid", is_flag=True, help="Check that every pass keeps the contract of its kind.")
+@click.option("--paranoid", is_flag=True, help="Check the contract of every pass, and the whole model after it.")
 @click.option("--verify", type=click.Choice(["each", "final", "off"]), help="When to run and compare [default: each].")
 @click.option(
     "--tolerance", metavar="ATOL[,RTOL]", help="How far results may be from the original [default: 1e-5,1e-4]."
@@ -68,7 +76,40 @@ class Choices:
 @click.option(
     "--inputs", multiple=True, metavar="FILE", help="Inputs to verify with (.npy, .npz, .pb); may be repeated."
 )
-@click.option("--expect", multiple=True, metavar="FILE", help="Outputs expected for the inputs; may be repeated.")
+@click.option(
+    "--expect",
+    multiple=True,
+    metavar="FILE",
+    help="Outputs expected for the inputs or, with --metric, class labels of the dataset; may be repeated.",
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME[=MIN,MAX]",
+    help="Measure a metric (accuracy, psnr, …, or your module:function) and require a range, also as NAME>=MIN or "
+    "NAME<=MAX; may be repeated.",
+)
+@click.option(
+    "--dataset", multiple=True, metavar="FILE", help="Inputs to measure on [default: --inputs]; may be repeated."
+)
+@click.option(
+    "--batch", type=click.IntRange(min=1), metavar="N", help="Rows of the dataset to run at a time [default: 64]."
+)
+@click.option(
+    "--structure",
+    multiple=True,
+    metavar="PROPERTY",
+    help="Require a property of the graph, as 'acyclic' or 'at-most(Conv, 3)'; may be repeated.",
+)
+@click.option(
+    "--dump", metavar="DIR", help="Save all values of the first sample after every pass that changed the model."
+)
+@click.option("--dump-limit", metavar="SIZE", help="How much --dump may save in all [default: 1GiB].")
+@click.option(
+    "--require", metavar="LEVEL", help="Fail unless every step has evidence of this level: sampled, tolerance, …"
+)
+@click.option("--memory", metavar="SIZE", help="How much local checks may keep in memory [default: 256MiB].")
 @click.option("--repro", default="onnx-passes-repro", metavar="DIR", show_default=True, help="Where a failure is kept.")
 @click.option("-q", "--quiet", is_flag=True, help="Show errors only.")
 @json_option
@@ -105,7 +146,8 @@ def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices:
     if loaded_from is not None and not choices.quiet:
         for repair in loaded_from.repairs:
             click.echo(f"repaired: {repair}", err=True)
-    outcome = Manager(_instruments(chosen, choices)).run(planned, model)
+    checks = checks_of(chosen.config, choices, planned, model, config_file, source)
+    outcome = Manager(_instruments(chosen, choices, checks)).run(planned, model)
     result = Result(outcome.model, outcome.record)
     if not (choices.as_json and target == "-"):
         report = save(result.model, target, external=choices.external)
@@ -141,20 +183,20 @@ def _refuse_missing(source: str) -> None:
         )
 
 
-def _instruments(chosen: Settings, choices: Choices) -> list[Instrument]:
+def _instruments(chosen: Settings, choices: Choices, checks: list[Instrument]) -> list[Instrument]:
     from onnx_passes.core.instruments import Limit
     from onnx_passes.debug.intermediates import Checkpoint, KeepIntermediates
     from onnx_passes.report.changes import PrintChanged
+    from onnx_passes.report.failed import ShowFailedRun
     from onnx_passes.report.progress import Progress
     from onnx_passes.verify.contracts import Paranoid
 
-    instruments: list[Instrument] = []
+    instruments: list[Instrument] = [] if choices.quiet else [ShowFailedRun()]
     if choices.limit is not None:
         instruments.append(Limit(choices.limit))
     if choices.paranoid:
         instruments.append(Paranoid())
-    if (verification := verification_of(chosen.config, choices)) is not None:
-        instruments.append(verification)
+    instruments.extend(checks)
     logging = chosen.config.logging
     if folder := choices.keep_intermediates or logging.keep_intermediates:
         instruments.append(KeepIntermediates(Path(folder)))

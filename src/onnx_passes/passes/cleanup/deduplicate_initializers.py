@@ -11,6 +11,7 @@ from onnx_passes import passes
 from onnx_passes.core.base import PassResult, Transformation
 from onnx_passes.core.content import tensor_digest
 from onnx_passes.core.options import Size, option
+from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph import annotations
 from onnx_passes.graph.edits import carry_annotations, subgraphs_of
 
@@ -75,7 +76,7 @@ class _Merging:
     def __init__(self, scope: ir.Graph, max_size: int | None) -> None:
         self.scope = scope
         self.max_size = max_size
-        graphs = (scope, *scope.subgraphs())
+        graphs = (scope, *all_graphs(scope))
         layouts = (layout for graph in graphs for _, layout in self.candidates(graph))
         # A tensor of a layout that no other has needs no reading.
         self.layouts = Counter(layouts)

@@ -7,6 +7,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import ALL, PassResult, Transformation
 from onnx_passes.core.fingerprint import used_functions
+from onnx_passes.core.walk import all_nodes
 
 
 @passes.verify.equality
@@ -23,7 +24,7 @@ class RemoveUnusedFunctions(Transformation):
 
     def call(self, model: ir.Model) -> PassResult:
         """Keep what can be reached from the graph."""
-        called = used_functions(model, (node.op_identifier() for node in model.graph.all_nodes()))
+        called = used_functions(model, (node.op_identifier() for node in all_nodes(model.graph)))
         used = {function.identifier() for function in called}
         unused = [identifier for identifier in model.functions if identifier not in used]
         for identifier in unused:

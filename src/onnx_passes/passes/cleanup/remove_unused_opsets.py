@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import ALL, PassResult, Transformation
+from onnx_passes.core.walk import all_nodes
 
 _DEFAULT = {"", "ai.onnx"}
 
@@ -37,7 +38,7 @@ class RemoveUnusedOpsets(Transformation):
 
 
 def _domains(scope: ir.Graph | ir.Function) -> set[str]:
-    return {node.domain for node in scope.all_nodes()} | _DEFAULT
+    return {node.domain for node in all_nodes(scope)} | _DEFAULT
 
 
 def _keep(imports: MutableMapping[str, int], used: set[str]) -> bool:

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import ALL, PassResult, Transformation
 from onnx_passes.core.errors import ModelError
+from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph.edits import subgraphs_of
 from onnx_passes.graph.wording import name_of
 
@@ -36,7 +37,7 @@ class TopologicalSort(Transformation):
 def sort_nodes(scope: ir.Graph) -> bool:
     """Sort a graph and its subgraphs; returns whether anything moved."""
     modified = False
-    for graph in (scope, *scope.subgraphs()):
+    for graph in (scope, *all_graphs(scope)):
         order = _sorted(graph)
         if any(a is not b for a, b in zip(graph, order, strict=True)):
             graph.extend(order)

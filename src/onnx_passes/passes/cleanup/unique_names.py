@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import ALL, PassResult, Transformation
+from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph import annotations
 from onnx_passes.graph.names import Names
 
@@ -34,7 +35,7 @@ class UniqueNames(Transformation):
 class _Renaming:
     def __init__(self, scope: ir.Graph) -> None:
         self.scope = scope
-        self.graphs: list[ir.Graph] = [scope, *scope.subgraphs()]
+        self.graphs: list[ir.Graph] = [scope, *all_graphs(scope)]
         self.names = Names.of(scope)
         self.interface = {*scope.inputs, *scope.outputs}
         self.values = {value.name for value in self.interface}

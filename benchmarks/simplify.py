@@ -1,0 +1,83 @@
+"""Simplify models with us and our peers in one run: nodes left, CPU time, errors, failures.
+
+    python benchmarks/simplify.py --peers PYTHON [MODEL…]
+
+PYTHON is the interpreter of an environment with onnxsim, onnxslim, onnxoptimizer and onnxscript. Every tool runs in a
+process of its own; `error` is the largest absolute difference to the original on the same inputs, in ONNX Runtime.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import onnx_passes
+from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.verify.twins import compare_models
+
+PEERS = ("onnxsim", "onnxslim", "onnxoptimizer", "onnxscript")
+OURS = ("ours", "ours_unverified")
+HERE = Path(__file__).parent
+
+
+def run(tool: str, python: str, model: Path, folder: Path) -> dict[str, object]:
+    output = folder / f"{tool}.onnx"
+    output.unlink(missing_ok=True)
+    command = [python, str(HERE / "simplify_one.py"), tool, str(model), str(output)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    except subprocess.TimeoutExpired:
+        return {"failure": "more than 600 s"}
+    if done.returncode:
+        return {"failure": (done.stderr.strip().splitlines() or ["?"])[-1][:60]}
+    figures = json.loads(done.stdout.strip().splitlines()[-1])
+    return {**figures, "error": error(model, output)}
+
+
+def error(before: Path, after: Path) -> str:
+    try:
+        twins = compare_models(onnx_passes.load(before), onnx_passes.load(after))
+    except (OnnxPassesError, ValueError) as problem:
+        return f"? {str(problem)[:40]}"
+    if twins.equal:
+        return "0"
+    worst = max((result.max_abs or 0.0 for result in twins.results), default=0.0)
+    return f"{worst:.1e}" if twins.within(1e-3, 1e-2) else f"WRONG {worst:.1e}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("--peers", required=True)
+    arguments = parser.parse_args()
+    tools = [*((tool, arguments.peers) for tool in PEERS), *((tool, sys.executable) for tool in OURS)]
+    print(f"{'model':28}" + "".join(f"{tool:>26}" for tool, _ in tools))
+    print(f"{'':28}" + f"{'nodes   CPU s      error':>26}" * len(tools))
+    fewest = fastest = 0
+    for model in arguments.models:
+        cells: dict[str, dict[str, object]] = {}
+        with tempfile.TemporaryDirectory() as folder:
+            for tool, python in tools:
+                cells[tool] = run(tool, python, model, Path(folder))
+        print(f"{model.stem[:27]:28}" + "".join(f"{text(cells[tool]):>26}" for tool, _ in tools), flush=True)
+        peers = [int(str(cells[tool]["nodes"])) for tool in PEERS if "nodes" in cells[tool]]
+        mine = cells["ours"]
+        fewest += "nodes" in mine and int(str(mine["nodes"])) <= min(peers, default=10**9)
+        slim = cells["onnxslim"].get("cpu")
+        fastest += "cpu" in mine and slim is not None and 3 * float(str(mine["cpu"])) <= float(str(slim))
+    total = len(arguments.models)
+    print(f"no more nodes than the best peer on {fewest} of {total}; at most a third of onnxslim's time on {fastest}")
+
+
+def text(cell: dict[str, object]) -> str:
+    if "failure" in cell:
+        return "fails"
+    return f"{cell['nodes']} {float(str(cell['cpu'])):7.3f} {cell['error']!s:>10}"
+
+
+if __name__ == "__main__":
+    main()

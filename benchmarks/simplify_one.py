@@ -1,0 +1,106 @@
+"""Simplify one model with one tool and print figures as JSON; called by simplify.py, in the environment of the tool.
+
+    python simplify_one.py TOOL MODEL OUTPUT
+
+CPU time is of the call alone: loading and saving are left out, as far as the tool lets us.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def onnxsim(path: str, output: str) -> float:
+    import onnx
+    import onnxsim
+
+    return _timed(path, output, lambda model: onnxsim.simplify(model)[0], onnx)
+
+
+def onnxslim(path: str, output: str) -> float:
+    import onnx
+    import onnxslim
+
+    return _timed(path, output, onnxslim.slim, onnx)
+
+
+def onnxoptimizer(path: str, output: str) -> float:
+    import onnx
+    import onnxoptimizer
+
+    chosen = [name for name in onnxoptimizer.get_available_passes() if name.startswith(("fuse_", "eliminate_"))]
+    return _timed(path, output, lambda model: onnxoptimizer.optimize(model, chosen), onnx)
+
+
+def onnxscript(path: str, output: str) -> float:
+    import onnx
+    import onnxscript.optimizer
+
+    return _timed(path, output, onnxscript.optimizer.optimize, onnx)
+
+
+def ours(path: str, output: str) -> float:
+    return _ours(path, output, verify=True)
+
+
+def ours_unverified(path: str, output: str) -> float:
+    return _ours(path, output, verify=False)
+
+
+def _ours(path: str, output: str, *, verify: bool) -> float:
+    import onnx_passes
+
+    model = onnx_passes.load(path)
+    started = time.process_time()
+    result = onnx_passes.apply(model, "simplify", verify=verify)
+    cpu = time.process_time() - started
+    onnx_passes.save(result.model, output)
+    return cpu
+
+
+def _timed(path: str, output: str, simplify: Callable[[Any], Any], onnx: Any) -> float:
+    model = onnx.load(path)
+    started = time.process_time()
+    simplified = simplify(model)
+    cpu = time.process_time() - started
+    onnx.save(simplified, output)
+    return cpu
+
+
+def nodes(path: str) -> int:
+    """Count nodes, those of subgraphs included, without Constant nodes."""
+    import onnx
+
+    def count(graph: Any) -> int:
+        own = [node for node in graph.node if node.op_type != "Constant"]
+        nested = (a for node in own for a in node.attribute)
+        return len(own) + sum(count(g) for a in nested for g in ([a.g] if a.HasField("g") else a.graphs))
+
+    return count(onnx.load(path, load_external_data=False).graph)
+
+
+def main() -> None:
+    tool, path, output = sys.argv[1:]
+    tools = {f.__name__: f for f in (onnxsim, onnxslim, onnxoptimizer, onnxscript, ours, ours_unverified)}
+    # Warmed up on a tiny model, lest imports be counted.
+    warm = Path(output).with_suffix(".warm.onnx")
+    _tiny(warm)
+    tools[tool](str(warm), output)
+    cpu = tools[tool](path, output)
+    print(json.dumps({"cpu": cpu, "nodes": nodes(output)}))
+
+
+def _tiny(path: Path) -> None:
+    import onnx
+
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[2,2] x) => (float[2,2] y) { a = Neg(x) y = Relu(a) }'
+    onnx.save(onnx.parser.parse_model(text), str(path))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""``onnx-passes bisect``: which pass, and which rule application in it, first makes a model bad."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from onnx_passes.cli.complete import pass_names
+from onnx_passes.cli.options import config_option, debug_option, import_option, json_option
+from onnx_passes.core.errors import ExitCode
+
+if TYPE_CHECKING:
+    from onnx_passes.core.config import Config
+    from onnx_passes.debug.judges import Judge
+    from onnx_passes.verify.ranges import Range
+    from onnx_passes.verify.verification import Limits
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """What the command line says about being bad."""
+
+    inputs: tuple[str, ...]
+    expect: tuple[str, ...]
+    seed: int
+    tolerance: str | None
+    metrics: tuple[str, ...]
+    command_line: str | None
+
+
+@click.command("bisect", short_help="Find the first pass and rule application that makes a model bad.")
+@click.argument("model", metavar="MODEL")
+@click.argument("passes", nargs=-1, metavar="[PASS]…", shell_complete=pass_names)
+@config_option
+@click.option("--inputs", multiple=True, metavar="FILE", help="Inputs to run on (.npy, .npz, .pb); may be repeated.")
+@click.option("--expect", multiple=True, metavar="FILE", help="Outputs expected for the inputs; may be repeated.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated inputs.")
+@click.option(
+    "--tolerance",
+    metavar="ATOL[,RTOL]",
+    help="How far results may be from the original [default: what the passes promise].",
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME=MIN,MAX",
+    help="Bad is what takes a metric out of its range (an end may be left out); may be repeated.",
+)
+@click.option(
+    "--command",
+    "command_line",
+    metavar="CMD",
+    help="Bad is what a command says: it gets the model file for {}; exit code 0 is good, 125 unknown, else bad.",
+)
+@json_option
+@import_option
+@debug_option
+def command(model: str, passes: tuple[str, ...], config_file: str | None, as_json: bool, **criteria: object) -> int:
+    """Find the first bad step of the pipeline PASS… on MODEL, and the first bad rule application in it.
+
+    Bad is, without other options, a model whose results differ from those of the original more than the passes
+    promise; and a pass that fails. Takes a logarithmic number of runs. Exits with 1 if something is bad.
+    """
+    from onnx_passes.cli.settings import settings
+
+    asked = Criteria(**criteria)  # pyright: ignore[reportArgumentType]
+    chosen = settings(config_file, passes)
+    if not chosen.pipeline:
+        raise click.UsageError("Missing argument 'PASS…'.")
+    judge = _judge(asked, chosen.config, Path(config_file).parent if config_file is not None else None)
+
+    from onnx_passes.debug.bisect import bisect
+    from onnx_passes.graph.load import load
+
+    found = bisect(load(model), chosen.pipeline, is_bad=judge, options=chosen.options)
+    click.echo(json.dumps(found.to_json(), indent=2) if as_json else str(found))
+    return ExitCode.VERIFICATION if found.found else ExitCode.OK
+
+
+def _judge(asked: Criteria, config: Config, base: Path | None) -> Judge:
+    others = {
+        "--inputs": asked.inputs,
+        "--expect": asked.expect,
+        "--tolerance": asked.tolerance,
+        "--metric": asked.metrics,
+    }
+    given = [name for name, value in others.items() if value]
+    if asked.command_line is not None and given:
+        raise click.UsageError(f"--command judges alone: leave out {given[0]}.")
+    if asked.metrics and asked.tolerance is not None:
+        raise click.UsageError("--metric and --tolerance are two ways to judge: give one of them.")
+    from onnx_passes.debug.judges import AllOf, ByCommand
+    from onnx_passes.debug.result_judges import ByMetrics, ByResults
+    from onnx_passes.verify.execute import Executor, Profile
+
+    if asked.command_line is not None:
+        return ByCommand(asked.command_line)
+    runtime = config.onnxruntime
+    profile = Profile(runtime.providers or Profile.providers, runtime.provider_options, dict(runtime.session_options))
+    executor = Executor(profile)
+    inputs, expect = asked.inputs or config.reference.inp, asked.expect or config.reference.out
+    ranges = _ranges(asked.metrics, config)
+    by_metrics = ByMetrics(ranges, inputs=inputs, expect=expect, seed=asked.seed, executor=executor, base=base)
+    if asked.metrics:
+        return by_metrics
+    default = _default_limits(config)
+    by_results = ByResults(
+        inputs=inputs,
+        expect=expect,
+        seed=asked.seed,
+        limits=_limits(asked.tolerance, default),
+        default=default,
+        executor=executor,
+    )
+    return AllOf(by_results, by_metrics) if ranges else by_results
+
+
+def _ranges(conditions: tuple[str, ...], config: Config) -> dict[str, Range]:
+    """Read the ranges given here or, without any, those of the configuration."""
+    from onnx_passes.verify.ranges import parse_condition, parse_ranges
+
+    if not conditions:
+        return parse_ranges(config.verify.metrics) if config.verify is not None else {}
+    ranges: dict[str, Range] = {}
+    for condition in conditions:
+        name, limits = parse_condition(condition)
+        if limits is None:
+            raise click.UsageError(f"--metric {condition} accepts everything: write {name}=MIN,MAX.")
+        ranges[name] = limits
+    return ranges
+
+
+def _default_limits(config: Config) -> Limits:
+    from onnx_passes.verify.verification import Limits
+
+    given = config.verify.tolerance if config.verify is not None else None
+    atol = given.atol if given is not None and given.atol is not None else Limits.atol
+    rtol = given.rtol if given is not None and given.rtol is not None else Limits.rtol
+    return Limits(atol, rtol)
+
+
+def _limits(tolerance: str | None, default: Limits) -> Limits | None:
+    from onnx_passes.cli.checks import parse_tolerance
+
+    return None if tolerance is None else parse_tolerance(tolerance, rtol=default.rtol)

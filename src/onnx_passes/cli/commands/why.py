@@ -1,0 +1,42 @@
+"""``onnx-passes why``: where a node of the result came from, or where a node went."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from onnx_passes.cli.complete import pass_names
+from onnx_passes.cli.options import config_option, debug_option, import_option, json_option
+
+
+@click.command("why", short_help="Tell where a node of the result came from, or where a node went.")
+@click.argument("model", metavar="MODEL")
+@click.argument("node", metavar="NODE")
+@click.argument("passes", nargs=-1, metavar="[PASS]…", shell_complete=pass_names)
+@config_option
+@json_option
+@import_option
+@debug_option
+def command(model: str, node: str, passes: tuple[str, ...], config_file: str | None, as_json: bool) -> None:
+    """Run the pipeline PASS… on MODEL, unverified, and tell the story of NODE.
+
+    NODE is a node or a value, of the result or of any step: which rule applications and passes it came from and, if
+    it is gone, which one removed it and what replaced it.
+    """
+    from onnx_passes.cli.settings import settings
+
+    chosen = settings(config_file, passes)
+    if not chosen.pipeline:
+        raise click.UsageError("Missing argument 'PASS…'.")
+
+    from onnx_passes.core.manager import Manager
+    from onnx_passes.core.plan import plan
+    from onnx_passes.debug.lineage import Lineage
+    from onnx_passes.graph.load import load
+
+    planned = plan(chosen.pipeline, defaults=chosen.options)
+    lineage = Lineage()
+    Manager([lineage]).run(planned, load(model))
+    story = lineage.of(node)
+    click.echo(json.dumps(story.to_json(), indent=2) if as_json else str(story))

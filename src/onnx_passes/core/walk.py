@@ -1,0 +1,36 @@
+"""Walk over nodes and nested graphs; several times faster than the iterators of onnx_ir, which do more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+_GRAPH, _GRAPHS = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS
+
+
+def all_nodes(container: ir.Graph | ir.Function) -> Iterator[ir.Node]:
+    """Yield every node, and after each the nodes of the graphs that it holds."""
+    for node in container:
+        yield node
+        if node.attributes:
+            for graph in nested_graphs(node):
+                yield from all_nodes(graph)
+
+
+def all_graphs(container: ir.Graph | ir.Function) -> Iterator[ir.Graph]:
+    """Yield the graphs that nodes hold, at any depth."""
+    for node in container:
+        if node.attributes:
+            for graph in nested_graphs(node):
+                yield graph
+                yield from all_graphs(graph)
+
+
+def nested_graphs(node: ir.Node) -> Iterator[ir.Graph]:
+    """Yield the graphs that a node holds in its attributes."""
+    for attribute in node.attributes.data.values():
+        if attribute.type is _GRAPH and not attribute.is_ref():
+            yield attribute.as_graph()
+        elif attribute.type is _GRAPHS and not attribute.is_ref():
+            yield from attribute.as_graphs()

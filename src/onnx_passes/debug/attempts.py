@@ -1,0 +1,196 @@
+"""Attempts to match a rule at a node: how far each came, and what stopped it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.graph.constants import tensor_of_constant_node
+from onnx_passes.graph.names import Container
+from onnx_passes.rewrite.builder import Builder
+from onnx_passes.rewrite.failures import pattern_text
+from onnx_passes.rewrite.index import RuleIndex
+from onnx_passes.rewrite.match import Match, NodesByOperator, Partial, describe_node
+from onnx_passes.rewrite.nesting import Nesting
+from onnx_passes.rewrite.replacement import prepare
+from onnx_passes.rewrite.rule import Rule
+from onnx_passes.rewrite.scope import Scope
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why an attempt went no further, and where if the reason does not say it."""
+
+    reason: str
+    place: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason}{self.place}"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt: the node it started from, which part of the pattern is which node, and what stopped it."""
+
+    node: str
+    size: int
+    matched: tuple[tuple[str, str], ...]
+    stops: tuple[Stop, ...] = ()
+    complete: bool = False
+
+    @property
+    def applies(self) -> bool:
+        """Tell whether nothing stopped it."""
+        return not self.stops
+
+    @property
+    def progress(self) -> tuple[bool, bool, int]:
+        """Return how far the attempt came, to be compared with others."""
+        return self.applies, self.complete, len(self.matched)
+
+    def lines(self) -> list[str]:
+        """Say how it went, the parts of the pattern indented."""
+        parts = [f"  {pattern} is {node}" for pattern, node in self.matched]
+        if self.applies:
+            return [f"{self.node}: it applies here", *parts]
+        how_far = "the whole pattern" if self.complete else f"{len(self.matched)} of {self.size} nodes"
+        stops = [f"  {'or' if number else 'but'} {stop}" for number, stop in enumerate(self.stops)]
+        return [f"{self.node}: {how_far} matched", *parts, *stops]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {
+            "node": self.node,
+            "applies": self.applies,
+            "complete": self.complete,
+            "matched": [{"pattern": pattern, "node": node} for pattern, node in self.matched],
+            "pattern_nodes": self.size,
+            "reasons": list(map(str, self.stops)),
+        }
+
+
+class Site:
+    """A graph with its subgraphs, or a function, in which rules are tried and nothing is changed."""
+
+    def __init__(self, model: ir.Model, container: Container) -> None:
+        self._scope = Scope(model, container)
+        self._nesting = Nesting(container)
+        self._others = NodesByOperator()
+        self._nodes = list(container.all_nodes())
+        for node in self._nodes:
+            # What the driver notes of a node before it tries rules.
+            if node.op_type == "Constant" and node.domain == "" and node.outputs[0].const_value is None:
+                node.outputs[0].const_value = tensor_of_constant_node(node)
+            self._nesting.enter(node)
+            self._others.add(node)
+
+    def attempts(self, rule: Rule) -> Iterator[Attempt]:
+        """Try a rule at every node that its pattern could end with."""
+        index = RuleIndex([rule])
+        for node in self._nodes:
+            if index.covers(node):
+                yield self._best(rule, node)
+
+    def attempts_at(self, rule: Rule, node: ir.Node) -> Iterator[Attempt]:
+        """Try a rule at one node; where the pattern cannot end with it, also at those that may have it inside."""
+        if not self._nesting.holds(node):
+            return
+        found = self._best(rule, node)
+        if found.matched or found.applies:
+            yield found
+            return
+        name, index = describe_node(node), RuleIndex([rule])
+        around = [self._best(rule, other) for other in _downstream(node, rule.depth) if index.covers(other)]
+        inside = [attempt for attempt in around if any(name == matched for _, matched in attempt.matched)]
+        yield from inside or [found]
+
+    def _best(self, rule: Rule, node: ir.Node) -> Attempt:
+        """Try a node in all roles that a pattern with several ends has, and keep the best attempt."""
+        return max((self._try(rule, node, role) for role in range(len(rule.roots))), key=lambda found: found.progress)
+
+    def _try(self, rule: Rule, node: ir.Node, role: int) -> Attempt:
+        partial = Partial()
+        refusals: list[str] = []
+        complete: list[tuple[tuple[Any, ir.Node], ...]] = []
+
+        def refused(reason: str) -> None:
+            refusals.append(reason)
+            complete.append(partial.found())
+
+        name = describe_node(node)
+        try:
+            match = rule.find(
+                self._scope.model,
+                self._scope.container,
+                node,
+                role,
+                refused=refused,
+                others=self._others,
+                partial=partial,
+            )
+            if match is not None:
+                declined = self._declined(rule, match)
+                return Attempt(name, rule.size, _pairs(partial.found()), declined, complete=True)
+        except OnnxPassesError as error:
+            return Attempt(name, rule.size, _pairs(partial.found()), (Stop(f"it fails: {error}"),), complete=True)
+        finally:
+            partial.state = None
+        if complete:
+            place = _place(partial.at, complete[-1])
+            stops = tuple(Stop(reason, place if reason == partial.reason else "") for reason in dict.fromkeys(refusals))
+            return Attempt(name, rule.size, _pairs(complete[0]), stops, complete=True)
+        failures = tuple(dict.fromkeys(_stop(reason, at) for reason, at in partial.failures))
+        return Attempt(name, rule.size, _pairs(partial.nodes), failures)
+
+    def _declined(self, rule: Rule, match: Match) -> tuple[Stop, ...]:
+        """Build the replacement to see whether the rewrite declines; nothing of it stays."""
+        container = self._scope.container
+        builder = Builder(
+            container.opset_imports,
+            initializers_allowed=isinstance(container, ir.Graph),
+            graphs_of_model=self._nesting.graphs,
+        )
+        try:
+            prepared = prepare(rule, match, builder, self._scope, self._nesting)
+            return (Stop(prepared),) if isinstance(prepared, str) else ()
+        finally:
+            builder.discard()
+
+
+def _downstream(node: ir.Node, steps: int) -> list[ir.Node]:
+    """List the nodes that use a node, directly or through fewer than so many others."""
+    level, seen = [node], {node: None}
+    for _ in range(steps - 1):
+        users = dict.fromkeys(use.node for one in level for value in one.outputs for use in value.uses())
+        level = [user for user in users if user not in seen]
+        seen.update(dict.fromkeys(level))
+    del seen[node]
+    return list(seen)
+
+
+def _pairs(found: tuple[tuple[Any, ir.Node], ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((pattern_text(pattern), describe_node(node)) for pattern, node in found)
+
+
+def _stop(reason: str, at: ir.Value | ir.Node | None) -> Stop:
+    """Add the place to a reason that does not name it itself."""
+    if isinstance(at, ir.Node):
+        name = describe_node(at)
+        return Stop(reason, name.removeprefix(at.op_type) if reason.endswith(at.op_type) else f": {name}")
+    return Stop(reason, "" if at is None or not at.name or f"'{at.name}'" in reason else f": '{at.name}'")
+
+
+def _place(at: ir.Value | ir.Node | None, nodes: tuple[tuple[Any, ir.Node], ...]) -> str:
+    """Say where a check refused and, of a value inside the match, who else uses it."""
+    if at is None:
+        return ""
+    if isinstance(at, ir.Node):
+        return f": {describe_node(at)}"
+    inside = {node for _, node in nodes}
+    outside = dict.fromkeys(describe_node(use.node) for use in at.uses() if use.node not in inside)
+    used = f", used by {', '.join(outside)}" if outside and at.producer() in inside else ""
+    return f": '{at.name}'{used}"

@@ -1,0 +1,247 @@
+"""Find the first pass, and the first rule application in it, that makes a model bad, in few runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+import onnx_passes.passes  # noqa: F401  # pyright: ignore[reportUnusedImport] - teaches the registry foreign rules
+from onnx_passes.core.base import Pass
+from onnx_passes.core.compose import PassLike
+from onnx_passes.core.errors import OnnxPassesError, PassFailedError, UsageError
+from onnx_passes.core.instruments import Instrument, Limit, StopAfter
+from onnx_passes.core.manager import Manager
+from onnx_passes.core.plan import Plan, Step, plan
+from onnx_passes.debug.items import items_text
+from onnx_passes.debug.judges import ByFunction, Judge, Verdict
+from onnx_passes.debug.points import Leaf, Trace
+from onnx_passes.debug.result_judges import ByResults
+from onnx_passes.graph.copy import copy_model
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """The first bad step of a run and the first bad application in it; ``step`` is 0 if nothing is bad.
+
+    Applications are numbered over the whole run, as ``--limit`` counts them, and ``place`` says which one of the step
+    it is. ``drift`` is set where nothing is bad in itself but the sum of small differences is. Where a judge could
+    not tell, ``suspects`` says what else may be the first bad one.
+    """
+
+    runs: int
+    steps: int
+    step: int = 0
+    text: str = ""
+    application: int = 0
+    place: str = ""
+    rule: str = ""
+    source: str = ""
+    matched: str = ""
+    added: str = ""
+    difference: str = ""
+    drift: str = ""
+    suspects: str = ""
+
+    @property
+    def found(self) -> bool:
+        """Tell whether anything is bad."""
+        return self.step > 0
+
+    def __str__(self) -> str:
+        if not self.found:
+            return f"nothing is bad: the result of all {self.steps} steps is good ({self.runs} runs)"
+        facts = [
+            ("pass", self.text),
+            ("application", f"{self.application}, {self.place}" if self.application else ""),
+            ("rule", f"{self.rule}, {self.source}" if self.rule else ""),
+            ("matched", self.matched),
+            ("replaced by", self.added),
+            ("difference", self.difference),
+            ("drift", self.drift),
+            ("or else", self.suspects),
+            ("runs", str(self.runs)),
+        ]
+        lines = [f"  {label + ':':13} {text}" for label, text in facts if text]
+        return "\n".join([f"first bad step: {self.step} of {self.steps}", *lines])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data, without what is empty."""
+        return {"found": self.found, **{key: value for key, value in vars(self).items() if value not in ("", 0)}}
+
+
+def bisect(
+    model: ir.Model,
+    pipeline: PassLike | Iterable[PassLike],
+    *,
+    is_bad: Judge | Callable[[ir.Model], object] | None = None,
+    options: Mapping[str, Mapping[str, object]] | None = None,
+) -> Bisection:
+    """Find the first bad step of a pipeline and the first bad rule application in it.
+
+    A model is bad if ``is_bad`` says so: a judge, or a function that returns a reason or something true; by default
+    the results are compared with those of the original model. A pass that raises is bad, too. The model is left as
+    it is.
+    """
+    judge = is_bad if isinstance(is_bad, Judge) else ByResults() if is_bad is None else ByFunction(is_bad)
+    return _Search(model, plan(pipeline, defaults=options), judge).run()
+
+
+def first_bad(good: int, bad: int, judge: Callable[[int], Verdict]) -> tuple[int, int]:
+    """Narrow down from a good and a bad number to neighbours, or as far as the judge can tell."""
+    open_ = list(range(good + 1, bad))
+    while open_:
+        middle = open_[len(open_) // 2]
+        verdict = judge(middle)
+        if verdict.status == "skip":
+            open_.remove(middle)
+        elif verdict.bad:
+            bad, open_ = middle, [number for number in open_ if number < middle]
+        else:
+            good, open_ = middle, [number for number in open_ if number > middle]
+    return good, bad
+
+
+@dataclass
+class _Side:
+    """The nearest model known on one side of the fault, and what was said of it."""
+
+    model: ir.Model
+    reason: str = ""
+
+
+class _Search:
+    def __init__(self, model: ir.Model, planned: Plan, judge: Judge) -> None:
+        self.original = model
+        self.plan = planned
+        self.judge = judge
+        self.runs = 0
+        self.trace = Trace()
+        self.good = self.bad = _Side(model)
+
+    def run(self) -> Bisection:
+        _require_good(self.judge.start(self.original))
+        self.execute(self.plan, self.original, [self.trace])
+        leaves = self.trace.leaves
+        if self.trace.failure is None:
+            verdict = self.ask(self.trace.model, leaves)
+            if verdict.status == "skip":
+                raise UsageError("the result cannot be judged", hint=verdict.reason or "judge it in another way")
+            if not verdict.bad:
+                return Bisection(self.runs, self.trace.steps)
+        else:
+            self.bad = _Side(self.trace.model, f"the pass failed: {self.trace.failure.error}")
+        good, bad = first_bad(0, len(leaves), self.judge_step)
+        return self.conclude(good, bad)
+
+    def judge_step(self, count: int) -> Verdict:
+        """Judge the model after the first steps of the run."""
+        leaves = self.trace.leaves[:count]
+        stop = StopAfter(leaves[-1].number)
+        self.execute(self.plan, self.original, [stop])
+        if stop.model is None or stop.text != leaves[-1].step.text:
+            raise _not_repeatable(leaves[-1].number, leaves[-1].step.text, stop.text or "nothing")
+        return self.ask(stop.model, leaves)
+
+    def ask(self, model: ir.Model, leaves: Sequence[Leaf]) -> Verdict:
+        """Judge a model, and remember it as the nearest on its side."""
+        verdict = self.judge.judge(model, _changing(leaves))
+        if verdict.bad:
+            self.bad = _Side(model, verdict.reason)
+        elif verdict.status == "good":
+            self.good = _Side(model)
+        return verdict
+
+    def conclude(self, good: int, bad: int) -> Bisection:
+        leaves = self.trace.leaves
+        culprit = leaves[bad - 1]
+        facts: dict[str, Any] = {"step": culprit.number, "text": culprit.step.text}
+        if bad - good > 1:
+            facts["suspects"] = _suspects("step", [leaf.number for leaf in leaves[good : bad - 1]])
+        else:
+            facts.update(self.within(culprit, leaves[:bad]))
+        facts.setdefault("difference", self.bad.reason)
+        return Bisection(self.runs, self.trace.steps, **facts)
+
+    def within(self, culprit: Leaf, leaves: Sequence[Leaf]) -> dict[str, Any]:
+        """Look for the first bad application of the culprit, and for what is no fault but drift."""
+        before, passes = self.good.model, _changing(leaves)
+        if culprit.failed:
+            failure = self.bad.reason
+            if not culprit.applications or not self.ask(self.bad.model, leaves).bad:
+                # The applications before the error are innocent.
+                return {"difference": failure}
+        drift = ""
+        if not culprit.failed and self.judge.is_harmless(before, self.bad.model, passes):
+            drift = "no pass alone is bad; at this one the sum of small differences crosses the limit"
+        if not culprit.applications:
+            return {"drift": drift}
+
+        def judge_application(count: int) -> Verdict:
+            return self.ask(self.replay(culprit, before, count), leaves)
+
+        good, bad = first_bad(0, culprit.applications, judge_application)
+        applied = self.trace.applications[culprit.first + bad - 1]
+        if not drift and culprit.applications > 1 and self.judge.is_harmless(self.good.model, self.bad.model, passes):
+            drift = "no application alone is bad; at this one the sum of small differences crosses the limit"
+        numbers = [self.trace.applications[culprit.first + i].number for i in range(good, bad - 1)]
+        return {
+            "application": applied.number,
+            "place": f"{bad} of {culprit.applications} in this step",
+            "rule": applied.rule,
+            "source": applied.source,
+            "matched": items_text(applied.matched),
+            "added": items_text(applied.added),
+            "drift": drift,
+            "suspects": _suspects("application", numbers),
+        }
+
+    def replay(self, leaf: Leaf, before: ir.Model, count: int) -> ir.Model:
+        """Run one step alone, up to a number of its applications."""
+        again = Trace()
+        alone = Plan((Step(leaf.step.pass_, leaf.step.why),), leaf.step.text)
+        self.execute(alone, before, [Limit(count), again])
+        if len(again.applications) != count:
+            raise _not_repeatable(leaf.number, f"{count} applications", str(len(again.applications)))
+        return again.model
+
+    def execute(self, planned: Plan, model: ir.Model, instruments: Sequence[Instrument]) -> None:
+        """Run a plan on a copy; instruments see the model, also the one that a failing pass leaves behind."""
+        self.runs += 1
+        try:
+            Manager(instruments).run(planned, copy_model(model))
+        except (OnnxPassesError, ir.passes.InvariantError):
+            # The trace of the first run knows what failed; a later one fails only where that one did.
+            return
+
+
+def _changing(leaves: Sequence[Leaf]) -> list[Pass]:
+    return [leaf.step.pass_ for leaf in leaves if leaf.modified or leaf.failed]
+
+
+def _require_good(verdict: Verdict) -> None:
+    if verdict.bad:
+        raise UsageError(
+            f"the original model is bad already: {verdict.reason}",
+            hint="no pass is to blame; check the data, the limits or the command",
+        )
+    if verdict.status == "skip":
+        raise UsageError("the original model cannot be judged", hint=verdict.reason or "judge it in another way")
+
+
+def _not_repeatable(step: int, expected: str, found: str) -> PassFailedError:
+    return PassFailedError(
+        f"the pipeline does not run twice in the same way: {expected} in the first run, {found} now",
+        where=f"step {step}",
+        hint="look for passes that depend on chance, on time or on the order of sets",
+    )
+
+
+def _suspects(what: str, numbers: Sequence[int]) -> str:
+    """Name those between good and bad that could not be judged."""
+    if not numbers:
+        return ""
+    several = f"{what}s {', '.join(map(str, numbers))}" if len(numbers) > 1 else f"{what} {numbers[0]}"
+    return f"{several}, which could not be judged"

@@ -1,0 +1,156 @@
+"""Keep all that a model computes for one sample, before the first pass and after each that changed it."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.core.errors import ModelError, UsageError
+from onnx_passes.core.instruments import Instrument
+from onnx_passes.core.plan import Step
+from onnx_passes.core.records import RunRecord, StepRecord
+from onnx_passes.graph.atomic import replacing
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.passes.annotate.standard_engine import fill_gaps
+from onnx_passes.verify.carriers import CARRIERS
+from onnx_passes.verify.dataset import Dataset
+from onnx_passes.verify.execute import Engine, ExecutionError, Executor, Sample
+from onnx_passes.verify.generate import generate
+from onnx_passes.verify.reference import Array, Source
+
+LIMIT = 2**30
+"""Bytes that the files of a run hold together, unless it is said otherwise."""
+
+
+class ContextDump(Instrument):
+    """Save ``000-input.npz``, then one numbered file for each pass that changed the model.
+
+    A file holds inputs, outputs and everything between them by name for the first sample; values inside of subgraphs
+    and functions are left out. Types that numpy cannot store are widened, or kept as bits, and that is noted, as is
+    what found no room within ``limit`` bytes for all files of the run.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        inputs: Sequence[Source] = (),
+        seed: int = 0,
+        executor: Executor | None = None,
+        limit: int = LIMIT,
+    ) -> None:
+        self.folder = folder
+        self.inputs = inputs
+        self.seed = seed
+        self.executor = executor or Executor()
+        self.limit = limit
+        self._sample: Sample | None = None
+        self._engine: Engine | None = None
+        self._room = limit
+        self._notes: list[str] = []
+
+    def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
+        """Make the folder, choose the sample and save what the model computes as it came."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"cannot be made: {error.strerror}", where=str(self.folder), hint="choose another folder"
+            ) from error
+        self._room, self._sample, self._engine, self._notes = self.limit, None, None, []
+        try:
+            self._sample = self._first_sample(model)
+        except (ExecutionError, ModelError) as error:
+            self._notes = [f"no context is dumped: {error}"]
+            return
+        self._save("000-input.npz", model, self._sample)
+
+    def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
+        """Save what the model computes if a pass changed it; a sequence is its members."""
+        if record.modified and not record.has_children and self._sample is not None:
+            name = re.sub(r"[^\w.-]+", "-", record.name)
+            self._save(f"{record.number:03}-{name}.npz", model, self._sample)
+        record.notes.extend(self._notes)
+        self._notes = []
+
+    def _first_sample(self, model: ir.Model) -> Sample:
+        if self.inputs:
+            return next(iter(Dataset.read(model, self.inputs, batch=1))).inputs
+        try:
+            return generate(model, seed=self.seed, samples=1)[0]
+        except UsageError as error:
+            raise ExecutionError(str(error)) from error
+
+    def _save(self, name: str, model: ir.Model, sample: Sample) -> None:
+        values = _interior(model)
+        if any(value.type is None for value in values):
+            # A value must be known to be of a type that ONNX Runtime cannot hand over, or the whole run fails.
+            model = copy_model(model)
+            fill_gaps(model, data_prop=False)
+            values = _interior(model)
+        try:
+            ready = self.executor.prepare(model, also=values, engine=self._engine)
+            self._engine = ready.engine
+            found = ready.run(sample)
+        except ExecutionError as error:
+            self._notes.append(f"no {name}: {error}")
+            return
+        self._write(self.folder / name, {**sample, **found})
+
+    def _write(self, path: Path, values: Mapping[str, Any]) -> None:
+        chosen: dict[str, Array] = {}
+        changed: Counter[str] = Counter()
+        for name, value in values.items():
+            array, change = _storable(value)
+            if array is not None and array.nbytes > self._room:
+                array, change = None, f"left out: the limit of {self.limit:,} bytes is reached"
+            if change:
+                changed[change] += 1
+            if array is not None:
+                chosen[name] = array
+                self._room -= array.nbytes
+        self._notes.extend(
+            f"{path.name}: {number} of {len(values)} values {change}" for change, number in changed.items()
+        )
+        if chosen or not values:
+            _write_npz(path, chosen)
+
+
+def _interior(model: ir.Model) -> list[ir.Value]:
+    return [value for node in model.graph for value in node.outputs if value.name]
+
+
+def _storable(value: object) -> tuple[Array | None, str]:
+    """Return a value as numpy can store it, and what was done to it."""
+    if not isinstance(value, np.ndarray):
+        return None, "left out: no tensors"
+    array = cast(Array, value)
+    if array.dtype.kind == "O":
+        return array.astype(str), ""
+    if array.dtype.isbuiltin != 2:
+        return array, ""
+    try:
+        carrier = CARRIERS.get(ir.DataType.from_numpy(array.dtype))
+    except TypeError:
+        carrier = None
+    if carrier is not None:
+        return array.astype(carrier.numpy()), f"of {array.dtype.name} widened to {carrier.numpy().name}"
+    return array.view(np.dtype(f"u{array.dtype.itemsize}")), f"of {array.dtype.name} kept as bits"
+
+
+def _write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write arrays under any name; ``numpy.savez`` takes names for its own arguments."""
+    try:
+        with replacing(path) as (file,), zipfile.ZipFile(file, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror or error}", where=str(path)) from error

@@ -1,0 +1,136 @@
+"""Events of a run: what replaced what, and the story that they tell of one node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from onnx_passes.debug.items import Item, Key, items_text
+from onnx_passes.debug.snapshots import Changes
+
+_Index = dict[Key, list[Item]]
+
+
+@dataclass(frozen=True)
+class Event:
+    """What one rule application, or one pass beside its applications, did to nodes and initializers.
+
+    What a rule application adds comes from all that it matched, of any other pass only what is linked.
+    """
+
+    step: int
+    text: str
+    matched: tuple[Item, ...]
+    changes: Changes
+    application: int = 0
+    rule: str = ""
+    source: str = ""
+
+    def __str__(self) -> str:
+        what = f"step {self.step}, {self.text}"
+        if self.application:
+            what = f"application {self.application} of {self.rule}, {self.source} ({what})"
+        return f"{what}: {items_text(self.matched)} → {items_text(self.replacements)}"
+
+    @property
+    def replacements(self) -> tuple[Item, ...]:
+        """Return what is there instead: all that is new, and what took the place of something that is gone."""
+        return tuple(dict.fromkeys((*self.changes.added, *(heir for heir, _ in self.changes.heirs))))
+
+    def parents(self, item: Item) -> Sequence[Item]:
+        """List what an item that the event brought was made of."""
+        return self._made_of.get(item.key) or (self.matched if self.application else ())
+
+    def children(self, item: Item) -> Sequence[Item]:
+        """List what took the place of an item that the event removed."""
+        return self._became.get(item.key) or (self.replacements if self.application else ())
+
+    def about(self, item: Item) -> Event:
+        """Narrow what a pass did all over the model down to one item."""
+        if self.application:
+            return self
+        old = self._made_of.get(item.key, [])
+        new = self._became.get(item.key, [])
+        brought, taken = self._brought.get(item.key, []), self._taken.get(item.key, [])
+        if not new:
+            return replace(self, matched=tuple(old), changes=Changes(tuple(brought), tuple(old)))
+        return replace(self, matched=tuple(taken), changes=Changes(tuple(new), tuple(taken)))
+
+    @cached_property
+    def _made_of(self) -> _Index:
+        return _index((new, old) for new, old in self.changes.links)
+
+    @cached_property
+    def _became(self) -> _Index:
+        return _index((old, new) for new, old in (*self.changes.links, *self.changes.heirs))
+
+    @cached_property
+    def _brought(self) -> _Index:
+        return _index((item, item) for item in self.changes.added)
+
+    @cached_property
+    def _taken(self) -> _Index:
+        return _index((item, item) for item in self.changes.removed)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        data: dict[str, Any] = {"step": self.step, "pass": self.text}
+        if self.application:
+            data |= {"application": self.application, "rule": self.rule, "source": self.source}
+        data["matched"] = [item.to_json() for item in self.matched]
+        data["removed"] = [item.to_json() for item in self.changes.removed]
+        data["replacements"] = [item.to_json() for item in self.replacements]
+        return data
+
+
+@dataclass(frozen=True)
+class Ancestry:
+    """The story of one node or value.
+
+    ``events`` are those that it came from, the latest first, ``origins`` the nodes of the original model that they
+    started from. Of something that is gone, ``fate`` are the events that removed it and what replaced it, and
+    ``successors`` what stands for it in the result.
+    """
+
+    name: str
+    item: Item
+    present: bool
+    events: tuple[Event, ...] = ()
+    origins: tuple[Item, ...] = ()
+    fate: tuple[Event, ...] = ()
+    successors: tuple[Item, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [str(self.item) if self.present else f"{self.item} is gone"]
+        for event in self.fate:
+            lines.append(f"  removed by {event}")
+        if self.fate:
+            lines.append(f"  in the result: {items_text(self.successors)}")
+        for event in self.events:
+            lines.append(f"  from {event}")
+        if self.events and self.origins:
+            lines.append(f"  originally: {items_text(self.origins)}")
+        elif not self.events:
+            lines.append("  as in the original model" if self.present else "  it came from the original model")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {
+            "name": self.name,
+            "present": self.present,
+            "node": self.item.to_json(),
+            "from": [event.to_json() for event in self.events],
+            "origins": [item.to_json() for item in self.origins],
+            "removed_by": [event.to_json() for event in self.fate],
+            "successors": [item.to_json() for item in self.successors],
+        }
+
+
+def _index(pairs: Iterable[tuple[Item, Item]]) -> _Index:
+    found: _Index = {}
+    for item, other in pairs:
+        found.setdefault(item.key, []).append(other)
+    return found

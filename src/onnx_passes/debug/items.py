@@ -1,0 +1,87 @@
+"""Nodes and constants by name: what a record of a run may keep without keeping any tensor alive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes.core.records import Application
+
+Key = tuple[str, tuple[str, ...]]
+"""Operator and results of a node: what stays of it in a run while its inputs change with the neighbours."""
+_VALUES = ("initializer", "graph input")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A node; or an initializer or a graph input, as if a node computed it."""
+
+    op: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if self.op in _VALUES:
+            return f"{self.name} ({self.op})"
+        return f"{', '.join(name or '?' for name in self.outputs)} = {self.op}({', '.join(self.inputs)})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names that stand for this item: those of its results, then its own."""
+        return tuple(dict.fromkeys(name for name in (*self.outputs, self.name) if name))
+
+    @property
+    def key(self) -> Key:
+        """Return what tells this item from others."""
+        return self.op, self.outputs
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"op_type": self.op, "name": self.name, "inputs": list(self.inputs), "outputs": list(self.outputs)}
+
+
+def item_of(node: ir.Node) -> Item:
+    """Describe a node as it is now."""
+    inputs = tuple("" if value is None else value.name or "?" for value in node.inputs)
+    op = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+    return Item(op, node.name or "", inputs, tuple(value.name or "" for value in node.outputs))
+
+
+def item_of_value(value: ir.Value) -> Item:
+    """Describe the node that computes a value, or the value itself if it is an initializer or an input."""
+    producer = value.producer()
+    if producer is not None:
+        return item_of(producer)
+    name = value.name or ""
+    return Item("initializer" if value.is_initializer() else "graph input", name, (), (name,))
+
+
+def items_text(items: Iterable[Item]) -> str:
+    """Write items in one line."""
+    return ", ".join(map(str, items)) or "nothing"
+
+
+@dataclass(frozen=True)
+class Applied:
+    """One application of a rule: its number in the run, where, what it matched and what it put there."""
+
+    number: int
+    step: int
+    rule: str
+    source: str
+    matched: tuple[Item, ...]
+    added: tuple[Item, ...]
+
+
+def matched_items(application: Application) -> tuple[Item, ...]:
+    """Describe what an application is about to replace."""
+    return tuple(map(item_of, application.matched))
+
+
+def added_items(application: Application) -> tuple[Item, ...]:
+    """Describe what an application has put into the graph."""
+    return (*map(item_of, application.added), *map(item_of_value, application.initializers))

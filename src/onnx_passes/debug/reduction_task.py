@@ -1,0 +1,105 @@
+"""Reduce the failure of a pipeline: find the pass, reduce the model before it, and leave out what is not needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from onnx_passes.core.errors import OnnxPassesError, UsageError
+from onnx_passes.core.instruments import Instrument
+from onnx_passes.core.manager import Manager
+from onnx_passes.core.plan import Plan, Step, Why
+from onnx_passes.core.records import StepRecord
+from onnx_passes.debug.interesting import ByPipeline, Observation, Symptom, fails_by_pipeline
+from onnx_passes.debug.reduce import Reduction, reduce
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.verify.execute import Executor, Sample
+from onnx_passes.verify.verification import Limits
+
+
+@dataclass(frozen=True)
+class ReducedFailure:
+    """The reduced model, the passes that still fail on it, and how they do."""
+
+    reduction: Reduction
+    pipeline: str
+    symptom: Symptom
+    error: Exception
+
+
+def reduce_failure(
+    planned: Plan,
+    model: ir.Model,
+    samples: Sequence[Sample],
+    *,
+    limits: Limits | None = None,
+    executor: Executor | None = None,
+    most_seconds: float = 300.0,
+) -> ReducedFailure:
+    """Reduce model, samples and pipeline; raises UsageError if the pipeline does not fail."""
+    executor = executor or Executor()
+    seen = fails_by_pipeline(planned, limits, executor=executor).observe(model, samples)
+    if seen is None:
+        raise UsageError(
+            f"there is no failure to reduce: '{planned.pipeline}' does not fail on this model",
+            hint="check passes, inputs and tolerance",
+        )
+    start, fails = _narrowed(planned, model, samples, seen, limits, executor)
+    reduction = reduce(start, samples, fails, executor=executor, most_seconds=most_seconds)
+    fails = _with_fewer_steps(fails, reduction)
+    last = fails_by_pipeline(fails.planned, limits, executor=executor).observe(reduction.model, reduction.samples)
+    return ReducedFailure(reduction, fails.planned.pipeline, seen.symptom, (last or seen).error)
+
+
+def _narrowed(
+    planned: Plan,
+    model: ir.Model,
+    samples: Sequence[Sample],
+    seen: Observation,
+    limits: Limits | None,
+    executor: Executor,
+) -> tuple[ir.Model, ByPipeline]:
+    """Take the pass that fails alone, on the model as it was before, if it fails there, too."""
+    culprit = next((s for _, s in planned.walk() if s.text == seen.symptom.step and not s.children), None)
+    before = _model_before(planned, model, seen.number) if culprit is not None else None
+    if culprit is not None and before is not None:
+        alone = Plan((Step(culprit.pass_, Why("requested")),), culprit.text)
+        fails = fails_by_pipeline(alone, limits, executor=executor, symptom=seen.symptom)
+        if fails(before, list(samples)):
+            return before, fails
+    return model, fails_by_pipeline(planned, limits, executor=executor, symptom=seen.symptom)
+
+
+class _Before(Instrument):
+    """Keeps the model before a step, and lets nothing run from there on."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.model: ir.Model | None = None
+
+    def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> str | None:
+        if self.model is None and record.number == self.number:
+            self.model = copy_model(model)
+        return "not needed" if self.model is not None else None
+
+
+def _model_before(planned: Plan, model: ir.Model, number: int) -> ir.Model | None:
+    watch = _Before(number)
+    try:
+        Manager([watch]).run(planned, copy_model(model))
+    except OnnxPassesError:
+        # Passes after the one that failed may no longer work.
+        return watch.model
+    return watch.model
+
+
+def _with_fewer_steps(fails: ByPipeline, reduction: Reduction) -> ByPipeline:
+    for number in reversed(range(len(fails.planned.steps))):
+        rest = (*fails.planned.steps[:number], *fails.planned.steps[number + 1 :])
+        shorter = Plan(rest, ", ".join(step.text for step in rest))
+        candidate = fails_by_pipeline(shorter, fails.limits, executor=fails.executor, symptom=fails.symptom)
+        if rest and candidate(reduction.model, reduction.samples):
+            fails = candidate
+    return fails

@@ -1,0 +1,124 @@
+"""Repeat a failure from the folder that keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnx_passes.core.errors import OnnxPassesError, UsageError
+from onnx_passes.core.imports import import_user_modules
+from onnx_passes.core.plan import Plan, plan
+from onnx_passes.debug.interesting import Observation, fails_by_pipeline, kind_of_failure, require_running
+from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.reproducer import Reproducer, read_reproducer, versions
+from onnx_passes.verify.verification import Limits
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Whether a failure still occurs, what it looks like now, and what is not as it was the first time."""
+
+    pipeline: str
+    error: Exception | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fails(self) -> bool:
+        """Tell whether the failure still occurs."""
+        return self.error is not None
+
+    def __str__(self) -> str:
+        verdict = str(self.error) if self.error is not None else f"'{self.pipeline}' no longer fails"
+        return "\n".join([verdict, *(f"note: {note}" for note in self.notes)])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        failure = getattr(self.error, "failure", None)
+        return {
+            "pipeline": self.pipeline,
+            "fails": self.fails,
+            "error": None if self.error is None else str(self.error),
+            "failure": None if failure is None else failure.to_json(),
+            "notes": list(self.notes),
+        }
+
+
+def repeat(folder: Path, *, imports: Sequence[str] = ()) -> Outcome:
+    """Run the pipeline of a folder on its model and inputs again.
+
+    ``imports`` are modules and files with passes; what the folder names is imported if a pass is not known without.
+    Raises UsageError if the folder, or a pass, is not there.
+    """
+    kept = read_reproducer(folder)
+    if not kept.pipeline:
+        raise UsageError(
+            "what failed here is a command, not a pipeline",
+            where=str(folder),
+            hint=f"run it on the model: {kept.report.get('command', '')}",
+        )
+    import_user_modules(imports)
+    planned = planned_again(kept)
+    limits = Limits(*kept.tolerance) if kept.tolerance is not None else None
+    executor = Executor()
+    if kept.samples:
+        require_running(kept.model, kept.samples, executor)
+    seen = fails_by_pipeline(planned, limits, executor=executor).observe(kept.model, kept.samples)
+    notes = [*_changed_kind(kept, seen), *_changed_versions(kept)]
+    return Outcome(kept.pipeline, None if seen is None else seen.error, tuple(notes))
+
+
+def planned_again(kept: Reproducer) -> Plan:
+    """Plan the pipeline of a folder, importing what the folder names only if a pass is unknown without."""
+    try:
+        return plan(kept.pipeline)
+    except UsageError:
+        if not kept.imports:
+            raise
+    _import_recorded(kept)
+    return plan(kept.pipeline)
+
+
+def _import_recorded(kept: Reproducer) -> None:
+    for name in kept.imports:
+        if _is_inside(name, kept.folder):
+            raise UsageError(
+                f"the report wants to import '{name}' from this folder",
+                where=str(kept.folder),
+                hint=f"if you trust it, add --import {name}",
+            )
+        try:
+            import_user_modules([name])
+        except OnnxPassesError as error:
+            raise UsageError(
+                f"the passes came from '{name}', which cannot be imported here",
+                where=str(kept.folder),
+                hint="name the file that has them with --import",
+            ) from error
+
+
+def _is_inside(name: str, folder: Path) -> bool:
+    """Tell whether code would come with the folder: what somebody sends is data, until its reader says otherwise."""
+    home = folder.resolve()
+    if name.endswith(".py") or "/" in name:
+        return Path(name).resolve().is_relative_to(home)
+    first = name.split(".")[0]
+    return (home / f"{first}.py").exists() or (home / first).is_dir()
+
+
+def _changed_kind(kept: Reproducer, seen: Observation | None) -> list[str]:
+    claim, difference = (str(kept.report.get(key, "")) for key in ("claim", "difference"))
+    if seen is None or not claim:
+        return []
+    then, now = kind_of_failure(claim, difference), seen.symptom.kind
+    return [] if then == now else [f"this is another failure: it was '{then}' when it was kept, and is '{now}' now"]
+
+
+def _changed_versions(kept: Reproducer) -> list[str]:
+    now = versions()
+    return [
+        f"{name} was {old} when the failure was kept, and is {now.get(name, 'not installed')} now"
+        for name, old in kept.versions.items()
+        if now.get(name) != old
+    ]

@@ -1,0 +1,174 @@
+"""Why a rule does not apply: how far it gets at every node that it could start from, and what stops it there."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx_ir as ir
+
+import onnx_passes.passes  # noqa: F401  # pyright: ignore[reportUnusedImport] - teaches the registry foreign rules
+from onnx_passes.core.compose import PassLike
+from onnx_passes.core.errors import UsageError
+from onnx_passes.core.manager import Manager
+from onnx_passes.core.plan import Plan, Step, plan
+from onnx_passes.core.registry import REGISTRY
+from onnx_passes.debug.attempts import Attempt, Site
+from onnx_passes.debug.find_node import find_node
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.patterns import operator_of
+from onnx_passes.rewrite.rule import Rule
+
+_NAMED = 8
+"""Passes that an error names as examples."""
+
+
+@dataclass
+class RuleReport:
+    """How one rule fared: where it applies, and its best attempts, the furthest first."""
+
+    rule: str
+    source: str
+    size: int
+    roots: tuple[str, ...]
+    candidates: int = 0
+    applies: int = 0
+    attempts: list[Attempt] = field(default_factory=list[Attempt])
+    reasons: Counter[str] = field(default_factory=Counter[str])
+
+    def __str__(self) -> str:
+        nodes = "1 node" if self.size == 1 else f"{self.size} nodes"
+        title = f"{self.rule} ({self.source}), a pattern of {nodes}"
+        if not self.candidates:
+            return f"{title}\n  no node of the model is {' or '.join(self.roots)}, with which the pattern ends"
+        candidates = "1 candidate" if self.candidates == 1 else f"{self.candidates} candidates"
+        lines = [title, f"  {candidates}, applies to {self.applies}"]
+        for attempt in self.attempts:
+            lines.extend(f"  {line}" for line in attempt.lines())
+        hidden = self.candidates - len(self.attempts)
+        if hidden:
+            often = "; ".join(f"{count} × {reason}" for reason, count in self.reasons.most_common(3))
+            lines.append(f"  and {hidden} more; of all: {often}" if often else f"  and {hidden} more")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {
+            "rule": self.rule,
+            "source": self.source,
+            "pattern_nodes": self.size,
+            "candidates": self.candidates,
+            "applies": self.applies,
+            "attempts": [attempt.to_json() for attempt in self.attempts],
+            "reasons": dict(self.reasons.most_common()),
+        }
+
+
+@dataclass
+class WhyNot:
+    """The answer for all rules of a pass; ``before`` are the passes that ran first because it needs them."""
+
+    rules: list[RuleReport]
+    before: tuple[str, ...] = ()
+
+    @property
+    def applies(self) -> bool:
+        """Tell whether any rule applies anywhere it was tried."""
+        return any(report.applies for report in self.rules)
+
+    def __str__(self) -> str:
+        first = [f"after {', '.join(self.before)}"] if self.before else []
+        return "\n".join([*first, *map(str, self.rules)])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {
+            "applies": self.applies,
+            "before": list(self.before),
+            "rules": [report.to_json() for report in self.rules],
+        }
+
+
+def why_not(
+    model: ir.Model,
+    rule: PassLike,
+    *,
+    at: str | None = None,
+    top: int = 5,
+    options: Mapping[str, Mapping[str, object]] | None = None,
+) -> WhyNot:
+    """Explain where the rules of a pass apply and, where they do not, how far they get and what stops them.
+
+    ``at`` names a node, or one of its outputs; without it every node that a pattern could end with is tried, and the
+    ``top`` best attempts of every rule are kept. What the pass needs is run first. The model is left as it is.
+    """
+    planned = plan(rule, defaults=options)
+    steps = list(_asked_for(planned.steps))
+    wanted = [step for step in steps if isinstance(step.pass_, RewriteRuleSetPass) and step.why.reason != "needed"]
+    if not wanted:
+        raise _no_rules(planned.pipeline)
+    needed = [step for step in steps if step.why.reason == "needed"]
+    copied = Manager().run(Plan(tuple(needed), planned.pipeline), copy_model(model)).model
+    node = None if at is None else find_node(copied, at)
+    reports = [report for step in wanted for report in _reports(copied, step, node, top)]
+    return WhyNot(reports, tuple(step.text for step in needed))
+
+
+def _asked_for(steps: Iterable[Step]) -> Iterator[Step]:
+    """List what was asked for, the members of groups one by one, and what is needed for it, whole."""
+    for step in steps:
+        if step.why.reason == "needed" or (step.why.reason != "follows" and not step.children):
+            yield step
+        elif step.why.reason != "follows":
+            yield from _asked_for(step.children)
+
+
+def _reports(model: ir.Model, step: Step, node: ir.Node | None, top: int) -> Iterator[RuleReport]:
+    pass_ = step.pass_
+    assert isinstance(pass_, RewriteRuleSetPass)
+    containers = [model.graph, *(model.functions.values() if pass_.functions else ())]
+    sites = [Site(model, container) for container in containers]
+    for rule in pass_.rules():
+        if rule.setup is not None:
+            rule.setup()
+        try:
+            yield _report(rule, sites, node, top)
+        finally:
+            if rule.cleanup is not None:
+                rule.cleanup()
+
+
+def _report(rule: Rule, sites: Sequence[Site], node: ir.Node | None, top: int) -> RuleReport:
+    roots = [operator_of(root) for root in rule.roots]
+    names = tuple(dict.fromkeys("any operator" if root is None else root[1] for root in roots))
+    report = RuleReport(rule.name, rule.source, rule.size, names)
+
+    def attempts() -> Iterator[Attempt]:
+        for site in sites:
+            for attempt in site.attempts(rule) if node is None else site.attempts_at(rule, node):
+                report.candidates += 1
+                report.applies += attempt.applies
+                report.reasons.update({stop.reason for stop in attempt.stops})
+                yield attempt
+
+    report.attempts = heapq.nlargest(top, attempts(), key=lambda attempt: attempt.progress)
+    return report
+
+
+def _no_rules(text: str) -> UsageError:
+    made_of_rules = [
+        entry.name
+        for entry in REGISTRY.entries()
+        if entry.kind == "transformation" and issubclass(REGISTRY.load(entry), RewriteRuleSetPass)
+    ]
+    more = f" and {len(made_of_rules) - _NAMED} more" if len(made_of_rules) > _NAMED else ""
+    return UsageError(
+        f"'{text}' is not made of rewrite rules",
+        hint=f"passes that are: {', '.join(made_of_rules[:_NAMED])}{more}"
+        if made_of_rules
+        else "no registered pass is; import those of your own",
+    )

@@ -1,0 +1,46 @@
+"""The rule fuzzer: models made from the pattern of a rule, run before and after it was applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from onnx_passes.testing.fuzz.report import Finding, FuzzReport, Kind
+
+__all__ = ["Finding", "FuzzReport", "Kind", "fuzz", "fuzz_each"]
+
+
+def fuzz(pass_or_rule: object, cases: int = 60, seed: int = 0, *, corpus: Path | None = None) -> FuzzReport:
+    """Try a rule on generated models that it should match, and report what goes wrong.
+
+    Takes a pass or its name, a rule, or a rule of onnxscript; of a pass with several rules each gets its own ``cases``
+    and the report sums up. Known failures in the folder ``corpus`` are tried first, and new ones join them.
+    """
+    reports = list(fuzz_each(pass_or_rule, cases, seed, corpus=corpus))
+    if len(reports) == 1:
+        return reports[0]
+    total = FuzzReport(str(getattr(pass_or_rule, "__name__", pass_or_rule)))
+    for report in reports:
+        total.add(report)
+    return total
+
+
+def fuzz_each(
+    pass_or_rule: object, cases: int = 60, seed: int = 0, *, corpus: Path | None = None
+) -> Iterator[FuzzReport]:
+    """Fuzz every rule of a pass or group, and report on each as soon as it is done."""
+    from onnx_passes.testing.fuzz.campaign import Campaign
+    from onnx_passes.testing.fuzz.corpus import Corpus
+    from onnx_passes.testing.fuzz.targets import targets_of
+
+    known = None if corpus is None else Corpus(corpus)
+    for target in targets_of(pass_or_rule):
+        campaign = Campaign(target, cases, seed)
+        if known is not None and known.replay(target, campaign.report):
+            yield campaign.report
+            continue
+        report = campaign.run()
+        if known is not None:
+            for finding, case in campaign.found:
+                known.keep(finding, case)
+        yield report

@@ -1,0 +1,239 @@
+"""Build the operators of a sketch: shapes wanted from the top down, what comes out from the bottom up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.testing.fuzz import shapes
+from onnx_passes.testing.fuzz.draws import Draws, UnbuildableError
+from onnx_passes.testing.fuzz.hints import Hints
+from onnx_passes.testing.fuzz.operators import recipe_of
+from onnx_passes.testing.fuzz.site import Built, Site
+from onnx_passes.testing.fuzz.sketch import Leaf, Op, Result, Sketch, Slot
+from onnx_passes.testing.fuzz.types import Types
+from onnx_passes.testing.fuzz.values import Shape, convert, make, recipes
+
+_MODES = ("all but one", "variables", "free", "all but two", "all but one", "constants")
+_CONSTANTS = ("initializer", "initializer", "Constant")
+_MOST_ELEMENTS = 4096
+
+
+@dataclass
+class Input:
+    """An input of the model: what may be fed, or what must be."""
+
+    name: str
+    dtype: ir.DataType
+    shape: Shape
+    values: np.ndarray | None = None
+    at_most: int | None = None
+    overridable: bool = False
+
+
+@dataclass
+class Parts:
+    """What a model is put together from."""
+
+    opset: int
+    nodes: list[onnx.NodeProto] = field(default_factory=list[onnx.NodeProto])
+    heads: list[onnx.NodeProto] = field(default_factory=list[onnx.NodeProto])
+    """Nodes outside of the pattern that compute what it takes: these stay in the main graph."""
+    initializers: list[onnx.TensorProto] = field(default_factory=list[onnx.TensorProto])
+    inputs: list[Input] = field(default_factory=list[Input])
+    results: list[Built] = field(default_factory=list[Built])
+    """What the pattern returns."""
+    interior: list[Built] = field(default_factory=list[Built])
+    constants: list[Built] = field(default_factory=list[Built])
+
+
+def build(sketch: Sketch, draws: Draws, hints: Hints) -> Parts:
+    """Decide everything that a sketch leaves open."""
+    building = Build(sketch, draws, hints)
+    want = shapes.shape(draws)
+    for root in sketch.roots:
+        building.op(root, want)
+        want = building.built[root.result(0)].shape
+    returned = list(dict.fromkeys(sketch.outputs))
+    parts = building.parts
+    parts.results = [building.built[result] for result in returned]
+    names = {built.name for built in parts.results}
+    computed = [built for slot, built in building.built.items() if isinstance(slot, Result)]
+    parts.interior = [built for built in computed if built.name not in names]
+    return parts
+
+
+class Build:
+    """The state of building: what exists already."""
+
+    def __init__(self, sketch: Sketch, draws: Draws, hints: Hints) -> None:
+        self.sketch = sketch
+        self.draws = draws
+        self.hints = hints
+        self.types = Types(sketch, draws, hints)
+        self.built: dict[Slot, Built] = {}
+        self.shared_attributes: dict[str | None, Any] = {}
+        self.parts = Parts(sketch.opset)
+        self._variables = self._choose_variables()
+        self._pool: list[Built] = []
+        self._named = 0
+
+    def _choose_variables(self) -> set[str] | None:
+        """Choose which leaves vary from run to run; nothing means that each decides for itself."""
+        names = list(dict.fromkeys(leaf.name for leaf in self.sketch.leaves() if leaf.fixed is None))
+        mode = self.draws.choose("mode", _MODES)
+        if mode == "variables" or not names:
+            return set(names)
+        if mode in ("all but one", "all but two"):
+            count = 1 if mode == "all but one" else 2
+            return {self.draws.choose(f"variable:{number}", names) for number in range(count)}
+        return set() if mode == "constants" else None
+
+    def name(self, prefix: str) -> str:
+        """Return a fresh name."""
+        self._named += 1
+        return f"{prefix}{self._named}"
+
+    def value(self, slot: Slot, shape: Shape, **wishes: Any) -> Built:
+        """Build a value, or return it if it exists."""
+        if slot not in self.built:
+            if isinstance(slot, Result):
+                self.op(slot.op, shape)
+            else:
+                self.built[slot] = self._leaf(slot, shape, **wishes)
+        return self.built[slot]
+
+    def op(self, op: Op, want: Shape) -> None:
+        """Build an operator with everything below it."""
+        if op.result(0) in self.built:
+            return
+        site = Site(self, op, want)
+        recipe_of(op)(site)
+        site.finish()
+        inputs = ["" if built is None else built.name for built in site.inputs]
+        while inputs and not inputs[-1]:
+            inputs.pop()
+        outputs = [self.name("v") for _ in op.pattern.outputs]
+        node = onnx.helper.make_node(op.op_type, inputs, outputs, domain=op.domain)
+        for name, value in site.attributes.items():
+            # An empty list says nothing of its type.
+            kind = onnx.AttributeProto.INTS if value == [] else None
+            node.attribute.append(onnx.helper.make_attribute(name, value, attr_type=kind))
+        self.parts.nodes.append(node)
+        for index, (name, shape) in enumerate(zip(outputs, self._infer(op, node, site), strict=True)):
+            self.built[op.result(index)] = Built(name, self.types.of(op.result(index)), shape)
+
+    def _infer(self, op: Op, node: onnx.NodeProto, site: Site) -> list[Shape]:
+        """Ask onnx for the shapes of the results; where it does not know, the wish stands."""
+        try:
+            schema = onnx.defs.get_schema(op.op_type, self.sketch.opset if op.domain == "" else 1, op.domain)
+        except onnx.defs.SchemaError:
+            return [site.actual() or site.want for _ in node.output]
+        types = {
+            b.name: onnx.helper.make_tensor_type_proto(b.dtype.value, b.shape) for b in site.inputs if b is not None
+        }
+        data = {
+            b.name: onnx.numpy_helper.from_array(b.array)
+            for b in site.inputs
+            if b is not None and b.array is not None and b.dtype is ir.DataType.INT64
+        }
+        opsets = [onnx.helper.make_opsetid("", self.sketch.opset)]
+        try:
+            found = cast(Any, onnx.shape_inference.infer_node_outputs)(schema, node, types, data, opset_imports=opsets)
+        except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError) as error:
+            raise UnbuildableError(str(error)) from error
+        shapes_found: list[Shape] = []
+        for name in node.output:
+            known = found[name].tensor_type if name in found else None
+            if known is None or not known.HasField("shape"):
+                shapes_found.append(site.want)
+                continue
+            dims = [d.dim_value if d.HasField("dim_value") else 2 for d in known.shape.dim]
+            shapes_found.append(tuple(dims))
+        if any(int(np.prod(shape)) > _MOST_ELEMENTS for shape in shapes_found):
+            raise UnbuildableError("too large")
+        return shapes_found
+
+    def _leaf(
+        self, leaf: Leaf, shape: Shape, values: Any = None, recipe: str | None = None, at_most: int | None = None
+    ) -> Built:
+        dtype = self.types.of(leaf)
+        if leaf.fixed is not None:
+            kind = self.draws.choose("fixed", ("initializer", "initializer", "Constant"))
+            return self._constant(leaf, kind, convert(leaf.fixed, dtype))
+        if leaf.name in self.hints.shapes and values is None:
+            shape = tuple(self.draws.choose(f"shape:{leaf.name}", [tuple(s) for s in self.hints.shapes[leaf.name]]))
+        kind = self._kind(leaf, fixed=values is not None)
+        same = [b for b in self._pool if values is None and (b.dtype, b.shape) == (dtype, shape)]
+        if same and self.draws.often("share", percent=10):
+            return self.draws.choose("shared", same)
+        if kind in ("input", "computed"):
+            return self._input(leaf, kind, dtype, shape, None if values is None else convert(values, dtype), at_most)
+        array = self._contents(leaf, dtype, shape, values, recipe, at_most)
+        return self._constant(leaf, kind, array)
+
+    def _kind(self, leaf: Leaf, *, fixed: bool) -> str:
+        if fixed:
+            return self.draws.choose("kind of argument", (*_CONSTANTS * 4, "input"))
+        varies = leaf.name in self._variables if self._variables is not None else None
+        if varies is None:
+            varies = not self.draws.often(f"constant:{leaf.name}", percent=50)
+        if varies:
+            return self.draws.choose("kind of variable", ("input",) * 5 + ("computed",))
+        return self.draws.choose("kind of constant", _CONSTANTS)
+
+    def _contents(
+        self, leaf: Leaf, dtype: ir.DataType, shape: Shape, given: Any, recipe: str | None, at_most: int | None
+    ) -> np.ndarray:
+        if given is not None:
+            return convert(given, dtype)
+        if leaf.name in self.hints.constants:
+            return convert(self.draws.choose(f"hint:{leaf.name}", self.hints.constants[leaf.name]), dtype)
+        if at_most is not None:
+            indices = np.random.default_rng(self.draws.number(0, 3)).integers(-at_most - 1, at_most + 1, shape)
+            return convert(np.abs(indices) % (at_most + 1) if self.draws.number(0, 1) else indices, dtype)
+        chosen = recipe or self.draws.choose(f"recipe:{leaf.name}", recipes(dtype, shape))
+        return make(chosen, dtype, shape, self.draws.number(0, 3))
+
+    def _input(
+        self,
+        leaf: Leaf,
+        kind: str,
+        dtype: ir.DataType,
+        shape: Shape,
+        fixed: np.ndarray | None,
+        at_most: int | None,
+    ) -> Built:
+        name = self.name("x")
+        shape = shape if fixed is None else fixed.shape
+        self.parts.inputs.append(Input(name, dtype, shape, fixed, at_most))
+        built = Built(name, dtype, shape, fixed)
+        if kind == "computed":
+            built = Built(self.name("h"), dtype, shape)
+            self.parts.heads.append(onnx.helper.make_node("Identity", [name], [built.name]))
+        elif fixed is None:
+            self._pool.append(built)
+        return built
+
+    def _constant(self, leaf: Leaf, kind: str, array: np.ndarray) -> Built:
+        dtype = self.types.of(leaf)
+        name = self.name("c")
+        tensor = ir.to_proto(ir.Tensor(array, dtype, name=name)) if array.dtype != object else _strings(array, name)
+        if kind == "Constant":
+            self.parts.nodes.append(onnx.helper.make_node("Constant", [], [name], value=tensor))
+        else:
+            self.parts.initializers.append(tensor)
+        built = Built(name, dtype, array.shape, array)
+        if kind == "initializer":
+            self._pool.append(built)
+            self.parts.constants.append(built)
+        return built
+
+
+def _strings(array: np.ndarray, name: str) -> onnx.TensorProto:
+    texts = [str(text).encode() for text in array.reshape(-1).tolist()]
+    return cast(Any, onnx.helper.make_tensor)(name, onnx.TensorProto.STRING, array.shape, texts)

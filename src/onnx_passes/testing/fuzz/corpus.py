@@ -1,0 +1,94 @@
+"""The corpus: models that a rule once failed on, kept as text with their data, and tried again before others."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import onnx
+
+from onnx_passes.core.errors import UsageError
+from onnx_passes.graph.text import from_text
+from onnx_passes.testing.fuzz.campaign import finding_of
+from onnx_passes.testing.fuzz.case import Case
+from onnx_passes.testing.fuzz.generate import case_of_model
+from onnx_passes.testing.fuzz.report import Finding, FuzzReport
+from onnx_passes.testing.fuzz.targets import Target
+from onnx_passes.testing.fuzz.worker import Worker
+
+_MODEL, _DATA = ".onnxtxt", ".npz"
+_TIMEOUT = 10.0
+
+
+class Corpus:
+    """A folder with files such as ``move-relu-SHAPE-1f2e3d4c.onnxtxt`` and, where data matter, ``….npz``."""
+
+    def __init__(self, folder: Path) -> None:
+        if folder.exists() and not folder.is_dir():
+            raise UsageError("this is no folder", where=str(folder), hint="name a folder for models that fail")
+        self._folder = folder
+
+    def keep(self, finding: Finding, case: Case) -> Path:
+        """Add a failure."""
+        digest = hashlib.sha256(case.model).hexdigest()[:8]
+        path = self._folder / f"{_stem(finding.rule)}-{finding.kind}-{digest}{_MODEL}"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            path.write_text(finding.model_text, encoding="utf-8")
+            if finding.feed:
+                cast(Any, np.savez)(path.with_suffix(_DATA), **_storable(finding.feed))
+        except OSError as error:
+            raise UsageError(f"cannot be written: {error.strerror}", where=str(path)) from error
+        return path
+
+    def cases(self, rule: str) -> Iterator[tuple[Path, Case]]:
+        """Read the failures of a rule."""
+        for path in sorted(self._folder.glob(f"*{_MODEL}")):
+            if re.fullmatch(rf"{re.escape(_stem(rule))}-[A-Z]+-[0-9a-f]+", path.stem):
+                yield path, self._read(path)
+
+    def replay(self, target: Target, report: FuzzReport) -> bool:
+        """Try the known failures of a rule; returns whether one still fails."""
+        with Worker(target, _TIMEOUT) as worker:
+            for _, case in self.cases(target.name):
+                verdict = worker.judge(case)
+                report.cases += verdict.outcome != "skipped"
+                report.matches += verdict.outcome in ("fine", "finding")
+                report.skipped += verdict.outcome == "skipped"
+                if verdict.outcome == "finding":
+                    report.findings.append(finding_of(target, verdict, case))
+        return bool(report.findings)
+
+    def _read(self, path: Path) -> Case:
+        model: onnx.ModelProto = from_text(path.read_text(encoding="utf-8"), str(path))
+        plain = case_of_model(model, seed=0)
+        data = path.with_suffix(_DATA)
+        if not data.exists():
+            return plain
+        try:
+            with np.load(data, allow_pickle=False) as arrays:
+                given = {name: arrays[name] for name in arrays.files}
+        except (OSError, ValueError) as error:
+            raise UsageError(f"these data cannot be read: {error}", where=str(data)) from error
+        types = {item.name: item.dtype.numpy() for item in plain.inputs}
+        given = {name: _restored(array, types.get(name)) for name, array in given.items()}
+        return Case(plain.model, plain.inputs, given=given)
+
+
+def _storable(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: array.astype(np.str_) if array.dtype == object else array for name, array in feed.items()}
+
+
+def _restored(array: np.ndarray, dtype: Any) -> np.ndarray:
+    """Undo what the file format does to types that numpy does not know: it keeps their bytes only."""
+    if array.dtype.kind == "U":
+        return array.astype(object)
+    return array.view(dtype) if array.dtype.kind == "V" and dtype is not None else array
+
+
+def _stem(rule: str) -> str:
+    return re.sub(r"[^0-9A-Za-z_]+", "-", rule)

@@ -1,0 +1,113 @@
+"""How two results differ: which kind of finding that is, and whether the claim of the rule excuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import ml_dtypes
+import numpy as np
+
+from onnx_passes.testing.fuzz.report import Kind
+from onnx_passes.testing.fuzz.targets import Target
+from onnx_passes.verify.compare import Status, TensorComparison, compare
+from onnx_passes.verify.ulp import Kind as Numbers
+from onnx_passes.verify.ulp import kind_of
+
+_ROUNDINGS = 16
+"""How many roundings of the largest value in sight a sum may be off, after regrouping it."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What values occurred on the way: they decide which differences are rounding, and which are excused."""
+
+    largest: float
+    epsilon: float
+    has_nan: bool
+    has_infinity: bool
+    is_exact: bool
+
+    @staticmethod
+    def of(arrays: Iterable[np.ndarray], *, is_exact: bool) -> Conditions:
+        """Look at all values of a run."""
+        largest, epsilon, has_nan, has_infinity = 0.0, 0.0, False, False
+        for array in arrays:
+            if not array.size or kind_of(array.dtype) is not Numbers.FLOAT:
+                continue
+            epsilon = max(epsilon, float(cast(Any, ml_dtypes.finfo(array.dtype)).eps))
+            wide = np.abs(array.astype(np.float64))
+            has_nan |= bool(np.isnan(wide).any())
+            has_infinity |= bool(np.isinf(wide).any())
+            largest = max(largest, float(wide[np.isfinite(wide)].max(initial=0.0)))
+        return Conditions(largest, epsilon, has_nan, has_infinity, is_exact)
+
+
+def difference(
+    expected: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray], target: Target, conditions: Conditions
+) -> tuple[Kind, str] | None:
+    """Return the most severe difference that nothing excuses, and what it is."""
+    flags = target.fast_math
+    kinds: list[tuple[Kind, str]] = []
+    for tensor in compare(expected, found).tensors:
+        kind = _kind(tensor, target, conditions)
+        if kind is not None:
+            kinds.append((kind, tensor.message()))
+    poisoned = ("nnan" in flags and conditions.has_nan) or ("ninf" in flags and conditions.has_infinity)
+    if poisoned:
+        # What follows from a NaN or an infinity that the rule does not cover may be anything, but of the same form.
+        kinds = [(kind, message) for kind, message in kinds if kind.severity < Kind.WRONG.severity]
+    return min(kinds, key=lambda item: item[0].severity, default=None)
+
+
+def _kind(tensor: TensorComparison, target: Target, conditions: Conditions) -> Kind | None:
+    match tensor.status:
+        case Status.EQUAL:
+            return None
+        case Status.DTYPE:
+            return Kind.DTYPE
+        case Status.SHAPE:
+            return Kind.SHAPE
+        case Status.VALUES:
+            assert tensor.arrays is not None
+            return _kind_of_values(*tensor.arrays, target, conditions)
+        case _:
+            return Kind.INTERFACE
+
+
+def _kind_of_values(a: np.ndarray, b: np.ndarray, target: Target, conditions: Conditions) -> Kind | None:
+    flags, exact = target.fast_math, target.limits is None
+    if kind_of(a.dtype) is not Numbers.FLOAT:
+        rounds = not exact and not conditions.is_exact and bool(flags & {"reassoc", "contract"})
+        return None if rounds else Kind.WRONG
+    old, new = a.astype(np.float64), b.astype(np.float64)
+    with np.errstate(all="ignore"):
+        same = (old == new) | (np.isnan(old) & np.isnan(new))
+        signs = same & (old == 0) & (np.signbit(old) != np.signbit(new))
+        nonfinite = ~same & ~(np.isfinite(old) & np.isfinite(new))
+        others = ~same & ~nonfinite
+        near = np.abs(new - old) <= _allowance(old, target, conditions)
+    if (others & ~near).any():
+        return Kind.WRONG
+    if nonfinite.any() and not _excused(old[nonfinite], new[nonfinite], flags):
+        return Kind.NONFINITE
+    if exact and signs.any() and "nsz" not in flags:
+        return Kind.SIGNZERO
+    if exact and others.any() and not flags & {"reassoc", "contract"}:
+        return Kind.ROUND
+    return None
+
+
+def _allowance(old: np.ndarray, target: Target, conditions: Conditions) -> np.ndarray:
+    """Return how far each element may be off before it counts as wrong and no longer as rounded."""
+    atol, rtol = (target.limits.atol, target.limits.rtol) if target.limits is not None else (1e-5, 1e-4)
+    rounding = _ROUNDINGS * conditions.epsilon
+    return atol + max(rtol, rounding) * np.abs(old) + rounding * conditions.largest
+
+
+def _excused(old: np.ndarray, new: np.ndarray, flags: frozenset[str]) -> bool:
+    nan = np.isnan(old) | np.isnan(new)
+    infinite = ~nan
+    zero_divided = np.isinf(old) & np.isinf(new) & ("nsz" in flags)
+    return bool(("nnan" in flags or not nan.any()) and ("ninf" in flags or not (infinite & ~zero_divided).any()))

@@ -1,0 +1,178 @@
+"""Choices: every decision of the generator is one, drawn from hypothesis or from a plain random generator."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from onnx_passes.core.errors import UsageError
+
+T = TypeVar("T")
+
+_FREE_CASES = 5
+"""One in so many cases ignores experience."""
+_FREE_ANSWERS = 12
+"""In the other cases one in so many answers is another than that of the example."""
+_EXAMPLES = 24
+
+
+class UnbuildableError(Exception):
+    """The choices made so far lead to no model."""
+
+
+class Source(Protocol):
+    """Where choices come from; small numbers are the simple ones."""
+
+    def pick(self, count: int) -> int:
+        """Return a number below ``count``."""
+        ...
+
+
+class RandomSource:
+    """Choices from a seed, for scouting."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)  # noqa: S311 - choices of a test, not secrets
+
+    def pick(self, count: int) -> int:
+        """Return a number below ``count``."""
+        return self._random.randrange(count)
+
+
+class HypothesisSource:
+    """Choices that hypothesis draws, replays and shrinks.
+
+    They are drawn one by one below its strategies: around each strategy that is drawn hypothesis marks a span, and it
+    likes to copy one span over others of its kind, which makes most models alike.
+    """
+
+    def __init__(self, data: Any) -> None:
+        self._draw = data.conjecture_data.draw_integer
+
+    def pick(self, count: int) -> int:
+        """Return a number below ``count``."""
+        return self._draw(0, count - 1) if count > 1 else 0
+
+
+def require_hypothesis() -> Any:
+    """Import hypothesis, or say how to get it."""
+    try:
+        import hypothesis
+    except ImportError as error:
+        raise UsageError("fuzzing needs hypothesis", hint="pip install onnx-passes[testing]") from error
+    return hypothesis
+
+
+@dataclass(frozen=True)
+class Experience:
+    """Complete answers of cases that went well, to be varied, and for each question the answers worth trying."""
+
+    examples: Sequence[Mapping[str, Sequence[str]]] = ()
+    preferred: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+
+
+class Draws:
+    """Answers questions by choices; remembers the answers and lets experience weigh in.
+
+    Choices that are zero lead away from experience and to the simplest answers, so that shrinking ends there.
+    """
+
+    def __init__(self, source: Source, experience: Experience | None = None) -> None:
+        self._source = source
+        self._preferred: Mapping[str, frozenset[str]] = {}
+        self._example: dict[str, list[str]] = {}
+        self.answers: list[tuple[str, str]] = []
+        if experience is not None and experience.examples and source.pick(_FREE_CASES):
+            chosen = experience.examples[source.pick(len(experience.examples))]
+            self._example = {question: list(answers) for question, answers in chosen.items()}
+            self._preferred = experience.preferred
+
+    def choose(self, question: str, options: Sequence[T]) -> T:
+        """Choose one of the options, the simplest of which comes first; repeated ones are likelier."""
+        if not options:
+            raise UnbuildableError(question)
+        answer = self._from_experience(question, options) if self._example else None
+        if answer is None:
+            answer = options[self._source.pick(len(options))]
+        self.answers.append((question, repr(answer)))
+        return answer
+
+    def _from_experience(self, question: str, options: Sequence[T]) -> T | None:
+        known = self._example.get(question)
+        before = known.pop(0) if known else None
+        if self._source.pick(_FREE_ANSWERS):
+            same = next((option for option in options if repr(option) == before), None)
+            if same is not None:
+                return same
+        preferred = self._preferred.get(question, ())
+        good = [option for option in options if repr(option) in preferred]
+        return good[self._source.pick(len(good))] if good else None
+
+    def freely(self, options: Sequence[T]) -> T:
+        """Choose one of the options whatever experience says: what a rule must cope with."""
+        return options[self._source.pick(len(options))]
+
+    def often(self, question: str, *, percent: int) -> bool:
+        """Say yes with a likelihood, no being the simple answer."""
+        return self.choose(question, _likely(percent))
+
+    def happens(self, *, percent: int) -> bool:
+        """Say yes with a likelihood whatever experience says."""
+        return self.freely(_likely(percent))
+
+    def number(self, low: int, high: int) -> int:
+        """Choose a number, both ends included, low ones being simple."""
+        return low + self._source.pick(max(1, high - low + 1))
+
+    def order(self, items: Sequence[T]) -> list[T]:
+        """Shuffle; the order given is the simple one."""
+        rest = list(items)
+        return [rest.pop(self._source.pick(len(rest))) for _ in items]
+
+    def subset(self, items: Sequence[T], *, at_least: int = 0) -> list[T]:
+        """Choose some of the items, in order."""
+        chosen = [self.choose("take", (False, True)) for _ in items]
+        picked = [item for item, taken in zip(items, chosen, strict=True) if taken]
+        return picked if len(picked) >= at_least else list(items[:at_least])
+
+
+def _likely(percent: int) -> Sequence[bool]:
+    yes = round(percent / 5)
+    return (False,) * (20 - yes) + (True,) * yes
+
+
+class Lessons:
+    """Learns from cases what to try again."""
+
+    def __init__(self) -> None:
+        self.cases = 0
+        self.good = 0
+        self._examples: list[Mapping[str, Sequence[str]]] = []
+        self._given: dict[str, Counter[str]] = {}
+        self._good: dict[str, Counter[str]] = {}
+
+    def add(self, answers: Sequence[tuple[str, str]], *, good: bool) -> None:
+        """Take note of how a case went."""
+        self.cases += 1
+        self.good += good
+        for question, answer in dict.fromkeys(answers):
+            self._given.setdefault(question, Counter())[answer] += 1
+            self._good.setdefault(question, Counter())[answer] += good
+        if good and len(self._examples) < _EXAMPLES:
+            example: dict[str, list[str]] = {}
+            for question, answer in answers:
+                example.setdefault(question, []).append(answer)
+            self._examples.append(example)
+
+    def experience(self) -> Experience:
+        """Return examples, and for each question the answers that do not fail far more often than usual."""
+        usual = self.good / max(1, self.cases)
+        preferred: dict[str, frozenset[str]] = {}
+        for question, given in self._given.items():
+            good = self._good[question]
+            expected = {answer: count * usual for answer, count in given.items()}
+            preferred[question] = frozenset(a for a, n in expected.items() if n < 2 or good[a] > 0.3 * n)
+        return Experience(tuple(self._examples), preferred)

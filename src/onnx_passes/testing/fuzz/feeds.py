@@ -1,0 +1,88 @@
+"""Data for a case: integers that allow no excuse, ordinary numbers, special ones, overridden defaults, other sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.testing.fuzz.build import Input
+from onnx_passes.testing.fuzz.case import Arrays, Case
+from onnx_passes.testing.fuzz.values import Shape, convert, limits, special_floats, strings
+
+SMALL, NORMAL, SPECIAL, OVERRIDDEN, OTHER_SIZES = "small integers", "normal", "special", "overridden", "other sizes"
+
+
+@dataclass(frozen=True)
+class Feed:
+    """One set of data, and what is special about it."""
+
+    name: str
+    arrays: Arrays
+
+    @property
+    def is_exact(self) -> bool:
+        """Tell whether arithmetic on the data hardly rounds."""
+        return self.name in (SMALL, OVERRIDDEN, OTHER_SIZES)
+
+
+def feeds_of(case: Case) -> list[Feed]:
+    """Make the data of a case, the simplest first."""
+    if case.given is not None:
+        return [Feed("given", case.given)]
+    names = [SMALL, NORMAL, SPECIAL]
+    if any(item.overridable for item in case.inputs):
+        names.append(OVERRIDDEN)
+    if case.other_shapes:
+        names.append(OTHER_SIZES)
+    return [Feed(name, _feed(case, name)) for name in names]
+
+
+def _feed(case: Case, name: str) -> Arrays:
+    arrays: Arrays = {}
+    for number, item in enumerate(case.inputs):
+        random = np.random.default_rng([case.seed, len(name), number])
+        if item.overridable:
+            if name == OVERRIDDEN:
+                arrays[item.name] = _array(item, SMALL, item.shape, random, divides=case.divides)
+        elif item.values is not None:
+            arrays[item.name] = item.values
+        else:
+            shape = case.other_shapes.get(item.name, item.shape) if name == OTHER_SIZES else item.shape
+            arrays[item.name] = _array(item, name, shape, random, divides=case.divides)
+    return arrays
+
+
+def _array(item: Input, name: str, shape: Shape, random: np.random.Generator, *, divides: bool) -> np.ndarray:
+    dtype = item.dtype
+    if dtype is ir.DataType.STRING:
+        return strings(random, shape)
+    if dtype is ir.DataType.BOOL:
+        return np.asarray(random.integers(2, size=shape)).astype(bool)
+    if item.at_most is not None:
+        return np.asarray(random.integers(0, item.at_most + 1, shape)).astype(dtype.numpy())
+    if dtype.is_integer():
+        return _integers(dtype, name, shape, random, divides=divides)
+    if name == NORMAL:
+        return convert(random.standard_normal(shape), dtype)
+    if name == SPECIAL:
+        special = np.array(special_floats(dtype))
+        return convert(np.resize(random.permutation(special), shape), dtype)
+    return convert(np.asarray(random.integers(-3, 5, shape), np.float64), dtype)
+
+
+def _integers(dtype: ir.DataType, name: str, shape: Shape, random: np.random.Generator, *, divides: bool) -> np.ndarray:
+    low, high = limits(dtype)
+    if name == SPECIAL:
+        pool = [high, high - 1, high // 2 + 1, 1, 2, *(() if divides else (low, low + 1, 0))]
+        return np.array([int(pool[i]) for i in random.integers(len(pool), size=shape).flat], dtype.numpy()).reshape(
+            shape
+        )
+    if name == NORMAL and dtype.bitwidth <= 32:
+        numbers = random.integers(low // 2, high // 2, shape, endpoint=True)
+    else:
+        numbers = random.integers(max(low, -3), 5, shape)
+    if divides:
+        numbers = np.where(np.isin(numbers, (0, -1)), 3, numbers)
+    return np.asarray(numbers).astype(dtype.numpy())

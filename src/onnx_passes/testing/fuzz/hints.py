@@ -1,0 +1,45 @@
+"""What a pass may tell the fuzzer about its rules; most need not.
+
+A class attribute ``fuzz_hints``, a plain mapping with any of these keys::
+
+    fuzz_hints = {
+        "constants": {"c": [0.5, [1, 2, 4]]},   # values that variable c of the pattern may have
+        "shapes": {"x": [(1, 3, 8, 8)]},        # shapes that variable x may have
+        "dtypes": ["float32", "int8"],          # element types to use where the operators leave a choice
+        "models": ["<ir_version: 10, …> g (…) => (…) {…}"],  # models in ONNX text, used beside generated ones
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from onnx_passes.core.errors import RegistrationError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Hints:
+    """Candidates for variables of a pattern, and models to start from."""
+
+    constants: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
+    shapes: Mapping[str, Sequence[Sequence[int]]] = field(default_factory=dict[str, Sequence[Sequence[int]]])
+    dtypes: Sequence[str] = ()
+    models: Sequence[str] = ()
+
+    @staticmethod
+    def of(owner: object) -> Hints:
+        """Read the hints that a pass, or its class, gives."""
+        given = getattr(owner, "fuzz_hints", None)
+        if given is None:
+            return Hints()
+        if not isinstance(given, Mapping):
+            raise RegistrationError(f"'fuzz_hints' of {owner} is no mapping", hint="write fuzz_hints = {…}")
+        hints = cast(Mapping[str, Any], given)
+        known = tuple(Hints.__dataclass_fields__)
+        for key in hints:
+            if key not in known:
+                hint = did_you_mean(str(key), known) or f"known: {', '.join(known)}"
+                raise RegistrationError(f"'fuzz_hints' of {owner} has no key '{key}'", hint=hint)
+        return Hints(**hints)

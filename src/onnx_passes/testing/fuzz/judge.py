@@ -1,0 +1,214 @@
+"""Judge one case: run the model, apply the rule, and hold the result against everything that must not change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.core.errors import BudgetError, OnnxPassesError
+from onnx_passes.graph import annotations
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.text import to_text
+from onnx_passes.graph.wellformed import inspect
+from onnx_passes.testing.fuzz.case import Arrays, Case
+from onnx_passes.testing.fuzz.difference import Conditions, difference
+from onnx_passes.testing.fuzz.feeds import Feed, feeds_of
+from onnx_passes.testing.fuzz.report import Kind
+from onnx_passes.testing.fuzz.targets import Target
+from onnx_passes.verify.execute import Executable, ExecutionError, Executor
+
+Outcome = Literal["skipped", "no match", "fine", "finding"]
+
+
+@dataclass
+class Verdict:
+    """What came of a case."""
+
+    outcome: Outcome
+    kind: str = ""
+    message: str = ""
+    after: str = ""
+    feed: str = ""
+
+
+class _Wrong(Exception):  # noqa: N818 - no error of ours: a finding about a rule
+    def __init__(self, kind: Kind, message: str, feed: str = "") -> None:
+        super().__init__(message)
+        self.kind, self.message, self.feed = kind, message, feed
+
+
+class Judge:
+    """Judges cases for one target; ``entering`` is called when the rule gets the model."""
+
+    def __init__(self, target: Target, entering: Callable[[], None]) -> None:
+        self.target = target
+        self.entering = entering
+        self._executor = Executor()
+
+    def __call__(self, case: Case, *, match_only: bool = False) -> Verdict:
+        """Judge a case; with ``match_only`` just tell whether the rule applies."""
+        try:
+            before = ir.from_proto(onnx.ModelProto.FromString(case.model))
+            _check(before)
+            interior = list(_interior(before))
+            runs = self._run_before(before, interior, case)
+        except (ExecutionError, OnnxPassesError, onnx.checker.ValidationError, ir.serde.SerdeError) as error:
+            return Verdict("skipped", message=str(error))
+        if not runs:
+            return Verdict("skipped", message="no data fit")
+        model = copy_model(before)
+        self.entering()
+        try:
+            applied = self._apply(model)
+            if not applied or match_only:
+                return Verdict("fine" if applied else "no match")
+            self._judge(before, model, runs)
+        except _Wrong as wrong:
+            return Verdict("finding", str(wrong.kind), wrong.message, _text(model), wrong.feed)
+        return Verdict("fine")
+
+    def _run_before(self, model: ir.Model, interior: list[ir.Value], case: Case) -> list[tuple[Feed, Arrays]]:
+        ready = self._executor.prepare(model, also=interior, engine="onnxruntime")
+        runs: list[tuple[Feed, Arrays]] = []
+        for feed in feeds_of(case):
+            try:
+                values = ready.run(feed.arrays)
+                _compare_declared(model, values, feed.name)
+            except (ExecutionError, _Wrong):
+                # Data that do not fit the model, or a model that declares what is not so: both say nothing of a rule.
+                continue
+            runs.append((feed, values))
+        return runs
+
+    def _apply(self, model: ir.Model) -> int:
+        try:
+            applied = self.target.apply(model)
+            if applied and self.target.apply(model):
+                raise _Wrong(Kind.HANG, "a second run finds something to rewrite that the first one left")
+        except BudgetError as error:
+            raise _Wrong(Kind.HANG, str(error)) from error
+        except OnnxPassesError as error:
+            raise _Wrong(Kind.CRASH, str(error)) from error
+        except _Wrong:
+            raise
+        except Exception as error:
+            raise _Wrong(Kind.CRASH, f"{type(error).__name__}: {error}") from error
+        return applied
+
+    def _judge(self, before: ir.Model, after: ir.Model, runs: list[tuple[Feed, Arrays]]) -> None:
+        try:
+            _check(after)
+            interior = list(_interior(after))
+            ready = self._executor.prepare(after, also=interior, engine="onnxruntime")
+        except (OnnxPassesError, onnx.checker.ValidationError, ir.serde.SerdeError) as error:
+            raise _Wrong(Kind.INVALID, _sentence(error)) from error
+        _compare_interfaces(before, after)
+        outputs = [str(value.name) for value in before.graph.outputs]
+        found: list[_Wrong] = []
+        for feed, expected in runs:
+            try:
+                self._compare(ready, feed, expected, outputs, after)
+            except _Wrong as wrong:
+                found.append(wrong)
+        if found:
+            raise min(found, key=lambda wrong: wrong.kind.severity)
+
+    def _compare(self, ready: Executable, feed: Feed, before: Arrays, outputs: list[str], after: ir.Model) -> None:
+        try:
+            values = ready.run(feed.arrays)
+        except ExecutionError as error:
+            raise _Wrong(Kind.INVALID, f"no longer runs: {error}", feed.name) from error
+        everything = (*feed.arrays.values(), *before.values(), *values.values())
+        conditions = Conditions.of(everything, is_exact=feed.is_exact)
+        expected = {name: before[name] for name in outputs}
+        different = difference(expected, {name: values[name] for name in outputs}, self.target, conditions)
+        if different is not None:
+            raise _Wrong(*different, feed.name)
+        _compare_declared(after, values, feed.name)
+
+
+def _check(model: ir.Model) -> None:
+    """Let onnx and our own inspection look at the model as it would be written."""
+    proto = ir.to_proto(model)
+    inspect(proto, "model")
+    onnx.checker.check_model(proto)  # pyright: ignore[reportUnknownMemberType]
+
+
+def _interior(model: ir.Model) -> Iterator[ir.Value]:
+    """Yield the values of the main graph that hold tensors and are used."""
+    for node in model.graph:
+        for value in node.outputs:
+            if value.name and value.uses() and not value.is_graph_output():
+                yield value
+
+
+def _compare_interfaces(before: ir.Model, after: ir.Model) -> None:
+    for role in ("inputs", "outputs"):
+        old: list[ir.Value] = list(getattr(before.graph, role))
+        new: list[ir.Value] = list(getattr(after.graph, role))
+        names = [[value.name for value in values] for values in (old, new)]
+        if names[0] != names[1]:
+            raise _Wrong(Kind.INTERFACE, f"the {role} were {names[0]} and are {names[1]}")
+        for a, b in zip(old, new, strict=True):
+            if a.dtype != b.dtype:
+                raise _Wrong(Kind.DTYPE, f"'{a.name}' was declared as {a.dtype} and is as {b.dtype}")
+            if not _compatible(a.shape, b.shape):
+                raise _Wrong(Kind.SHAPE, f"'{a.name}' was declared with shape {a.shape} and is with {b.shape}")
+            about = [(v.doc_string, dict(v.metadata_props), annotations.get(v)) for v in (a, b)]
+            if about[0] != about[1]:
+                raise _Wrong(Kind.INTERFACE, f"what was said about '{a.name}' is lost: {about[0]} became {about[1]}")
+    defaults = [{n for n in m.graph.initializers if m.graph.initializers[n].is_graph_input()} for m in (before, after)]
+    if defaults[0] != defaults[1]:
+        raise _Wrong(Kind.INTERFACE, f"inputs with defaults were {defaults[0]} and are {defaults[1]}")
+
+
+def _compatible(old: ir.Shape | None, new: ir.Shape | None) -> bool:
+    if old is None or new is None:
+        return True
+    pairs = zip(old, new, strict=False)
+    return len(old) == len(new) and all(a == b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
+
+
+def _compare_declared(model: ir.Model, values: Arrays, feed: str) -> None:
+    """Hold types and shapes that the model declares against those that occur."""
+    for value in (*model.graph.outputs, *_interior(model)):
+        array = values.get(str(value.name))
+        if array is None:
+            continue
+        shape = value.shape
+        if value.dtype is not None and value.dtype is not ir.DataType.STRING and value.dtype.numpy() != array.dtype:
+            raise _Wrong(Kind.DTYPE, f"'{value.name}' is declared as {value.dtype} and holds {array.dtype}", feed)
+        if shape is not None and not _compatible(shape, ir.Shape([int(size) for size in array.shape])):
+            raise _Wrong(Kind.SHAPE, f"'{value.name}' is declared with shape {shape} and has {list(array.shape)}", feed)
+
+
+def _sentence(error: Exception) -> str:
+    return " ".join(str(error).split())[:400]
+
+
+def _text(model: ir.Model) -> str:
+    try:
+        return text_of(ir.to_proto(model))
+    except (ir.serde.SerdeError, OnnxPassesError, ValueError, TypeError) as error:
+        return f"cannot be written: {_sentence(error)}"
+
+
+def text_of(model: onnx.ModelProto) -> str:
+    """Print a model as ONNX text."""
+    copied = onnx.ModelProto()
+    copied.CopyFrom(model)
+    constants = {tensor.name for tensor in copied.graph.initializer}
+    infos = [info for info in copied.graph.value_info if info.name not in constants]
+    del copied.graph.value_info[:]
+    copied.graph.value_info.extend(infos)
+    return to_text(copied)[0]
+
+
+def feed_named(case: Case, name: str) -> dict[str, np.ndarray]:
+    """Return the data of a feed."""
+    return next((dict(feed.arrays) for feed in feeds_of(case) if feed.name == name), {})

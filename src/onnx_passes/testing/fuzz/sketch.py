@@ -1,0 +1,173 @@
+"""From a pattern to a sketch: alternatives and wildcards chosen, so that only types, shapes and values are open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import onnx
+from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
+
+from onnx_passes.rewrite.patterns import choices, operator_of
+from onnx_passes.rewrite.rule import Rule
+from onnx_passes.rewrite.schemas import Signature, signature
+from onnx_passes.testing.fuzz.draws import Draws, UnbuildableError
+
+_UNARY = ("Relu", "Abs", "Neg", "Identity", "Sigmoid", "Exp", "Not", "Floor", "Sqrt", "Tanh", "Sign", "BitwiseNot")
+_BINARY = ("Add", "Mul", "Sub", "Div", "Max", "Min", "Pow", "Less", "Equal", "And", "BitwiseAnd", "PRelu", "Mod")
+_TERNARY = ("Where", "Clip", "Max", "Sum")
+_WILDCARDS = {1: _UNARY, 2: _BINARY, 3: _TERNARY}
+_OTHERS = ("ReduceSum", "ReduceMax", "Concat", "Transpose", "Reshape", "MatMul", "Softmax", "Gather", "Squeeze")
+OPSETS = (20, 20, 20, 21, 18)
+
+
+@dataclass(eq=False)
+class Leaf:
+    """A value that the pattern takes from outside: a variable, or with ``fixed`` a constant that it names."""
+
+    name: str
+    fixed: Any = None
+    optional: bool = False
+
+
+@dataclass(eq=False)
+class Result:
+    """An output of an operator."""
+
+    op: Op
+    index: int
+
+
+Slot = Leaf | Result
+
+
+@dataclass(eq=False)
+class Op:
+    """An operator whose attributes and outputs are still open."""
+
+    pattern: language.NodePattern
+    domain: str
+    op_type: str
+    inputs: list[Slot | None] = field(default_factory=list["Slot | None"])
+    signature: Signature | None = None
+    results: dict[int, Result] = field(default_factory=dict[int, Result])
+
+    def result(self, index: int) -> Result:
+        """Return the one object that stands for an output."""
+        return self.results.setdefault(index, Result(self, index))
+
+
+@dataclass
+class Sketch:
+    """Operators in the order in which they can be computed, and what the pattern returns."""
+
+    opset: int
+    ops: list[Op] = field(default_factory=list[Op])
+    roots: list[Op] = field(default_factory=list[Op])
+    outputs: list[Result] = field(default_factory=list[Result])
+
+    def leaves(self) -> list[Leaf]:
+        """List the leaves, each once, in order."""
+        found = dict.fromkeys(slot for op in self.ops for slot in op.inputs if isinstance(slot, Leaf))
+        return list(found)
+
+
+def sketch(rule: Rule, draws: Draws) -> Sketch:
+    """Choose among the alternatives of a pattern."""
+    drawing = _Drawing(draws, Sketch(draws.choose("opset", OPSETS)))
+    for root in rule.roots:
+        drawing.sketch.roots.append(drawing.op(root))
+    for value in rule.pattern.outputs:
+        slot = drawing.value(value)
+        if not isinstance(slot, Result):
+            raise UnbuildableError("the pattern returns what it does not compute")
+        drawing.sketch.outputs.append(slot)
+    return drawing.sketch
+
+
+class _Drawing:
+    def __init__(self, draws: Draws, into: Sketch) -> None:
+        self.draws = draws
+        self.sketch = into
+        self._ops: dict[language.NodePattern, Op] = {}
+        self._values: dict[object, Slot | None] = {}
+
+    def op(self, pattern: language.NodePattern) -> Op:
+        """Sketch an operator and all below it, once."""
+        if pattern in self._ops:
+            return self._ops[pattern]
+        domain, op_type = operator_of(pattern) or self._wildcard(pattern)
+        op = Op(pattern, domain, op_type)
+        self._ops[pattern] = op
+        op.inputs = [self.value(value) for value in pattern.inputs]
+        op.signature = signature(domain, op_type, self.sketch.opset if domain == "" else 1)
+        self._add_inputs(op)
+        if op.signature is None and domain == "":
+            raise UnbuildableError(f"opset {self.sketch.opset} has no {op_type}")
+        self.sketch.ops.append(op)
+        return op
+
+    def value(self, pattern: language.ValuePattern | None) -> Slot | None:
+        """Sketch a value; one that is named, or meant to be the same, once."""
+        if pattern is None:
+            return None
+        if isinstance(pattern, language.AnyValue):
+            return Leaf("any")
+        key = pattern if isinstance(pattern, language.NodeOutputPattern) or pattern.name is None else pattern.name
+        if key not in self._values:
+            self._values[key] = self._new_value(pattern)
+        return self._values[key]
+
+    def _new_value(self, pattern: language.ValuePattern) -> Slot | None:
+        alternatives = choices(pattern)
+        if alternatives:
+            which = self.draws.choose(f"or:{len(self._values)}", range(len(alternatives)))
+            return self.value(alternatives[which][1])
+        if isinstance(pattern, language.NodeOutputPattern):
+            return self.op(pattern.producer()).result(pattern.output_index)
+        if isinstance(pattern, language.Constant):
+            return Leaf("fixed", fixed=pattern.value)
+        name = pattern.name or "unnamed"
+        if pattern.can_match_none and self.draws.often(f"absent:{name}", percent=35):
+            return None
+        return Leaf(name, optional=pattern.can_match_none)
+
+    def _add_inputs(self, op: Op) -> None:
+        """Give an operator that may have more inputs than the pattern names some more."""
+        if not op.pattern.allow_other_inputs or op.signature is None:
+            return
+        limit = len(op.inputs) + 2 if op.signature.variadic_inputs else len(op.signature.inputs)
+        more = self.draws.choose(f"more:{op.op_type}", range(max(0, limit - len(op.inputs)) + 1))
+        least = _least_inputs(op.op_type, self.sketch.opset) if op.domain == "" else 0
+        for number in range(max(more, least - len(op.inputs))):
+            op.inputs.append(Leaf(f"{op.op_type}.{number}"))
+
+    def _wildcard(self, pattern: language.NodePattern) -> tuple[str, str]:
+        arity = sum(value is not None for value in pattern.inputs)
+        domain = str(pattern.domain) if pattern.domain.matches(str(pattern.domain)) else ""
+        usual: Sequence[str] = _WILDCARDS.get(arity, _TERNARY)
+        if pattern.allow_other_inputs:
+            usual = (*_UNARY, *_BINARY, *_TERNARY, *_OTHERS)
+        names = [name for name in usual if pattern.op.matches(name)]
+        if not names:
+            names = [name for name in _OTHERS if pattern.op.matches(name)] or _any_operators(pattern, arity)
+        return domain, self.draws.choose(f"op:{pattern.op}", names)
+
+
+def _any_operators(pattern: language.NodePattern, arity: int) -> list[str]:
+    schemas = cast(Any, onnx.defs.get_all_schemas())
+    return sorted(
+        {
+            s.name
+            for s in schemas
+            if s.domain == "" and s.min_input <= arity <= s.max_input and pattern.op.matches(s.name)
+        }
+    )
+
+
+def _least_inputs(op_type: str, opset: int) -> int:
+    try:
+        return onnx.defs.get_schema(op_type, opset, "").min_input
+    except onnx.defs.SchemaError:
+        return 0

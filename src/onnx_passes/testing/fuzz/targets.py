@@ -1,0 +1,103 @@
+"""What is fuzzed: one rule, how it is applied, and what is promised of it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Context, Pass
+from onnx_passes.core.compose import Group
+from onnx_passes.core.errors import UsageError
+from onnx_passes.core.registry import REGISTRY
+from onnx_passes.rewrite.driver import rewrite
+from onnx_passes.rewrite.passes import RewriteRulePass, RewriteRuleSetPass
+from onnx_passes.rewrite.rule import Rule
+from onnx_passes.testing.fuzz.hints import Hints
+from onnx_passes.verify.verification import Limits
+
+_SHAPES = "shape-inference"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A rule with the claim of its pass: ``limits`` are how far results may be off, nothing if not at all."""
+
+    name: str
+    rule: Rule
+    apply: Callable[[ir.Model], int]
+    limits: Limits | None
+    fast_math: frozenset[str] = frozenset()
+    hints: Hints = field(default_factory=Hints)
+    needs_shapes: bool = False
+
+
+def targets_of(thing: object) -> list[Target]:
+    """List the rules of a pass, a rule, a name, a group, or rules of onnxscript."""
+    if isinstance(thing, Target):
+        return [thing]
+    if isinstance(thing, Rule):
+        return [Target(thing.name, thing, _applying([thing]), Limits())]
+    found: list[Target] = []
+    for pass_ in passes.collect(thing):  # pyright: ignore[reportArgumentType]
+        members = list(_members(pass_))
+        if not members:
+            raise UsageError(f"'{pass_}' is not made of rules", hint="name a pass made of pattern and rewrite")
+        for member in members:
+            found.extend(_targets(member))
+    return found
+
+
+def registered() -> list[Target]:
+    """List the rules of all registered passes; those that need options to be set up are left out."""
+    found: list[Target] = []
+    for entry in REGISTRY.entries():
+        cls = REGISTRY.load(entry)
+        if issubclass(cls, RewriteRuleSetPass):
+            with contextlib.suppress(TypeError):
+                found.extend(_targets(cast(Callable[[], RewriteRuleSetPass], cls)()))
+    return found
+
+
+def _members(pass_: Pass) -> Sequence[RewriteRuleSetPass]:
+    if isinstance(pass_, RewriteRuleSetPass):
+        return [pass_]
+    if isinstance(pass_, Group):
+        return [rules for member in pass_.body if isinstance(member, Pass) for rules in _members(member)]
+    return []
+
+
+def _targets(pass_: RewriteRuleSetPass) -> list[Target]:
+    rules = pass_.rules()
+    alone = isinstance(pass_, RewriteRulePass)
+    return [
+        Target(
+            pass_.name if alone else f"{pass_.name}/{rule.name}",
+            rule,
+            _applying([rule], functions=pass_.functions),
+            _limits(pass_),
+            frozenset(pass_.fast_math),
+            Hints.of(pass_),
+            _SHAPES in pass_.needs,
+        )
+        for rule in rules
+    ]
+
+
+def _applying(rules: Sequence[Rule], *, functions: bool = False) -> Callable[[ir.Model], int]:
+    return lambda model: rewrite(model, rules, Context(), functions=functions)
+
+
+def _limits(pass_: Pass) -> Limits | None:
+    """Return what the claim of a pass allows; a pass without one is held to the default tolerance."""
+    for claim in pass_.claims:
+        if claim.kind == "equality":
+            return None
+        if claim.kind == "tolerance":
+            given = {key: float(str(value)) for key, value in claim.parameters.items() if key in ("atol", "rtol")}
+            return Limits(**given)
+    return Limits()

@@ -1,0 +1,101 @@
+"""A forked process that judges cases: when a kernel crashes or a rule hangs, only it is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import multiprocessing
+import os
+import signal
+import traceback
+from dataclasses import asdict
+from multiprocessing.connection import Connection
+from typing import Any
+
+from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.testing.fuzz.case import Case
+from onnx_passes.testing.fuzz.judge import Judge, Verdict
+from onnx_passes.testing.fuzz.report import Kind
+from onnx_passes.testing.fuzz.targets import Target
+
+_ENTERING = b"rule"
+_FAILED = b"failed"
+_MATCH, _JUDGE = b"m", b"j"
+
+
+class Worker:
+    """Judges cases one by one in a process of its own, which is replaced when it is lost."""
+
+    def __init__(self, target: Target, timeout: float) -> None:
+        self._target = target
+        self._timeout = timeout
+        self._process: Any = None
+        self._connection: Connection | None = None
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def judge(self, case: Case, *, match_only: bool = False) -> Verdict:
+        """Judge a case, whatever happens to the process."""
+        connection = self._connect()
+        entered = False
+        try:
+            connection.send_bytes((_MATCH if match_only else _JUDGE) + case.encode())
+            while connection.poll(self._timeout):
+                answer = connection.recv_bytes()
+                if answer.startswith(_FAILED):
+                    raise OnnxPassesError(f"the fuzzer itself failed: {answer.removeprefix(_FAILED).decode()}")
+                if answer != _ENTERING:
+                    return Verdict(**json.loads(answer))
+                entered = True
+        except (EOFError, ConnectionError):
+            how = self._reap()
+            return Verdict("finding", Kind.CRASH, f"the process ended with {how}") if entered else Verdict("skipped")
+        self.stop()
+        message = f"nothing came of it in {self._timeout:g} s"
+        return Verdict("finding", Kind.HANG, message) if entered else Verdict("skipped")
+
+    def stop(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._reap()
+
+    def _connect(self) -> Connection:
+        if self._connection is None:
+            context = multiprocessing.get_context("fork")
+            ours, theirs = context.Pipe()
+            self._process = context.Process(target=_serve, args=(self._target, ours, theirs), daemon=True)
+            self._process.start()
+            theirs.close()
+            self._connection = ours
+        return self._connection
+
+    def _reap(self) -> str:
+        self._process.join()
+        code = self._process.exitcode
+        if self._connection is not None:
+            self._connection.close()
+        self._process = self._connection = None
+        return signal.Signals(-code).name if code is not None and code < 0 else f"code {code}"
+
+
+def _serve(target: Target, others: Connection, connection: Connection) -> None:
+    others.close()
+    faulthandler.disable()
+    silence = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(silence, stream)
+    judge = Judge(target, lambda: connection.send_bytes(_ENTERING))
+    with contextlib.suppress(EOFError, ConnectionError, KeyboardInterrupt):
+        while True:
+            data = connection.recv_bytes()
+            try:
+                verdict = judge(Case.decode(data[1:]), match_only=data[:1] == _MATCH)
+                connection.send_bytes(json.dumps(asdict(verdict)).encode())
+            except Exception:  # noqa: BLE001 - raised again on the other side
+                connection.send_bytes(_FAILED + traceback.format_exc().encode())

@@ -1,0 +1,128 @@
+"""What a model declares about its inputs and outputs: passes keep it, and it is true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.core.walk import nested_graphs
+
+Dimensions = tuple[int | None, ...] | None
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input as declared; dynamic dimensions are ``None``, an unknown shape is."""
+
+    name: str
+    dtype: ir.DataType | None
+    shape: Dimensions
+    has_default: bool
+
+    def __str__(self) -> str:
+        sizes = "" if self.shape is None else ", ".join("?" if size is None else str(size) for size in self.shape)
+        return f"{self.name}: {self.dtype or '?'}[{sizes}]"
+
+
+@dataclass
+class Declared:
+    """What a model declared when it came; what was wrong then already is excused."""
+
+    inputs: tuple[Input, ...]
+    is_sorted: bool
+    excused: frozenset[str] = frozenset()
+
+    @classmethod
+    def by(cls, model: ir.Model) -> Declared:
+        """Take down what a model declares."""
+        return cls(inputs_of(model), not out_of_order(model.graph))
+
+    def excuse(self, model: ir.Model, results: Mapping[str, np.ndarray]) -> None:
+        """Excuse outputs that never were as declared."""
+        self.excused = frozenset(wrong_outputs(model, results))
+
+    def broken_by(self, model: ir.Model, results: Mapping[str, np.ndarray]) -> str:
+        """Say what a model declares that it did not, or that is not true; nothing if all is well."""
+        problem = changed_inputs(self.inputs, inputs_of(model))
+        if not problem:
+            wrong = wrong_outputs(model, results)
+            problem = next((text for name, text in wrong.items() if name not in self.excused), "")
+        return problem or (out_of_order(model.graph) if self.is_sorted else "")
+
+
+def inputs_of(model: ir.Model) -> tuple[Input, ...]:
+    """List the inputs of a model in order."""
+    return tuple(Input(v.name or "", v.dtype, _dimensions(v.shape), v.is_initializer()) for v in model.graph.inputs)
+
+
+def changed_inputs(before: tuple[Input, ...], after: tuple[Input, ...]) -> str:
+    """Say how inputs are not as they were; those with a default may go, and what was unknown may become known."""
+    now = {given.name for given in after}
+    expected = [given for given in before if given.name in now or not given.has_default]
+    if [given.name for given in expected] != [given.name for given in after]:
+        return f"inputs are {_names(after)}, expected {_names(tuple(expected))}"
+    for old, new in zip(expected, after, strict=True):
+        if old.dtype is not None and old.dtype != new.dtype:
+            return f"input {new} was declared as {old}"
+        if old.shape is not None and (new.shape is None or old.shape != new.shape):
+            return f"input {new} was declared as {old}"
+    return ""
+
+
+def wrong_outputs(model: ir.Model, results: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """Say which results are not as the model declares its outputs, by name."""
+    wrong: dict[str, str] = {}
+    for value in model.graph.outputs:
+        found = results.get(value.name or "")
+        if found is not None and not _fits(_dimensions(value.shape), found.shape):
+            has = f"has the shape {list(found.shape)}"
+            wrong[value.name or ""] = f"output {value.name} is declared as {value.shape}, but {has}"
+    return wrong
+
+
+def wrong_annotation(graph: ir.Graph, computed: Callable[[ir.Value], Sequence[np.ndarray] | None]) -> str:
+    """Name the first value of a graph whose type or shape is not as annotated."""
+    for node in graph:
+        for value in node.outputs:
+            for array in computed(value) or ():
+                if not _fits(_dimensions(value.shape), array.shape):
+                    return f"{value.name} is annotated with the shape {value.shape}, but has {list(array.shape)}"
+                if value.dtype is not None and value.dtype.numpy() != array.dtype:
+                    return f"{value.name} is annotated as {value.dtype}, but is {array.dtype}"
+    return ""
+
+
+def out_of_order(graph: ir.Graph) -> str:
+    """Name the first node, in the graph or a subgraph, that stands before one whose result it reads."""
+    waiting = set(graph)
+    for node in graph:
+        for value in node.inputs:
+            producer = None if value is None else value.producer()
+            if producer is not None and producer in waiting:
+                return f"{_text(node)} stands before {_text(producer)}, whose result it reads"
+        for nested in nested_graphs(node):
+            if problem := out_of_order(nested):
+                return problem
+        waiting.discard(node)
+    return ""
+
+
+def _text(node: ir.Node) -> str:
+    return f"{node.op_type} '{node.name or node.outputs[0].name}'"
+
+
+def _fits(declared: Dimensions, actual: tuple[int, ...]) -> bool:
+    if declared is None:
+        return True
+    return len(declared) == len(actual) and all(d in (None, a) for d, a in zip(declared, actual, strict=True))
+
+
+def _dimensions(shape: ir.Shape | None) -> Dimensions:
+    return None if shape is None else tuple(size if isinstance(size, int) and size >= 0 else None for size in shape)
+
+
+def _names(inputs: tuple[Input, ...]) -> str:
+    return ", ".join(given.name for given in inputs) or "none"

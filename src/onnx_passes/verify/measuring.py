@@ -1,0 +1,257 @@
+"""The measuring instrument: metrics of the task on a dataset, before the pipeline and after every pass."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import onnx_ir as ir
+
+from onnx_passes.core.errors import ModelError, UsageError
+from onnx_passes.core.fingerprint import Fingerprinter
+from onnx_passes.core.instruments import Instrument
+from onnx_passes.core.plan import Plan, Step
+from onnx_passes.core.records import Evidence, RunRecord, StepRecord
+from onnx_passes.verify.dataset import Batch, Dataset
+from onnx_passes.verify.execute import Engine, Executable, ExecutionError, Executor, Sample
+from onnx_passes.verify.expectations import Originals, expectations
+from onnx_passes.verify.failure import VerificationError
+from onnx_passes.verify.generate import generate
+from onnx_passes.verify.metrics import Metric, accumulator, find_metric, is_elementwise, metric_name
+from onnx_passes.verify.ranges import ANY, Range, accepted, parse_ranges, range_text
+from onnx_passes.verify.reference import Source
+from onnx_passes.verify.run_failure import conclude
+from onnx_passes.verify.verification import EXPLICIT, Mode
+
+
+class Measuring(Instrument):
+    """Measure metrics before the pipeline and after every pass that changed the structure of the model.
+
+    ``metrics`` maps names, import paths ``module:function`` or functions to the accepted range ``(min, max)``, either
+    end ``None`` if open; ``None`` for a range only measures. The ``dataset`` is run in batches; without one, a few
+    samples are generated. Results are held against what is expected (``expect``: whole outputs, or class labels) and,
+    where nothing is, against those of the original model. Errors of numbers take in all outputs, any other metric the
+    first one that something is expected of. A pass that promises metrics is held to its own ranges as well.
+    """
+
+    def __init__(
+        self,
+        metrics: Mapping[str, Range | None] | Mapping[Metric, Range | None] | None = None,
+        *,
+        dataset: Sequence[Source] = (),
+        expect: Sequence[Source] = (),
+        batch: int | None = None,
+        seed: int = 0,
+        mode: Mode = "each",
+        executor: Executor | None = None,
+        base: Path | None = None,
+    ) -> None:
+        if expect and not dataset:
+            raise UsageError("outputs are expected of no dataset", hint="give the inputs that they belong to")
+        if batch is not None and batch < 1:
+            raise UsageError(f"a batch of {batch} rows holds nothing", hint="give 1 or more")
+        self.dataset = dataset
+        self.expect = expect
+        self.batch = batch
+        self.seed = seed
+        self.mode = mode
+        self.executor = executor or Executor()
+        self.base = base
+        self.ranges: dict[str, Range] = {}
+        self._metrics: dict[str, Metric] = {}
+        for metric, limits in (metrics or {}).items():
+            self._add(metric, limits)
+        self._identity = Fingerprinter()
+        self._reset()
+
+    def also(self, plan: Plan) -> Measuring:
+        """Measure what the passes of this plan promise, too."""
+        names = [name for name in promised(plan) if name not in self.ranges]
+        self._metrics = {name: self._metrics[name] for name in self.ranges}
+        self._metrics |= {name: find_metric(name, base=self.base) for name in names}
+        return self
+
+    def _add(self, metric: str | Metric, limits: Range | None) -> None:
+        name = metric_name(metric)
+        given = ANY if limits is None else parse_ranges({name: limits}, where="metrics")[name]
+        if name not in self._metrics:
+            self._metrics[name] = find_metric(metric, base=self.base) if isinstance(metric, str) else metric
+        if given != ANY or name not in self.ranges:
+            self.ranges[name] = given
+
+    def _reset(self) -> None:
+        self._obstacle = ""
+        self._state = b""
+        self._latest: dict[str, float] = {}
+        self._baseline: dict[str, float] = {}
+        self._pending: list[tuple[StepRecord, Step]] = []
+
+    def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
+        """Measure the model as it came; every later value is told against these."""
+        self._reset()
+        if not self._metrics:
+            return
+        try:
+            self._start(model)
+        except (ExecutionError, ModelError) as error:
+            self._obstacle = str(error)
+            run.metrics_note = f"not measured: {error}"
+            return
+        run.metrics = self._baseline = self._latest
+        run.metrics_note = f"measured {self._described}"
+        for name, limits in self.ranges.items():
+            if limits != ANY and not accepted(self._baseline[name], limits):
+                raise VerificationError(
+                    f"{_told(name, self._baseline[name], limits)}, before any pass ran",
+                    hint=f"{run.metrics_note}; check that these data belong to the model",
+                )
+
+    def _start(self, model: ir.Model) -> None:
+        given = Dataset.read(model, self.dataset, self.expect, batch=self.batch) if self.dataset else None
+        self._state = self._identity.structural(model)
+        ready = self.executor.prepare(model)
+        self._engine: Engine = ready.engine
+        self._data = given or self._generate(model, ready)
+        self._originals = Originals(ready)
+        compared = not self._data.has_expected or any(map(is_elementwise, self._metrics.values()))
+        self._latest = self._measure(self._originals.results if compared else lambda _, batch: batch.run(ready))
+        against = "what is expected" if self._data.has_expected else "the original model"
+        origin = "" if self.dataset else "generated "
+        self._described = f"on {self._data.count} {origin}samples ({ready.engine}) against {against}"
+
+    def _generate(self, model: ir.Model, ready: Executable) -> Dataset:
+        try:
+            samples = generate(model, seed=self.seed)
+        except UsageError as error:
+            raise ExecutionError(str(error)) from error
+        return Dataset.of(model, list(_accepted_by(ready, samples)))
+
+    def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
+        """Measure what a pass made of the model, unless it left the structure alone.
+
+        A sequence is its members, and held to what it promises itself.
+        """
+        claims = _claims(step)
+        if not (record.modified or step.name == EXPLICIT) or (record.has_children and not claims):
+            return
+        unmeasured = [name for name in claims if name not in self._baseline]
+        if unmeasured:
+            why = self._obstacle or "the run does not ask for it"
+            record.notes.append(f"promises {', '.join(unmeasured)}, which is not measured: {why}")
+        if not self._baseline:
+            return
+        self._pending.append((record, step))
+        if self.mode == "each" or step.name == EXPLICIT:
+            self._measure_pending(model)
+
+    def after_pipeline(self, run: RunRecord, model: ir.Model) -> None:
+        """Measure the result of the run, if the last steps were not measured one by one."""
+        if self._pending:
+            self._measure_pending(model)
+
+    def _measure_pending(self, model: ir.Model) -> None:
+        """Measure if the structure is new, and hold all steps since the last time to their ranges."""
+        pending, self._pending = self._pending, []
+        members = [(record, step) for record, step in pending if not record.has_children]
+        values = self._latest
+        if members and self._is_new_structure(model):
+            values = self._measure_step(*members[-1], model)
+        else:
+            pending = [(record, step) for record, step in pending if record.has_children]
+        for record, step in pending:
+            for name, limits in _claims(step).items():
+                self._require(name, limits, values, record, step, "the pass")
+        self._latest = values
+
+    def _measure_step(self, record: StepRecord, step: Step, model: ir.Model) -> dict[str, float]:
+        started = time.perf_counter()
+        try:
+            ready = self.executor.prepare(model, engine=self._engine)
+            values = self._measure(lambda _, batch: batch.run(ready))
+        except (ExecutionError, UsageError) as error:
+            failed = conclude(record, step, "metric", f"the model can no longer be measured: {error}", {})
+            raise failed from failed.__cause__
+        record.metrics = values
+        for name, limits in self.ranges.items():
+            self._require(name, limits, values, record, step, "the run")
+        record.evidence = record.evidence or Evidence(
+            "metric",
+            f"metric({', '.join(values)})",
+            samples=self._data.count,
+            engine=self._engine,
+            seconds=time.perf_counter() - started,
+        )
+        return values
+
+    def _is_new_structure(self, model: ir.Model) -> bool:
+        before = self._state
+        try:
+            self._state = self._identity.structural(model)
+        except ModelError:
+            # A graph with a cycle has no digest; running it shows what is wrong.
+            return True
+        return before != self._state
+
+    def _measure(self, run: Callable[[int, Batch], Sample]) -> dict[str, float]:
+        states = {name: accumulator(metric) for name, metric in self._metrics.items()}
+        for number, batch in enumerate(self._data):
+            found = run(number, batch)
+            for name, state in states.items():
+                for output, expected in expectations(self._metrics[name], number, batch, found, self._originals):
+                    if output not in found:
+                        raise UsageError(f"there is no output '{output}'")
+                    state.update(expected, found[output])
+        return {name: state.value() for name, state in states.items()}
+
+    def _require(
+        self, name: str, limits: Range, values: Mapping[str, float], record: StepRecord, step: Step, by: str
+    ) -> None:
+        if name not in values or limits == ANY or accepted(values[name], limits):
+            return
+        facts = {
+            "metric": f"{name} {number_text(values[name])}, accepted by {by}: {range_text(limits)}",
+            "before": "" if record.has_children else number_text(self._latest[name]),
+            "baseline": f"{number_text(self._baseline[name])} before any pass",
+            "measured": self._described,
+        }
+        claim = f"metric({name}={list(limits)})"
+        failed = conclude(record, step, claim, _told(name, values[name], limits), facts)
+        raise failed from failed.__cause__
+
+
+def promised(plan: Plan) -> dict[str, Range]:
+    """Return the metrics that passes of a plan promise, with the range of the last one."""
+    return {name: limits for _, step in plan.walk() for name, limits in _claims(step).items()}
+
+
+def number_text(value: float) -> str:
+    """Print the value of a metric."""
+    return f"{value:.6g}"
+
+
+def _claims(step: Step) -> dict[str, Range]:
+    claims = (claim.parameters for claim in step.pass_.claims if claim.kind == "metric")
+    return {
+        metric_name(name): limits for given in claims for name, limits in parse_ranges(given, where=step.name).items()
+    }
+
+
+def _accepted_by(ready: Executable, samples: Sequence[Sample]) -> Iterator[Sample]:
+    """Leave out generated samples that the original model cannot take."""
+    refusal: ExecutionError | None = None
+    taken = 0
+    for sample in samples:
+        try:
+            ready.run(sample)
+        except ExecutionError as error:
+            refusal = error
+        else:
+            taken += 1
+            yield sample
+    if refusal is not None and not taken:
+        raise refusal
+
+
+def _told(name: str, value: float, limits: Range) -> str:
+    return f"{name} is {number_text(value)}, accepted is {range_text(limits)}"

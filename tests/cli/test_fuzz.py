@@ -1,0 +1,100 @@
+"""``onnx-passes fuzz``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.conftest import BREAK_ADDS
+
+SOUND = """
+from onnx_passes import passes, Transformation, RewriteRulePass
+
+@passes.verify.equality
+@passes.register("tried")
+class DropNegations(Transformation, RewriteRulePass):
+    def pattern(self, op, x):
+        return op.Neg(op.Neg(x))
+    def rewrite(self, op, x):
+        return op.Identity(x)
+"""
+
+
+@pytest.fixture
+def rules(tmp_path):
+    file = tmp_path / "user_rules.py"
+    file.write_text(SOUND + BREAK_ADDS.replace("@passes.register()", '@passes.register("tried")'))
+    return file
+
+
+def test_sound_rule(run, rules):
+    answer = run("fuzz", "--import", rules, "--cases", "20", "drop-negations")
+    assert answer.code == 0, answer.err
+    assert answer.out.startswith("drop-negations: ok (")
+    assert "of 20 models rewritten" in answer.out
+
+
+def test_wrong_rule_is_shown_before_and_after(run, rules):
+    answer = run("fuzz", "--import", rules, "BreakAdds")
+    assert answer.code == 1
+    for words in ("WRONG in break-adds", "before:", "after:", "inputs:", "Add (x1, x1)", "expected"):
+        assert words in answer.out
+
+
+def test_group_and_json(run, rules):
+    answer = run("fuzz", "--import", rules, "--cases", "10", "--json", "tried")
+    assert answer.code == 1
+    reports = {report["rule"]: report for report in json.loads(answer.out)}
+    assert reports["drop-negations"]["ok"] is True
+    [finding] = reports["break-adds"]["findings"]
+    assert finding["kind"] == "WRONG"
+    assert "Add" in finding["before"]
+
+
+def test_same_seed_same_answer(run, rules):
+    answers = [run("fuzz", "--import", rules, "--seed", "5", "--json", "BreakAdds").out for _ in range(2)]
+    first, second = (json.loads(answer)[0]["findings"] for answer in answers)
+    assert first == second
+
+
+def test_corpus(run, rules, tmp_path):
+    folder = tmp_path / "corpus"
+    run("fuzz", "--import", rules, "--corpus", folder, "BreakAdds")
+    assert list(folder.glob("break-adds-WRONG-*.onnxtxt"))
+    assert "1 of 1 models" in run("fuzz", "--import", rules, "--corpus", folder, "BreakAdds").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fuzz"], "RULE"),
+        (["fuzz", "no-such-rule"], "no pass or group named 'no-such-rule'"),
+        (["fuzz", "checker"], "not made of rules"),
+        (["fuzz", "--cases", "0", "checker"], "--cases"),
+        (["fuzz", "--cases", "many", "checker"], "--cases"),
+        (["fuzz", "--seed", "-1", "checker"], "--seed"),
+        (["fuzz", "--import", "./absent.py", "x"], "absent.py"),
+    ],
+)
+def test_wrong_usage(run, arguments, words):
+    answer = run(*arguments)
+    assert answer.code == 2
+    assert words in answer.err
+    assert "Traceback" not in answer.err
+    assert answer.out == ""
+
+
+def test_corpus_that_is_a_file(run, rules, tmp_path):
+    (tmp_path / "file").write_text("")
+    answer = run("fuzz", "--import", rules, "--corpus", tmp_path / "file", "BreakAdds")
+    assert answer.code == 2
+    assert "folder" in answer.err
+
+
+def test_damaged_corpus(run, rules, tmp_path):
+    (tmp_path / "break-adds-WRONG-12345678.onnxtxt").write_text("no model")
+    answer = run("fuzz", "--import", rules, "--corpus", tmp_path, "BreakAdds")
+    assert answer.code == 2
+    assert "break-adds-WRONG-12345678.onnxtxt" in answer.err
+    assert "Traceback" not in answer.err
