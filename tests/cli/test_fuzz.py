@@ -47,9 +47,8 @@ def test_group_and_json(run, rules):
     assert answer.code == 1
     reports = {report["rule"]: report for report in json.loads(answer.out)}
     assert reports["drop-negations"]["ok"] is True
-    [finding] = reports["break-adds"]["findings"]
-    assert finding["kind"] == "WRONG"
-    assert "Add" in finding["before"]
+    findings = {finding["kind"]: finding for finding in reports["break-adds"]["findings"]}
+    assert "Add" in findings["WRONG"]["before"]
 
 
 def test_same_seed_same_answer(run, rules):
@@ -62,7 +61,8 @@ def test_corpus(run, rules, tmp_path):
     folder = tmp_path / "corpus"
     run("fuzz", "--import", rules, "--corpus", folder, "BreakAdds")
     assert list(folder.glob("break-adds-WRONG-*.onnxtxt"))
-    assert "1 of 1 models" in run("fuzz", "--import", rules, "--corpus", folder, "BreakAdds").out
+    known = len(list(folder.glob("*.onnxtxt")))
+    assert f"{known} of {known} models" in run("fuzz", "--import", rules, "--corpus", folder, "BreakAdds").out
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ def test_every_section_is_read():
         "checker": {"full_check": True},
         "shape-inference": {"data_prop": True},
         "fold-constants": {"input_size_limit": 1},
+        "convert-layouts": {"inp": ({"assumes": "NHWC", "perm": [0, 3, 1, 2]},)},
         "fixpoint": {"max": 3},
     }
 
@@ -90,16 +91,6 @@ def test_yaml_cannot_run_code(tmp_path):
         load_config(path)
 
 
-def test_keys_that_nothing_acts_on_are_known():
-    assert Config().without_effect() == []
-    data = {
-        "verify": {"metrics": {"accuracy": [0.9, 1]}, "structure": ["acyclic"]},
-        "onnxruntime": {"full_context_dump": True},
-        "layouts": {"inp": [{"perm": [0, 2, 3, 1]}]},
-    }
-    assert parse_config(data).without_effect() == ["layouts"]
-
-
 def test_structure_is_text_data_or_a_list_of_them():
     def structure(value):
         config = parse_config({"verify": {"structure": value}})
@@ -136,3 +127,9 @@ def test_sizes_have_units():
 def test_mistakes_in_the_checks_say_where(data, message):
     with pytest.raises(ConfigError, match=message):
         parse_config(data)
+
+
+def test_layouts_are_options_of_the_pass_that_converts_them():
+    given = [{"assumes": "NHWC", "perm": [0, 3, 1, 2]}]
+    assert dict(parse_config({"layouts": {"inp": given}}).pass_options()["convert-layouts"])["inp"]
+    assert "convert-layouts" not in parse_config({}).pass_options()

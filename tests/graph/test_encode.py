@@ -50,9 +50,7 @@ def test_numbers_keep_all_bits(integers, floats):
     node = ir.Node("", "Op", [], attributes)
     (found,) = decoded(ir.Graph([], [], nodes=[node]))
     assert list(found.attribute[0].ints) == integers
-    assert np.array_equal(
-        np.array(found.attribute[1].floats, np.float32), np.array(floats, np.float32), equal_nan=True
-    )
+    assert np.array_equal(np.array(found.attribute[1].floats, np.float32), np.array(floats, np.float32), equal_nan=True)
 
 
 @pytest.mark.parametrize("length", [0, 1, 127, 128, 20_000])

@@ -23,7 +23,8 @@ def record() -> RunRecord:
     steps = [
         StepRecord(1, "outer", "outer{x=[1, 2]}", "requested", status=Status.DONE, has_children=True),
         StepRecord(2, "inner", "inner", "member", depth=1, status=Status.DONE, modified=True, rules=[rule]),
-        StepRecord(3, "later", "later", "needed by x", status=Status.SKIPPED, reason="still holds"),
+        StepRecord(3, "later", "later", "follows x", status=Status.SKIPPED, reason="x changed nothing"),
+        StepRecord(4, "facts", "facts", "needed by x", status=Status.SKIPPED, reason="still holds"),
     ]
     steps[1].nodes_before, steps[1].nodes_after, steps[1].applications = 12, 9, 1
     steps[1].notes.append("stopped after 3 rounds")
@@ -40,7 +41,8 @@ def test_steps_operators_and_notes_are_shown():
     text = shown(record())
     assert "outer{x=[1, 2]}" in text
     assert any(line.split()[:4] == ["inner", "9", "−3", "1"] for line in text.splitlines())
-    assert "skipped: still holds" in text
+    assert "skipped: x changed nothing" in text
+    assert "facts" not in text
     assert any(line.split() == ["Mul", "2", "0", "−2"] for line in text.splitlines())
     assert any(line.split() == ["nodes", "12", "9", "−3"] for line in text.splitlines())
     assert "note: inner: stopped after 3 rounds" in text

@@ -140,3 +140,13 @@ def test_values_that_cannot_be_told_apart_are_refused():
     made.graph[1].outputs[0].name = None
     with pytest.raises(ExecutionError, match="a result of Abs has no name"):
         Executor().prepare(made)
+
+
+def test_defaults_that_nobody_feeds_are_weights_also_in_old_models():
+    text = """
+        <ir_version: 3, opset_import: ["": 9]>
+        g (float[2] x, float[2] w = {1, 2}, float[2] unused = {3, 4}) => (float[2] y) { y = Add(x, w) }
+    """
+    x = np.array([1, 1], np.float32)
+    ready = Executor().prepare(ir.from_onnx_text(text), engine="onnxruntime", feeds={"x"})
+    assert ready.run({"x": x})["y"].tolist() == [2, 3]

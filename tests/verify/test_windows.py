@@ -11,9 +11,7 @@ from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.verification import Verification
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]>'
-CHAIN = "\n".join(
-    f"a{i} = Neg(v{i}) b{i} = Neg(a{i}) m{i} = Mul(b{i}, w) v{i + 1} = Add(m{i}, w)" for i in range(12)
-)
+CHAIN = "\n".join(f"a{i} = Neg(v{i}) b{i} = Neg(a{i}) m{i} = Mul(b{i}, w) v{i + 1} = Add(m{i}, w)" for i in range(12))
 DOUBLE_NEGATIONS = f"{HEAD} g (float[3] v0, float[3] w) => (float[3] y) {{ {CHAIN} y = Relu(v12) }}"
 
 

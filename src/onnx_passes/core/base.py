@@ -77,7 +77,7 @@ class Pass(ir.passes.PassBase):
     claims: ClassVar[tuple[Claim, ...]] = ()
     fast_math: ClassVar[tuple[FastMath, ...]] = ()
     takes_body: ClassVar[bool] = False
-    _writes_init: ClassVar[bool] = False
+    writes_init: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -108,8 +108,8 @@ class Pass(ir.passes.PassBase):
                 )
         documentation = cls.__dict__.get("__doc__")
         if "__init__" in cls.__dict__:
-            cls._writes_init = True
-        dataclass(init=not cls._writes_init, kw_only=True, eq=False, repr=False)(cls)
+            cls.writes_init = True
+        dataclass(init=not cls.writes_init, kw_only=True, eq=False, repr=False)(cls)
         cls.__doc__ = documentation
 
     @property

@@ -91,16 +91,13 @@ class Config:
     layouts: Layouts = field(default_factory=Layouts)
     logging: Logging = field(default_factory=Logging)
 
-    def without_effect(self) -> list[str]:
-        """List the keys that are set and understood, but that nothing acts on in this version."""
-        return ["layouts"] if self.layouts != Layouts() else []
-
     def pass_options(self) -> dict[str, Mapping[str, Any]]:
         """Return the options that the file sets, by pass name."""
         sections = {
             "checker": self.model_checker,
             "shape-inference": self.shape_inference,
             "fold-constants": self.fold_constants,
+            "convert-layouts": {key: value for key, value in vars(self.layouts).items() if value},
         }
         return {**{name: section for name, section in sections.items() if section}, **self.options}
 

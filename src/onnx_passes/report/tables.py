@@ -62,6 +62,9 @@ def passes_table(record: RunRecord, *, metrics: bool = True) -> Table:
         baseline = [Text(metric_text(value)) for value in measured.values()]
         table.add_row("(original)", str(record.before.nodes), "", "", "", *baseline, "", "", style="dim")
     for step in record.steps:
+        if step.status is Status.SKIPPED and step.why.startswith("needed"):
+            # What still holds is no news.
+            continue
         table.add_row(
             Text("  " * step.depth + step.text),
             str(step.nodes_after),

@@ -54,7 +54,7 @@ class RewriteRulePass(RewriteRuleSetPass):
     commute: ClassVar[bool] = True
     forks: ClassVar[Forks] = "exclusive"
 
-    def pattern(self, op: Any, *variables: Any) -> Any:
+    def pattern(self, op: Any, *args: Any, **kwargs: Any) -> Any:
         """Describe what to look for, in onnxscript's pattern language."""
         raise NotImplementedError(f"pass '{self.name}' has no pattern")
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from onnx_passes.core.base import Pass, Transformation
 from onnx_passes.core.build import collect
 from onnx_passes.core.claims import Claim
-from onnx_passes.core.compose import ComposePass, PassLike
+from onnx_passes.core.compose import Group, PassLike
 from onnx_passes.core.errors import UsageError
 from onnx_passes.core.options import internal
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
@@ -16,7 +17,10 @@ from onnx_passes.rewrite.rule import Rule
 
 
 class Together(Transformation, RewriteRuleSetPass):
-    """Apply the rules of the passes in ``body`` together; each rewrite is held to the claim of the pass it is from."""
+    """Apply the rules of the passes in ``body`` together; each rewrite is held to the claim of the pass it is from.
+
+    Members of a group that are not made of rules are left out.
+    """
 
     takes_body = True
     passes: ClassVar[Sequence[PassLike]] = ()
@@ -39,21 +43,42 @@ class Together(Transformation, RewriteRuleSetPass):
 
     def rules(self) -> Sequence[Rule]:
         """Return the rules of all members, in their order."""
-        rules: list[Rule] = []
-        for member in self.members:
-            for rule in member.rules():
-                rule.owner = member
-                rules.append(rule)
-        return rules
+        return [rule for member in self.members for rule in _rules_of(_Recipe(member))]
 
 
-def _rule_passes(passes: Sequence[Pass]) -> Iterator[RewriteRuleSetPass]:
+class _Recipe:
+    """A pass as what its rules follow from: passes of one class with the same options have the same rules."""
+
+    def __init__(self, member: RewriteRuleSetPass) -> None:
+        self.member = member
+        # What a constructor of its own keeps need not show in the text.
+        own = id(member) if type(member).writes_init else 0
+        self._key = (type(member), str(member), own)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Recipe) and self._key == other._key
+
+
+@functools.lru_cache(maxsize=1024)
+def _rules_of(recipe: _Recipe) -> tuple[Rule, ...]:
+    """Compile the rules of a pass once for all runs: rules have no state."""
+    rules = tuple(recipe.member.rules())
+    for rule in rules:
+        rule.owner = recipe.member
+    return rules
+
+
+def _rule_passes(passes: Sequence[Pass], *, of_group: bool = False) -> Iterator[RewriteRuleSetPass]:
+    """Yield the passes that are made of rules; others may only come along in a group, and are left out."""
     for pass_ in passes:
         if isinstance(pass_, RewriteRuleSetPass):
             yield pass_
-        elif isinstance(pass_, ComposePass) and pass_.at_most == 1:
-            yield from _rule_passes(collect(pass_.body))
-        else:
+        elif isinstance(pass_, Group):
+            yield from _rule_passes(collect(pass_.body), of_group=True)
+        elif not of_group:
             raise UsageError(f"pass '{pass_.name}' has no rules to apply together with others")
 
 

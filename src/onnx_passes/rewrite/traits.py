@@ -1,7 +1,8 @@
 """What operators have in common, in one table, so that rules need not name them one by one.
 
 Operators are those of the default domain. Algebraic traits hold for real numbers; ``exact`` says that they also hold
-bit by bit in floating point, NaN, infinities and signed zeros included. On integers, which wrap around, they are exact.
+bit by bit in floating point, except that ONNX Runtime decides between zeros of different sign by their order in Max and
+Min. On integers elementwise operators wrap around and are exact; ONNX Runtime's integer sums and products are not.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ Load it with ``-p onnx_passes.testing.plugin`` or ``pytest_plugins = ["onnx_pass
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--fuzz-cases", type=int, default=60, help="models to try for each rule")
     group.addoption("--fuzz-seed", type=int, default=0, help="seed of all choices")
     group.addoption("--fuzz-corpus", default=None, metavar="DIR", help="models that failed: tried first, and added to")
+    group.addoption("--fuzz-each", type=int, default=0, metavar="N", help="rules of each pass, drawn [default: all]")
     group.addoption("--fuzz-rules", default="", metavar="NAMES", help="passes and groups [default: all registered]")
 
 
@@ -56,9 +58,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     corpus = None if option("--fuzz-corpus") is None else Path(option("--fuzz-corpus"))
     rules = [
         FuzzedRule(target, option("--fuzz-cases"), option("--fuzz-seed"), corpus)
-        for target in _targets(option("--fuzz-rules"))
+        for target in _drawn(_targets(option("--fuzz-rules")), option("--fuzz-each"), option("--fuzz-seed"))
     ]
     metafunc.parametrize(_FIXTURE, rules, ids=[rule.target.name for rule in rules])
+
+
+def _drawn(targets: Sequence[Target], each: int, seed: int) -> Sequence[Target]:
+    """Draw some of the rules of every pass: families of rules are made from one mould."""
+    families: dict[str, list[Target]] = {}
+    for target in targets:
+        families.setdefault(target.name.split("/")[0], []).append(target)
+    drawn: list[Target] = []
+    for name, family in families.items():
+        chance = random.Random(f"{seed}/{name}")  # noqa: S311
+        drawn.extend(chance.sample(family, each) if 0 < each < len(family) else family)
+    return drawn
 
 
 def _targets(names: str) -> Sequence[Target]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError, UsageError
 from onnx_passes.verify.compare import compare
-from onnx_passes.verify.declarations import Declared
+from onnx_passes.verify.declarations import ChangesInterface, Declared
 from onnx_passes.verify.execute import Engine, ExecutionError, Executor, Key, Sample
 from onnx_passes.verify.failure import VerificationError
 from onnx_passes.verify.generate import generate
@@ -45,6 +45,14 @@ class Baseline:
         results = [ready.run(sample) for sample in self.samples]
         self.key = ready.key
         return results
+
+    def follow(self, change: ChangesInterface, model: ir.Model) -> None:
+        """Go on with the interface that a pass has given the model."""
+        self.samples = list(map(change.inputs_after, self.samples))
+        self.original = list(map(change.outputs_after, self.original))
+        self.current = list(map(change.outputs_after, self.current))
+        self.feeds = frozenset(name for sample in self.samples for name in sample)
+        self.declared = replace(Declared.by(model), excused=self.declared.excused)
 
     def complaint(
         self, model: ir.Model, results: Sequence[Sample], promise: Promise, first: int = 0

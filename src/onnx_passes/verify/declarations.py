@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import onnx_ir as ir
@@ -11,6 +12,19 @@ import onnx_ir as ir
 from onnx_passes.core.walk import nested_graphs
 
 Dimensions = tuple[int | None, ...] | None
+
+
+@runtime_checkable
+class ChangesInterface(Protocol):
+    """A pass that changes inputs or outputs on purpose, and says how data for one model become data for the other."""
+
+    def inputs_after(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return inputs for the model before as the model after takes them."""
+        ...
+
+    def outputs_after(self, results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return results of the model before as the model after returns them."""
+        ...
 
 
 @dataclass(frozen=True)

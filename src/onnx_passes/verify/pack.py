@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.encode import Encoder
-from onnx_passes.graph.wire import tag, varint
+from onnx_passes.graph.wire import PROTOBUF_LIMIT, tag, varint
 from onnx_passes.verify.carriers import Boundary
 
 WEIGHTS = "weights"
@@ -55,7 +55,9 @@ def pack(
         value for value in model.graph.inputs if feeds is None or value.const_value is None or value.name in feeds
     ]
     fed = {value.name for value in inputs}
-    proto = onnx.ModelProto(ir_version=model.ir_version)
+    # In older versions every initializer has to be an input.
+    version = max(model.ir_version, 4) if len(inputs) < len(model.graph.inputs) else model.ir_version
+    proto = onnx.ModelProto(ir_version=version)
     proto.graph.name = model.graph.name or "graph"
     for domain, version in model.opset_imports.items():
         proto.opset_import.add(domain=domain, version=version)
@@ -103,6 +105,10 @@ def _initializer(value: ir.Value, hand: Hand | None, handed: dict[str, Any]) -> 
         for key, text in (("location", WEIGHTS), ("offset", "0"), ("length", str(tensor.nbytes))):
             proto.external_data.add(key=key, value=text)
         return proto
+    if tensor.nbytes > PROTOBUF_LIMIT:
+        raise ModelError(
+            f"initializer '{name}' is larger than protobuf allows, and not laid out as ONNX Runtime needs it"
+        )
     if tensor.dtype is ir.DataType.STRING or isinstance(tensor, ir.serde.TensorProtoTensor):
         proto = ir.serde.serialize_tensor(tensor)
         proto.name = name

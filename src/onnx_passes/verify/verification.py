@@ -19,7 +19,7 @@ from onnx_passes.verify.activations import LIMIT, Activations
 from onnx_passes.verify.baseline import Baseline, establish
 from onnx_passes.verify.claims import StructureClaim
 from onnx_passes.verify.compare import Comparison, compare
-from onnx_passes.verify.declarations import wrong_annotation
+from onnx_passes.verify.declarations import ChangesInterface, wrong_annotation
 from onnx_passes.verify.execute import ExecutionError, Executor, Sample
 from onnx_passes.verify.failure import Failure, VerificationError
 from onnx_passes.verify.inquiry import Inquiry
@@ -101,6 +101,8 @@ class Verification(Instrument):
         """Get ready to look at rewrites, and keep the model if the pass promises something about it."""
         if any(isinstance(claim, StructureClaim) for claim in step.pass_.claims):
             self._before = copy_model(model)
+        if isinstance(step.pass_, ChangesInterface) and self._pending:
+            self._verify(model)
         self._model, self._windows = model, None
         return None
 
@@ -138,6 +140,9 @@ class Verification(Instrument):
             record.evidence = Evidence("unverified", reason=self._obstacle)
         else:
             self._pending.append((record, step))
+            if isinstance(step.pass_, ChangesInterface):
+                self._baseline.follow(step.pass_, model)
+                self._activations = None
             complete = self._check_locally(record, step, model)
             alone = record.depth == 0 and step.pass_.kind == "transformation" and not complete
             if self.mode == "every" and step.pass_.kind == "annotation":

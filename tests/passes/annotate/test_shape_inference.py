@@ -344,3 +344,32 @@ def test_random_models_get_back_what_they_had(seed: int):
     assert {v: (v.dtype, v.shape) for v in annotations.values(model.graph)} == known
     check(model)
     assert_equal_results(model, expected, feeds)
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [("5", ["unknown", 6, 2]), ("-1", ["unknown", 6, 2])],
+)
+def test_slice_of_a_dynamic_dimension_may_find_less_than_it_asks_for(ends, expected):
+    model = model_of(
+        f"""g (float[N,6,2] x) => (float[M,6,2] y) {{
+            s = Constant<value_ints=[0]>() e = Constant<value_ints=[{ends}]>() a = Constant<value_ints=[0]>()
+            y = Slice(x, s, e, a)
+        }}"""
+    )
+    ShapeInference().call(model)
+    shape = model.graph.outputs[0].shape
+    assert [size if isinstance(size, int) else "unknown" for size in shape] == expected
+
+
+def test_slice_keeps_the_axes_that_it_does_not_touch():
+    model = model_of(
+        """g (float[1,N,8] x, int64[1] s) => (float[A,B,C] y) {
+            e = Constant<value_ints=[4]>() a = Constant<value_ints=[2]>() z = Slice(x, s, e, a) y = Neg(z)
+        }"""
+    )
+    ShapeInference().call(model)
+    sliced = next(node for node in model.graph if node.op_type == "Slice").outputs[0].shape
+    assert sliced[0] == 1
+    assert sliced[1] == ir.SymbolicDim("N")
+    assert not isinstance(sliced[2], int)

@@ -55,6 +55,10 @@ def _clip_fused(op: Any, x: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
     return op.Clip(x, tensor(op, low, "low"), tensor(op, high, "high"))
 
 
+def _is_no_power_of_two(array: np.ndarray) -> bool:
+    return array.size > 0 and np.isfinite(array).all() and (np.abs(np.frexp(array)[0]) != 0.5).all() and array.all()
+
+
 def _constants(*names: str) -> Any:
     return lambda op, **bound: all(constant(bound[name]) is not None for name in names)
 
@@ -206,7 +210,7 @@ FAULTY: dict[str, tuple[Any, set[Kind]]] = {
         exact(
             lambda op, x, c: op.Div(x, c),
             lambda op, x, c: op.Mul(x, tensor(op, (1 / constant(c)).astype(np.float32))),
-            lambda op, x, c: constant(c) is not None and c.dtype is FLOAT and np.isin(constant(c), (3, 5, 0.37)).all(),
+            lambda op, x, c: constant(c) is not None and c.dtype is FLOAT and _is_no_power_of_two(constant(c)),
         ),
         {Kind.ROUND, WRONG, Kind.NONFINITE, SHAPE},
     ),

@@ -129,4 +129,4 @@ def test_most_models_run(name: str) -> None:
             continue
         ran += 1
     assert total >= 20
-    assert ran >= 0.4 * total, f"{ran} of {total}"
+    assert ran >= 0.3 * total, f"{ran} of {total}"

@@ -136,8 +136,6 @@ def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices:
     from onnx_passes.graph.save import save
 
     chosen = settings(config_file, passes)
-    for key in chosen.config.without_effect():
-        click.echo(f"note: '{key}' of {config_file} has no effect in this version", err=True)
     planned = plan(chosen.pipeline, defaults=chosen.options)
     for path in (choices.output, choices.state):
         require_writable(path)

@@ -1,8 +1,8 @@
 """Where onnx_shape_inference claims more than an operator promises: the same inference, and then less of it.
 
 It takes it for granted that dimensions of different names are equal where they meet in a broadcast, that inputs
-which are not constant have their default, that a rounded-up pooling window always starts inside the image, and
-that quantized pooling keeps the size of an image.
+which are not constant have their default, that a slice finds as many elements as it asks for, that a rounded-up
+pooling window always starts inside the image, and that quantized pooling keeps the size of an image.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 
 import onnx_ir as ir
 from onnx_shape_inference import OpShapeInferenceRegistry, ShapeInferenceContext
+
+from onnx_passes.graph.constants import constant
 
 Inference = Callable[[ShapeInferenceContext, ir.Node], None]
 Correction = Callable[[ShapeInferenceContext, ir.Node, list[ir.Shape | None]], None]
@@ -102,6 +104,34 @@ def _split(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | 
             _forget(ctx, output, [axis % rank] if rank else [], shape)
 
 
+def _slice(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
+    value, output = node.inputs[0], node.outputs[0]
+    if value is None or value.shape is None or output.shape is None or len(value.shape) != len(output.shape):
+        return
+    rank = len(value.shape)
+    given = node.inputs[3] if len(node.inputs) > 3 else None
+    axes = list(range(rank)) if given is None else _known_integers(ctx, given)
+    if axes is None:
+        return
+    sliced = {axis % rank for axis in axes if -rank <= axis < rank}
+    known = declared[0] if declared[0] is not None and len(declared[0]) == rank else None
+    output.shape = ir.Shape([output.shape[axis] if axis in sliced else value.shape[axis] for axis in range(rank)])
+    # A dynamic dimension may be shorter than what is asked for.
+    doubtful = [axis for axis in sliced if value.shape.is_dynamic(axis) and isinstance(output.shape[axis], int)]
+    _forget(ctx, output, [axis for axis in doubtful if output.shape[axis] != 0], known)
+
+
+def _known_integers(ctx: ShapeInferenceContext, value: ir.Value) -> list[int] | None:
+    found = ctx.get_symbolic_value(value)
+    if found is None:
+        array = constant(value)
+        found = None if array is None else array.reshape(-1).tolist()
+    if found is None:
+        return None
+    numbers = [item for item in found if isinstance(item, int)]
+    return numbers if len(numbers) == len(found) else None
+
+
 def _squeeze(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
     value = node.inputs[0]
     no_axes = "axes" not in node.attributes and (len(node.inputs) < 2 or node.inputs[1] is None)
@@ -148,6 +178,7 @@ CORRECTIONS: tuple[tuple[str, str, Correction], ...] = (
     ("", "MatMul", _matmul),
     ("", "MatMulInteger", _matmul),
     ("", "Expand", _expand),
+    ("", "Slice", _slice),
     ("", "Split", _split),
     ("", "Squeeze", _squeeze),
     ("", "Unique", _unique),

@@ -11,7 +11,7 @@ from onnx_passes.core.options import option
 from onnx_passes.graph import annotations
 from onnx_passes.graph.wording import describe
 from onnx_passes.passes.annotate.known_shapes import KnownShapes
-from onnx_passes.passes.annotate.standard_engine import fill_gaps, has_gaps
+from onnx_passes.passes.annotate.standard_engine import fill_gaps, has_gaps, has_static_inputs, is_static
 from onnx_passes.passes.annotate.symbolic_engine import infer_symbolically
 
 _ROUNDS = 3
@@ -44,6 +44,11 @@ class ShapeInference(Annotation):
             self._refuse_contradictions(model)
         before = KnownShapes(model.graph)
         problem = None
+        if has_static_inputs(model.graph):
+            # Without dynamic dimensions there is nothing symbolic to find out, and onnx is much faster.
+            fill_gaps(model, data_prop=self.data_prop)
+            if is_static(model.graph) and not self.strict_mode:
+                return PassResult(model, modified=before.settle())
         for _ in range(_ROUNDS):
             problem = infer_symbolically(model, before)
             if problem is not None and self.strict_mode:

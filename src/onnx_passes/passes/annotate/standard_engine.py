@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from onnx_passes.graph.weightless import weightless
+from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.weightless import encode_weightless, weightless
 
 if TYPE_CHECKING:
     import onnx
@@ -17,19 +18,43 @@ _OVERRIDABLE_SINCE = 4
 
 def has_gaps(graph: ir.Graph) -> bool:
     """Tell whether the type or shape of a result is unknown, in the graph or a subgraph."""
-    return any(value.name and _is_gap(value) for node in graph.all_nodes() for value in node.outputs)
+    return any(value.name and _is_gap(value) for node in all_nodes(graph) for value in node.outputs)
+
+
+def is_static(graph: ir.Graph) -> bool:
+    """Tell whether all values of a graph and its subgraphs are tensors of known type and size."""
+    return all(
+        isinstance(value.type, ir.TensorType) and value.shape is not None and value.shape.is_static()
+        for node in all_nodes(graph)
+        for value in node.outputs
+        if value.name
+    )
+
+
+def has_static_inputs(graph: ir.Graph) -> bool:
+    """Tell whether the size of every input is declared."""
+    return all(
+        value.shape is not None and all(isinstance(size, int) and size >= 0 for size in value.shape)
+        for value in graph.inputs
+    )
 
 
 def fill_gaps(model: ir.Model, *, data_prop: bool) -> bool:
     """Give values without type or shape those that onnx finds; returns whether it found any."""
     import onnx
 
-    proto = weightless(model)
+    overridable: set[str | None] = set()
     if model.ir_version >= _OVERRIDABLE_SINCE:
         # A caller may pass something else for an input than its default.
-        _drop_initializers(proto.graph, {value.name for value in model.graph.inputs if value.is_initializer()})
+        overridable = {value.name for value in model.graph.inputs if value.is_initializer()}
+    given: onnx.ModelProto | bytes | None = encode_weightless(model, without=overridable)
+    if given is None:
+        given = weightless(model)
+        _drop_initializers(given.graph, overridable)
     try:
-        inferred = onnx.shape_inference.infer_shapes(proto, data_prop=data_prop)
+        inferred = onnx.shape_inference.infer_shapes(given, data_prop=data_prop)
+        if isinstance(inferred, bytes):
+            inferred = onnx.ModelProto.FromString(inferred)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError):
         return False
     return _Filling(_names_in_use(model.graph)).fill(model.graph, inferred.graph)
@@ -47,7 +72,7 @@ def _drop_initializers(graph: onnx.GraphProto, names: set[str | None]) -> None:
 
 
 def _names_in_use(graph: ir.Graph) -> set[str]:
-    values = (value for node in graph.all_nodes() for value in (*node.inputs, *node.outputs) if value is not None)
+    values = (value for node in all_nodes(graph) for value in (*node.inputs, *node.outputs) if value is not None)
     return {dim.value for v in values for dim in (v.shape or ()) if isinstance(dim, ir.SymbolicDim) and dim.value}
 
 

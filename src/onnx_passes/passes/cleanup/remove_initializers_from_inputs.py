@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import PassResult, Transformation
+from onnx_passes.core.options import option
 
 _INPUTS_OPTIONAL_SINCE = 4
 
@@ -24,8 +25,12 @@ class RemoveInitializersFromInputs(Transformation):
 
     preserves = ("checker", "shape-inference", "topological-sort", "unique-names")
 
+    only_old: bool = option(False, "only in models of IR version 3 or older, where nobody can override them anyway")
+
     def call(self, model: ir.Model) -> PassResult:
         """Keep the inputs that have no default."""
+        if self.only_old and model.ir_version >= _INPUTS_OPTIONAL_SINCE:
+            return PassResult(model, modified=False)
         inputs = model.graph.inputs
         kept = [value for value in inputs if not value.is_initializer()]
         modified = len(kept) < len(inputs)

@@ -11,6 +11,6 @@ class Together(together.Together):
     """Apply the rules of several passes in one go, until none fits: faster than one pass after the other.
 
     Rewrites: ``together(a, b)`` applies the rules of ``a`` and ``b`` wherever they fit, those of ``a`` first.
-    Refuses:  passes that are not made of rules, and what its members refuse.
+    Refuses:  passes that are not made of rules, except in a group, where they are left out; what its members refuse.
     Exactness: that of its members, rewrite by rewrite.
     """

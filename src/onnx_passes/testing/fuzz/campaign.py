@@ -34,7 +34,7 @@ _ENOUGH = 20
 _EASY = 0.7
 """A rule that matches so often needs no experience."""
 _SHRINK_CASES = 300
-_SHRINK_SECONDS = 12.0
+_SHRINK_SECONDS = 40.0
 _ALIVE = 1 / 3
 _MOST_TRIES = 6
 """How many models are made for each one that is wanted, if many do not run."""

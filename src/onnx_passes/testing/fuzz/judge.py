@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -209,6 +208,6 @@ def text_of(model: onnx.ModelProto) -> str:
     return to_text(copied)[0]
 
 
-def feed_named(case: Case, name: str) -> dict[str, np.ndarray]:
+def feed_named(case: Case, name: str) -> Arrays:
     """Return the data of a feed."""
-    return next((dict(feed.arrays) for feed in feeds_of(case) if feed.name == name), {})
+    return {key: array for feed in feeds_of(case) if feed.name == name for key, array in feed.arrays.items()}

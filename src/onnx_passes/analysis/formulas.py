@@ -1,0 +1,237 @@
+"""How much an operator computes: multiply-accumulates, and other operations, as one table.
+
+Multiply-accumulates (MACs) are those of matrix products and convolutions. Other operations count one for each element
+of an elementwise function, be it Add or Gelu, one for each element that a reduction or a pooling window reads, and for
+composed operators the sum of their steps: Softmax is max, subtract, exp, sum and divide. Moving data counts nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+import onnx_ir as ir
+
+from onnx_passes.analysis.amounts import Amount, UnknownSizeError, dims, product, size
+
+
+class Work(NamedTuple):
+    """Multiply-accumulates and other operations."""
+
+    macs: Amount = 0
+    operations: Amount = 0
+
+
+Formula = Callable[[ir.Node], Work]
+QUANTIZED_DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general", "finn")
+
+
+def work_of(node: ir.Node) -> Work | None:
+    """Return the work of a node, or nothing for an operator without a formula. Raises UnknownSizeError."""
+    formula = FORMULAS.get((node.domain, node.op_type))
+    return None if formula is None else formula(node)
+
+
+def _given(node: ir.Node, index: int) -> ir.Value | None:
+    return node.inputs[index] if index < len(node.inputs) else None
+
+
+def _nothing(node: ir.Node) -> Work:
+    return Work()
+
+
+def _each(node: ir.Node, steps: int = 1) -> Work:
+    return Work(0, size(node.outputs[0]) * steps)
+
+
+def _each_input(node: ir.Node, steps: int = 1) -> Work:
+    return Work(0, size(node.inputs[0]) * steps)
+
+
+def _variadic(node: ir.Node) -> Work:
+    return _each(node, max(len(node.inputs) - 1, 1))
+
+
+def _conv(node: ir.Node, weight: int = 1, bias: int | None = 2) -> Work:
+    result = size(node.outputs[0])
+    added = result if bias is not None and _given(node, bias) is not None else 0
+    return Work(result * product(dims(_given(node, weight))[1:]), added)
+
+
+def _conv_transpose(node: ir.Node) -> Work:
+    added = size(node.outputs[0]) if _given(node, 2) is not None else 0
+    return Work(size(node.inputs[0]) * product(dims(_given(node, 1))[1:]), added)
+
+
+def _gemm(node: ir.Node, bias: int = 2) -> Work:
+    result, first = size(node.outputs[0]), dims(node.inputs[0])
+    if len(first) != 2:
+        raise UnknownSizeError("the first input is no matrix")
+    steps = (_given(node, bias) is not None) + (node.attributes.get_float("alpha", 1.0) != 1.0)
+    return Work(result * first[0 if node.attributes.get_int("transA", 0) else 1], result * steps)
+
+
+def _matmul(node: ir.Node) -> Work:
+    first = dims(node.inputs[0])
+    if not first:
+        raise UnknownSizeError("the first input is no matrix")
+    transposed = node.attributes.get_int("transA", 0) and len(first) > 1
+    return Work(size(node.outputs[0]) * first[-2 if transposed else -1])
+
+
+def _einsum(node: ir.Node) -> Work:
+    terms = node.attributes.get_string("equation", "").replace(" ", "").split("->")[0].split(",")
+    extents: dict[str | int, Amount] = {}
+    for term, value in zip(terms, node.inputs, strict=False):
+        shape, labels = dims(value), term.replace("...", ".")
+        free = len(shape) - len(labels.replace(".", ""))
+        before = labels.partition(".")[0]
+        names: list[str | int] = [*before, *range(-free, 0), *labels[len(before) + 1 :]] if "." in labels else [*labels]
+        for name, extent in zip(names, shape, strict=False):
+            if extents.get(name, 1) == 1:
+                extents[name] = extent
+    visited = product(extents.values())
+    return Work(visited * (len(terms) - 1)) if len(terms) > 1 else Work(0, visited)
+
+
+def _recurrent(node: ir.Node, steps: int) -> Work:
+    sequence, weights, recurrence = dims(node.inputs[0]), size(_given(node, 1)), dims(_given(node, 2))
+    places = product(sequence[:2])
+    # Steps of one hidden element: adding up the gates, the activations, and the new state.
+    hidden = recurrence[0] * recurrence[-1]
+    return Work(places * (weights + product(recurrence)), places * hidden * steps)
+
+
+def _attention(node: ir.Node, key: int = 1, past: int = 4) -> Work:
+    query, shape = size(node.inputs[0]), dims(node.inputs[0])
+    keys = dims(_given(node, key))[-2]
+    if _given(node, past) is not None:
+        keys = dims(_given(node, past))[-2] + keys
+    heads = shape[1] if len(shape) == 4 else _heads(node)
+    scores = shape[0] * heads * shape[-2] * keys
+    return Work((query + size(node.outputs[0])) * keys, scores * 6)
+
+
+def _heads(node: ir.Node) -> int:
+    given = node.attributes.get_int("q_num_heads", node.attributes.get_int("num_heads", 0))
+    if not given:
+        raise UnknownSizeError("the number of heads is not given")
+    return given
+
+
+def _packed_attention(node: ir.Node) -> Work:
+    """Count an attention that projects its input to query, key and value first."""
+    batch, length, _ = dims(node.inputs[0])
+    rows, result = batch * length, size(node.outputs[0])
+    scores = rows * length * _heads(node)
+    return Work(rows * size(_given(node, 1)) + result * length * 2, scores * 6)
+
+
+def _pool(node: ir.Node) -> Work:
+    kernel = node.attributes.get_ints("kernel_shape", ())
+    return Work(0, size(node.outputs[0]) * product(kernel))
+
+
+def _lrn(node: ir.Node) -> Work:
+    return _each(node, node.attributes.get_int("size", 1) + 3)
+
+
+def _resize(node: ir.Node) -> Work:
+    mode = node.attributes.get_string("mode", "nearest")
+    return _each(node, {"nearest": 0, "linear": 8, "cubic": 32}.get(mode, 0))
+
+
+def _thresholds(node: ir.Node) -> Work:
+    return Work(0, size(node.outputs[0]) * dims(_given(node, 1))[-1])
+
+
+def _packed_matmul(node: ir.Node) -> Work:
+    return Work(size(node.outputs[0]) * node.attributes.get_int("K", 0))
+
+
+_ELEMENTWISE = (
+    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd", "BitwiseNot",
+    "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu", "Cos", "Cosh", "CumSum", "Div", "Elu", "Equal",
+    "Erf", "Exp", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "IsInf", "IsNaN",
+    "LeakyRelu", "Less", "LessOrEqual", "Log", "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal",
+    "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Swish",
+    "Tan", "Tanh", "ThresholdedRelu", "Where", "Xor",
+)  # fmt: skip
+_REDUCTIONS = (
+    "ArgMax", "ArgMin", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+    "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool",
+    "TopK", "Hardmax",
+)  # fmt: skip
+_MOVEMENT = (
+    "BitCast", "Col2Im", "Compress", "Concat", "ConcatFromSequence", "Constant", "ConstantOfShape", "DepthToSpace",
+    "Dropout", "Expand", "EyeLike", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "If", "Loop",
+    "NonZero", "OneHot", "Optional", "OptionalGetElement", "OptionalHasElement", "Pad", "Range", "Reshape",
+    "ReverseSequence", "Scan", "ScatterElements", "ScatterND", "Scatter", "SequenceAt", "SequenceConstruct",
+    "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "Shape", "Size", "Slice", "SpaceToDepth",
+    "Split", "SplitToSequence", "Squeeze", "Tile", "Transpose", "Trilu", "Unsqueeze",
+)  # fmt: skip
+_COMPOSED = {
+    "BatchNormalization": 2, "Clip": 2, "DequantizeLinear": 2, "DynamicQuantizeLinear": 6, "GroupNormalization": 7,
+    "InstanceNormalization": 7, "LayerNormalization": 7, "LogSoftmax": 5, "LpNormalization": 3,
+    "MeanVarianceNormalization": 6, "QuantizeLinear": 4, "RMSNormalization": 4, "RotaryEmbedding": 3, "Softmax": 5,
+}  # fmt: skip
+_QUANTIZERS = {"Quant": 7, "IntQuant": 7, "FloatQuant": 7, "Trunc": 7, "BipolarQuant": 2}
+_CONTRIBUTED: dict[str, Formula] = {
+    **dict.fromkeys(("FusedMatMul", "DynamicQuantizeMatMul", "MatMulIntegerToFloat"), _matmul),
+    **dict.fromkeys(("QLinearAdd", "QLinearMul"), partial(_each, steps=5)),
+    **dict.fromkeys(("QLinearSigmoid", "QLinearLeakyRelu"), partial(_each, steps=4)),
+    **dict.fromkeys(("QLinearGlobalAveragePool", "QLinearReduceMean"), _each_input),
+    **dict.fromkeys(("BiasGelu", "FastGelu", "QuickGelu", "BiasSplitGelu"), partial(_each, steps=2)),
+    **dict.fromkeys(("SkipLayerNormalization", "EmbedLayerNormalization"), partial(_each, steps=8)),
+    **dict.fromkeys(("SimplifiedLayerNormalization", "RotaryEmbedding"), partial(_each, steps=4)),
+    **dict.fromkeys(("QLinearConcat", "NhwcMaxPool"), _nothing),
+    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), partial(_each, steps=4)),
+    "Attention": _packed_attention,
+    "DynamicQuantizeLSTM": partial(_recurrent, steps=17),
+    "FusedConv": _conv,
+    "FusedGemm": _gemm,
+    "Gelu": _each,
+    "MatMulNBits": _packed_matmul,
+    "MultiHeadAttention": partial(_attention, past=6),
+    "QAttention": _packed_attention,
+    "QGemm": partial(_gemm, bias=6),
+    "QLinearAveragePool": _pool,
+    "QLinearSoftmax": partial(_each, steps=6),
+    "SkipSimplifiedLayerNormalization": partial(_each, steps=5),
+}
+_STANDARD: dict[str, Formula] = {
+    **dict.fromkeys(_ELEMENTWISE, _each),
+    **dict.fromkeys(_REDUCTIONS, _each_input),
+    **dict.fromkeys(_MOVEMENT, _nothing),
+    **dict.fromkeys(("Max", "Min", "Sum", "Mean"), _variadic),
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
+    **dict.fromkeys(("MatMul", "MatMulInteger", "QLinearMatMul"), _matmul),
+    **{name: partial(_each, steps=steps) for name, steps in _COMPOSED.items()},
+    "Attention": _attention,
+    "Conv": _conv,
+    "ConvInteger": partial(_conv, bias=None),
+    "ConvTranspose": _conv_transpose,
+    "DeformConv": partial(_conv, bias=3),
+    "Einsum": _einsum,
+    "GRU": partial(_recurrent, steps=13),
+    "Gemm": _gemm,
+    "LRN": _lrn,
+    "LSTM": partial(_recurrent, steps=17),
+    "QLinearConv": partial(_conv, weight=3, bias=8),
+    "RNN": partial(_recurrent, steps=3),
+    "Resize": _resize,
+    "Upsample": _resize,
+}
+_QUANTIZED: dict[str, Formula] = {
+    **{name: partial(_each, steps=steps) for name, steps in _QUANTIZERS.items()},
+    **dict.fromkeys(("DebugMarker", "Im2Col"), _nothing),
+    "MultiThreshold": _thresholds,
+    "XnorPopcountMatMul": _matmul,
+}
+
+FORMULAS: Mapping[tuple[str, str], Formula] = {
+    **{("", name): formula for name, formula in _STANDARD.items()},
+    **{("com.microsoft", name): formula for name, formula in _CONTRIBUTED.items()},
+    **{(domain, name): formula for domain in QUANTIZED_DOMAINS for name, formula in _QUANTIZED.items()},
+}

@@ -1,0 +1,127 @@
+"""Make one of two reductions in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Transformation
+from onnx_passes.graph.shapes import rank
+from onnx_passes.passes.algebra.evidence import is_float, is_whole
+from onnx_passes.passes.eliminate.evidence import integer, integers, is_given, opset_of
+from onnx_passes.rewrite.match import Match
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.refusal import Refusal, no, yes
+from onnx_passes.rewrite.rule import Rule
+
+_CHOOSE = ("ReduceMax", "ReduceMin")
+_COMPUTE = ("ReduceProd", "ReduceSum", "ReduceMean")
+_AXES_ARE_INPUTS = {"ReduceSum": 13}
+
+
+@passes.verify.equality
+@passes.register("algebraic")
+class MergeReductions(Transformation, RewriteRuleSetPass):
+    """Make one of two reductions of integers to the largest or the smallest in a row.
+
+    Rewrites: ``ReduceMax(ReduceMax(x, a), b)`` → ``ReduceMax(x, a ∪ b)``, and so for ``ReduceMin``.
+    Refuses:  floats; sums and products, which a runtime may compute as floats and round; axes that are not known; an
+              inner reduction that keeps its axes where the outer one removes only its own, or the other way round; an
+              inner result that others use.
+    Exactness: bit-exact.
+    """
+
+    needs = ("shape-inference",)
+    fuzz_hints: ClassVar[Mapping[str, Any]] = {"dtypes": ["int32", "int64", "int8"]}
+
+    def rules(self) -> Sequence[Rule]:
+        """Make a rule for each of the two."""
+        return [_rule(name, is_whole) for name in _CHOOSE]
+
+
+@passes.verify.tolerance
+@passes.register("fast-math")
+class MergeReductionsFast(Transformation, RewriteRuleSetPass):
+    """Make one of two reductions of floats in a row.
+
+    Rewrites: ``ReduceSum(ReduceSum(x, a), b)`` → ``ReduceSum(x, a ∪ b)``, and so for ``ReduceMax``, ``ReduceMin``,
+              ``ReduceProd`` and ``ReduceMean``.
+    Refuses:  what ``merge-reductions`` refuses for its axes or use.
+    Exactness: rounding; the order decides which NaN, which zero, and whether a partial sum overflows.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nnan", "ninf", "nsz", "reassoc")
+    fuzz_hints: ClassVar[Mapping[str, Any]] = {"dtypes": ["float32", "float64"]}
+
+    def rules(self) -> Sequence[Rule]:
+        """Make a rule for each reduction."""
+        return [_rule(name, is_float) for name in (*_CHOOSE, *_COMPUTE)]
+
+
+@dataclass(frozen=True)
+class _Reduction:
+    axes: frozenset[int]
+    keeps: bool
+
+    @staticmethod
+    def of(node: ir.Node) -> _Reduction | None:
+        """Read a reduction whose axes are known; none given means all, unless the node says that it means none."""
+        length, keeps = rank(node.inputs[0]), integer(node, "keepdims", 1)
+        axes = integers(node, 1, "axes") if is_given(node, 1, "axes") else []
+        empty_means_none = integer(node, "noop_with_empty_axes", 0)
+        if length is None or keeps is None or axes is None or empty_means_none is None:
+            return None
+        if not axes and not empty_means_none:
+            axes = list(range(length))
+        return _Reduction(frozenset(axis % length for axis in axes), bool(keeps))
+
+    def then(self, outer: _Reduction, length: int) -> _Reduction | None:
+        """Return the reduction that does both, if there is one."""
+        if self.keeps:
+            merged = self.axes | outer.axes
+            return _Reduction(merged, outer.keeps) if outer.keeps or self.axes <= outer.axes else None
+        if outer.keeps and outer.axes:
+            return None
+        left = [axis for axis in range(length) if axis not in self.axes]
+        return _Reduction(self.axes | {left[axis] for axis in outer.axes}, keeps=False)
+
+
+def _merged(x: ir.Value, inner: ir.Value, outer: ir.Value) -> _Reduction | Refusal:
+    first, second, length = inner.producer(), outer.producer(), rank(x)
+    assert first is not None
+    assert second is not None
+    before, after = _Reduction.of(first), _Reduction.of(second)
+    if before is None or after is None or length is None:
+        return no("the axes are not known", at=second)
+    merged = before.then(after, length)
+    if merged is None or not merged.axes:
+        return no("no single reduction keeps the same axes", at=second)
+    return merged
+
+
+def _rule(op_type: str, applies: Callable[[ir.Value], bool]) -> Rule:
+    def pattern(op: Any, x: Any) -> Any:
+        build = getattr(op, op_type)
+        return build(build(x, _allow_other_inputs=True, _outputs=["inner"]), _allow_other_inputs=True, _outputs=["y"])
+
+    def check(op: Match, x: ir.Value, inner: ir.Value, y: ir.Value) -> Any:
+        if not applies(x):
+            return no("the type is that of another pass", at=x)
+        merged = _merged(x, inner, y)
+        return merged if isinstance(merged, Refusal) else yes
+
+    def rewrite(op: Any, x: ir.Value, inner: ir.Value, y: ir.Value) -> Any:
+        merged = _merged(x, inner, y)
+        assert not isinstance(merged, Refusal)
+        axes, keeps = sorted(merged.axes), int(merged.keeps)
+        if opset_of(op) >= _AXES_ARE_INPUTS.get(op_type, 18):
+            return op.op(op_type, x, np.array(axes, np.int64), keepdims=keeps)
+        return op.op(op_type, x, axes=axes, keepdims=keeps)
+
+    return Rule(pattern, rewrite, check, name=op_type)

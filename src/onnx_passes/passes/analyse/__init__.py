@@ -1,0 +1,1 @@
+"""Passes that look at a model and say what they find."""

@@ -1,0 +1,137 @@
+"""Everything that can be said of a model without changing it, in one object."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes.analysis.cost import ModelCost, cost_of
+from onnx_passes.analysis.dimensions import bind, dynamic_inputs, require_known
+from onnx_passes.analysis.formulas import FORMULAS
+from onnx_passes.analysis.quantizers import Quantizer, quantizers_of
+from onnx_passes.analysis.statistics import GraphStatistics, statistics_of
+from onnx_passes.analysis.summary import Summary, summarize
+from onnx_passes.analysis.support import Support, support_of
+from onnx_passes.analysis.weights import Weights, weights_of
+from onnx_passes.core.base import Context
+from onnx_passes.core.build import collect
+from onnx_passes.core.errors import ModelError, OnnxPassesError, PassFailedError, UsageError
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.verify.execute import ExecutionError, Executor
+from onnx_passes.verify.generate import generate
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Whether ONNX Runtime runs the model: seconds for one run on generated inputs, one thread, or what prevents it."""
+
+    runs: bool
+    seconds: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found; ``dimensions`` are the numbers that were put for dynamic dimensions."""
+
+    summary: Summary
+    dynamic: Mapping[str, list[str]]
+    dimensions: Mapping[str, int]
+    weights: Mapping[str, Weights]
+    quantizers: Counter[Quantizer]
+    support: tuple[Support, ...]
+    statistics: GraphStatistics
+    cost: ModelCost
+    notes: tuple[str, ...] = ()
+    trial: Trial | None = None
+
+    def to_json(self, *, layers: bool = True) -> dict[str, Any]:
+        """Return plain data.
+
+        ``name, ir_version, producer, opsets, inputs, outputs, nodes, operators, parameters, bytes, subgraphs,
+        functions, dynamic_dimensions, values_without_shape, datatypes, repairs``: the model as it came;
+        ``parameters`` and ``bytes`` are those of initializers.
+        ``dynamic_inputs``: inputs by dynamic dimension. ``dimensions``: numbers put for them.
+        ``weights``: ``tensors, elements, bytes, in_nodes`` by element type, the last those in Constant nodes.
+        ``quantizers``: kinds with ``operator, bits, signed, of, per, nodes``.
+        ``operator_support``: ``operator, nodes, defined_by, kernel`` for every operator that ONNX does not define or
+        ONNX Runtime has no kernel for. ``statistics``: the form of the graph. ``cost``: see ``ModelCost.to_json``.
+        ``notes``: what the numbers leave out. ``run``: ``runs, seconds, why``, or nothing if it was not tried.
+        """
+        return {
+            **self.summary.to_json(),
+            "dynamic_inputs": dict(self.dynamic),
+            "dimensions": dict(self.dimensions),
+            "weights": {name: weights._asdict() for name, weights in self.weights.items()},
+            "quantizers": [kind._asdict() | {"nodes": count} for kind, count in self.quantizers.most_common()],
+            "operator_support": [found.to_json() for found in self.support if not found.is_plain],
+            "statistics": self.statistics.to_json(),
+            "cost": self.cost.to_json(layers=layers),
+            "notes": list(self.notes),
+            "run": None if self.trial is None else vars(self.trial),
+        }
+
+
+def inspect(model: ir.Model, *, dimensions: Mapping[str, int] | None = None, run: bool = False) -> Inspection:
+    """Look at a model, with numbers for dynamic dimensions if given; ``run`` tries whether it can be executed."""
+    sizes = dict(dimensions or {})
+    inferred, notes = with_shapes(model, sizes)
+    return Inspection(
+        summary=summarize(model),
+        dynamic=dynamic_inputs(model.graph),
+        dimensions=sizes,
+        weights=weights_of(model),
+        quantizers=quantizers_of(inferred),
+        support=tuple(support_of(model)),
+        statistics=statistics_of(model),
+        cost=cost_of(inferred),
+        notes=tuple(notes),
+        trial=try_to_run(model, sizes) if run else None,
+    )
+
+
+def with_shapes(model: ir.Model, sizes: Mapping[str, int]) -> tuple[ir.Model, list[str]]:
+    """Return a copy with all shapes that can be inferred, functions inlined, and remarks on what could not be done."""
+    copy, notes = copy_model(model), list[str]()
+    for identifier in [identifier for identifier in copy.functions if identifier[:2] in FORMULAS]:
+        del copy.functions[identifier]
+    context = Context()
+    try:
+        collect("inline-functions")[0].run(copy, context)
+    except PassFailedError as error:
+        notes.append(f"functions count nothing: {error.what}")
+    bind(copy, sizes)
+    collect("shape-inference")[0].run(copy, context)
+    require_known_anywhere(model, copy, sizes)
+    bind(copy, sizes)
+    return copy, [*notes, *context.record.notes]
+
+
+def require_known_anywhere(model: ir.Model, inferred: ir.Model, sizes: Mapping[str, int]) -> None:
+    """Refuse numbers for dimensions that neither the model nor inference names."""
+    for name, size in sizes.items():
+        try:
+            require_known(inferred, {name: size})
+        except UsageError:
+            require_known(model, {name: size})
+
+
+def try_to_run(model: ir.Model, dimensions: Mapping[str, int] | None = None) -> Trial:
+    """Run the model once on generated inputs."""
+    try:
+        ready = Executor().prepare(model, engine="onnxruntime")
+        sample = generate(model, samples=1, dimensions=dimensions)[0]
+        started = time.perf_counter()
+        ready.run(sample)
+        return Trial(True, time.perf_counter() - started)
+    except (ExecutionError, ModelError, UsageError) as error:
+        return Trial(False, why=_reason(error))
+
+
+def _reason(error: OnnxPassesError) -> str:
+    return f"{error.where}: {error.what}" if error.where else error.what

@@ -1,0 +1,24 @@
+"""Measure the form of a graph."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.analysis.statistics import GraphStatistics, statistics_of
+from onnx_passes.core.base import Analysis
+
+
+@passes.verify.equality
+@passes.register(tags=("analyse",))
+class Statistics(Analysis):
+    """Measure how deep and wide the graph is, where it forks and joins, and find its longest path.
+
+    Rewrites: nothing; finds ``GraphStatistics``: ``apply(model, "statistics")["statistics"].depth``.
+    Refuses:  nothing.
+    Exactness: changes nothing.
+    """
+
+    def analyze(self, model: ir.Model) -> GraphStatistics:
+        """Measure."""
+        return statistics_of(model)

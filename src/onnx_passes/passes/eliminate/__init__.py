@@ -1,0 +1,1 @@
+"""Rules that remove what does nothing, or what is there already."""

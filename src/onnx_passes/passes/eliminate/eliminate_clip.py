@@ -1,0 +1,106 @@
+"""Remove clipping without effect, and clip once instead of twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Transformation
+from onnx_passes.graph.constants import constant
+from onnx_passes.passes.eliminate.evidence import argument, is_integral
+from onnx_passes.passes.eliminate.forms import bypass, merging
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.refusal import no, yes
+from onnx_passes.rewrite.rule import Rule
+
+
+@passes.verify.equality
+@passes.register("eliminate")
+class EliminateClip(Transformation, RewriteRuleSetPass):
+    """Remove Clip without bounds, and make one of two of Clip and Relu in a row.
+
+    Rewrites: ``Clip(x)`` of integers → ``x``; ``Clip(Clip(x))``, ``Clip(Relu(x))``, ``Relu(Clip(x))`` → ``Clip(x)``
+              between what becomes of the least and the greatest number. Where bounds exclude each other that is one
+              number, as the last ``max`` wins: ``Clip(Clip(x, 0, 1), 2, 3)`` → ``Clip(x, 2, 2)``.
+    Refuses:  ``Clip`` of floats without bounds, which makes infinities finite; bounds that are computed or NaN; zeros
+              of both signs as bounds; a range of zero alone that comes of another one: ``Relu(Clip(x, -5, -1))``
+              makes ``0.0`` of ``-0.0``, which ``Clip(x, 0, 0)`` keeps.
+    Exactness: bit-exact.
+    """
+
+    needs = ("shape-inference",)
+
+    def rules(self) -> Sequence[Rule]:
+        """Return the rules for one node and for two."""
+        return [
+            bypass("Clip", _has_no_bounds),
+            merging("Clip", "Clip", _merge),
+            merging("Clip", "Relu", _merge),
+            merging("Relu", "Clip", _merge),
+        ]
+
+
+def _has_no_bounds(node: ir.Node) -> Any:
+    if any(value is not None for value in node.inputs[1:]) or "min" in node.attributes or "max" in node.attributes:
+        return no("it has bounds", at=node)
+    return yes if is_integral(node.inputs[0]) else no("infinities become finite", at=node)
+
+
+def _merge(op: Any, outer: ir.Node, inner: ir.Node) -> Any:
+    x = inner.inputs[0]
+    if x is None or x.dtype is None:
+        return no("the type is not known", at=x)
+    if any(name in node.attributes for node in (outer, inner) for name in ("min", "max")):
+        return no("the bounds are attributes", at=outer)
+    first, second = _bounds(inner, x.dtype), _bounds(outer, x.dtype)
+    if first is None or second is None:
+        return no("a bound is not a constant number", at=outer)
+    zeros = {bool(np.signbit(np.float64(bound))) for bound in (*first, *second) if bound == 0}
+    if len(zeros) > 1:
+        return no("the bounds are zeros of both signs", at=outer)
+    low, high = (_clip(_clip(bound, first), second) for bound in _extremes(x.dtype))
+    for zero in (np.array(sign * 0.0).astype(x.dtype.numpy()) for sign in (1, -1)):
+        if _clip(_clip(zero, first), second).tobytes() != _clip(zero, (low, high)).tobytes():
+            return no("the sign of a zero would change", at=outer)
+    bounds = (low, high)
+    given = [None if bound == default else bound for bound, default in zip(bounds, _finite(x.dtype), strict=True)]
+    return op.Clip(x, *given)
+
+
+def _extremes(dtype: ir.DataType) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and the greatest number of a type, infinities included."""
+    if not dtype.is_floating_point():
+        return _finite(dtype)
+    return np.array(-np.inf).astype(dtype.numpy()), np.array(np.inf).astype(dtype.numpy())
+
+
+def _finite(dtype: ir.DataType) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and the greatest finite number of a type: these are the bounds that are left out."""
+    kind = dtype.numpy()
+    info = cast(Any, ml_dtypes).finfo(kind) if dtype.is_floating_point() else np.iinfo(kind)
+    return np.array(info.min, kind), np.array(info.max, kind)
+
+
+def _bounds(node: ir.Node, dtype: ir.DataType) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return between what a node clips, if that is constant."""
+    if node.op_type == "Relu":
+        return np.array(0).astype(dtype.numpy()), _extremes(dtype)[1]
+    found: list[np.ndarray] = []
+    for index, default in enumerate(_finite(dtype), 1):
+        value = argument(node, index)
+        bound = default if value is None else constant(value)
+        if bound is None or bound.size != 1 or bound.dtype != dtype.numpy() or bound != bound:
+            return None
+        found.append(bound.reshape(()))
+    return found[0], found[1]
+
+
+def _clip(number: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    low, high = bounds
+    number = low if number < low else number
+    return high if high < number else number

@@ -1,0 +1,162 @@
+"""Compute once what is computed several times."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import PassResult, Transformation
+from onnx_passes.core.content import Contents, Key, operator, present_inputs
+from onnx_passes.core.options import Size, option
+from onnx_passes.core.walk import nested_graphs
+from onnx_passes.graph import annotations
+from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.edits import copy_type_and_shape, replace_value
+from onnx_passes.graph.names import Names
+from onnx_passes.graph.randomness import is_random
+from onnx_passes.passes.eliminate.evidence import is_integral
+from onnx_passes.rewrite.traits import traits_of
+
+_PURE = ("", "ai.onnx.ml")
+_JUST_NAMES = ("Identity", "Constant")
+_ORDER_MATTERS = ("Max", "Min")
+
+
+@passes.verify.equality
+@passes.register("eliminate")
+class EliminateCommonSubexpression(Transformation):
+    """Compute once what several nodes compute from the same inputs with the same attributes.
+
+    Rewrites: ``a = Relu(x); b = Relu(x)`` → ``a = Relu(x)``, used for both. Subgraphs share what the graphs around
+              them have computed before. Initializers of the same bits (up to ``max-size``) count as the same, and so
+              do the inputs of commutative operators in another order, where that is exact.
+    Refuses:  random operators, functions that contain them, and operators of unknown domains; nodes with subgraphs;
+              different types of attributes (``1`` and ``1.0``), signed zeros and NaN by their bits; different
+              quantization annotations of the results; other sets of outputs.
+    Exactness: bit-exact.
+    """
+
+    needs = ("topological-sort",)
+    preserves = ("checker", "lift-constants", "shape-inference", "topological-sort", "unique-names")
+
+    max_size: Size = option(1 << 16, "compare the contents of initializers up to this size")
+
+    def call(self, model: ir.Model) -> PassResult:
+        """Share in the graph with its subgraphs, and in each function."""
+        modified = False
+        random = _random_functions(model)
+        for scope in (model.graph, *(function.graph for function in model.functions.values())):
+            modified |= _Sharing(scope, model, random, self.max_size).run()
+        return PassResult(model, modified)
+
+
+def _random_functions(model: ir.Model) -> set[ir.OperatorIdentifier]:
+    """Collect the functions that may give another result each time, directly or through others."""
+    calls = {name: {operator(node) for node in f.all_nodes()} for name, f in model.functions.items()}
+    found = {name for name, function in model.functions.items() if any(map(is_random, function.all_nodes()))}
+    callers: dict[ir.OperatorIdentifier, list[ir.OperatorIdentifier]] = {}
+    for name, called in calls.items():
+        for other in called:
+            callers.setdefault(other, []).append(name)
+    waiting = list(found)
+    while waiting:
+        for caller in callers.get(waiting.pop(), ()):
+            if caller not in found:
+                found.add(caller)
+                waiting.append(caller)
+    return found
+
+
+class _Sharing:
+    """One walk over a graph and its subgraphs; what has been computed so far is known by its key."""
+
+    def __init__(self, scope: ir.Graph, model: ir.Model, random: set[ir.OperatorIdentifier], max_size: int) -> None:
+        self.scope = scope
+        self.functions = model.functions
+        self.random = random
+        self.max_size = max_size
+        self.contents = Contents()
+        self.merged: list[ir.Node] = []
+        """Nodes that were removed: kept alive, as keys name values by their identity."""
+        self._names: Names | None = None
+        self._referenced: set[str] | None = None
+
+    def run(self) -> bool:
+        self.visit(self.scope, [])
+        return bool(self.merged)
+
+    def visit(self, graph: ir.Graph, outer: list[dict[Key, ir.Node]]) -> None:
+        """Walk over a graph in the order of its nodes; ``outer`` is what the graphs around it have computed."""
+        here: dict[Key, ir.Node] = {}
+        known = [here, *outer]
+        for node in graph:
+            inner = list(nested_graphs(node)) if node.attributes else []
+            for subgraph in inner:
+                self.visit(subgraph, known)
+            if inner or not self.is_pure(node):
+                continue
+            key = self.key(node)
+            same = next((found[key] for found in known if key in found), None)
+            if same is None:
+                here[key] = node
+            elif self.may_merge(node, same):
+                self.merge(node, same)
+
+    def is_pure(self, node: ir.Node) -> bool:
+        if node.domain in _PURE and operator(node) not in self.functions:
+            return not is_random(node)
+        return operator(node) in self.functions and operator(node) not in self.random
+
+    def key(self, node: ir.Node) -> Key:
+        """Return what a node computes: its operator and attributes, and which values it takes."""
+        inputs = [self.value_key(value) for value in present_inputs(node)]
+        if _is_symmetric(node):
+            inputs.sort(key=repr)
+        return (self.contents.node(node), tuple(inputs))
+
+    def value_key(self, value: ir.Value | None) -> Key:
+        if value is None:
+            return None
+        tensor = constant_tensor(value) if value.is_initializer() else None
+        if tensor is None or tensor.nbytes > self.max_size:
+            return id(value)
+        return self.contents.tensor(tensor)
+
+    def may_merge(self, node: ir.Node, same: ir.Node) -> bool:
+        if node.op_type in _JUST_NAMES and any(output.is_graph_output() for output in node.outputs):
+            return False
+        for old, new in zip(node.outputs, same.outputs, strict=False):
+            mine, theirs = annotations.get(old), annotations.get(new)
+            if (mine and theirs and mine != theirs) or old.name in self.referenced:
+                return False
+        return True
+
+    def merge(self, node: ir.Node, same: ir.Node) -> None:
+        assert node.graph is not None
+        for old, new in zip(node.outputs, same.outputs, strict=False):
+            copy_type_and_shape(old, new)
+            replace_value(old, new, self.names)
+        for key, text in node.metadata_props.items():
+            same.metadata_props.setdefault(key, text)
+        node.graph.remove(node, safe=True)
+        self.merged.append(node)
+
+    @property
+    def names(self) -> Names:
+        if self._names is None:
+            self._names = Names.of(self.scope)
+        return self._names
+
+    @property
+    def referenced(self) -> set[str]:
+        """Return the tensors that annotations refer to by name, which have to stay."""
+        if self._referenced is None:
+            self._referenced = annotations.referenced_names(self.scope)
+        return self._referenced
+
+
+def _is_symmetric(node: ir.Node) -> bool:
+    """Tell whether the inputs may be swapped without changing a bit."""
+    if node.domain or not traits_of(node).commutative:
+        return False
+    return is_integral(node.inputs[0]) or (len(node.inputs) == 2 and node.op_type not in _ORDER_MATTERS)

@@ -1,0 +1,1 @@
+"""Passes that compute beforehand what does not depend on the data."""

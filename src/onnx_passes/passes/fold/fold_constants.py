@@ -1,0 +1,166 @@
+"""Compute beforehand whatever depends on constants alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import cast
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Context, PassResult, Transformation
+from onnx_passes.core.options import Size, option
+from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph import annotations
+from onnx_passes.passes.annotate.shape_inference import ShapeInference
+from onnx_passes.passes.annotate.standard_engine import has_gaps
+from onnx_passes.passes.fold.candidates import Candidates, Eligibility, bytes_of
+from onnx_passes.passes.fold.evaluation import Evaluator, Results, inexact_halves
+from onnx_passes.passes.fold.fold_if import inline_branches
+from onnx_passes.passes.fold.fold_shapes import fold_shapes
+from onnx_passes.passes.fold.limits import Limits, Refusals, Selection
+from onnx_passes.passes.fold.removal import remove_unread
+from onnx_passes.passes.fold.storing import Storage
+
+_ROUNDS = 100
+_ADDED = "onnx_passes.folded_bytes"
+"""Where a model remembers by how much it grew: the limit is one for all runs together."""
+_INFERENCE = ShapeInference(check_type=False, strict_mode=False, data_prop=True)
+
+
+@passes.verify.equality
+@passes.register(tags=("fold", "constants"))
+class FoldConstants(Transformation):
+    """Replace what depends on constants alone by its value, computed in ONNX Runtime as the model would.
+
+    Rewrites: ``c = Mul (a, b); y = Add (x, c)`` → ``y = Add (x, c)`` with initializer ``c``, if ``a`` and ``b`` are
+              constant; all that ``fold-shapes`` and ``fold-if`` do; also in the bodies of If, Loop and Scan.
+              Operators of other domains are computed by their function.
+    Refuses:  initializers that a caller may override; random operators, training modes, sequences, loops;
+              DequantizeLinear unless ``dequantize``; function bodies unless ``functions``; half-precision results
+              that ONNX Runtime does not round; results larger than 1 MiB, unless they have at most 64 MiB and four
+              times the size of what they are computed from; what exceeds ``max-input`` and ``max-growth``.
+    Exactness: bit-exact.
+    """
+
+    needs = ("shape-inference",)
+    preserves = ("checker", "shape-inference", "topological-sort", "unique-names")
+
+    max_size: Size | None = option(None, "bytes that a result may have, instead of what its inputs suggest")
+    max_input: Size = option(2**28, "leave nodes alone that read a larger constant")
+    max_growth: Size = option(2**28, "bytes that all results together, also of earlier runs, may add to the model")
+    dequantize: bool = option(False, "also compute DequantizeLinear, which makes weights several times as large")
+    functions: bool = option(False, "also inside the bodies of functions")
+    nonempty: bool = option(False, "assume that no dimension is ever 0, which lets more shapes be constant")
+
+    def call(self, model: ir.Model) -> PassResult:
+        """Run without a manager."""
+        return self.run(model, Context())
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
+        """Fold shapes, constants and branches in turn, as long as each helps the others."""
+        modified = inferred = False
+        added = cast(MutableMapping[str, int], model.meta)
+        room = self.max_growth - added.get(_ADDED, 0)
+        refused: list[Refusals] = []
+        for _ in range(_ROUNDS):
+            parts: list[_Round] = []
+            for scope in self._scopes(model):
+                parts.append(_Round(self, model, scope, room, inferred=inferred))
+                room = parts[-1].run()
+            changed = any(part.changed for part in parts)
+            refused = [part.refused for part in parts]
+            modified |= changed
+            waiting = any(part.waiting for part in parts) or _may_know_more(model.graph, changed=changed)
+            if waiting and (changed or not inferred):
+                modified |= _INFERENCE.run(model, Context()).modified
+                inferred = True
+            elif not changed:
+                break
+            else:
+                inferred = False
+        else:
+            context.note(f"stopped after {_ROUNDS} rounds, still changing")
+        added[_ADDED] = self.max_growth - room
+        for part in refused:
+            for note in part.notes():
+                context.note(note)
+        return PassResult(model, modified)
+
+    def _scopes(self, model: ir.Model) -> Iterator[tuple[ir.Graph, Mapping[str, int], bool]]:
+        yield model.graph, model.opset_imports, False
+        if self.functions:
+            for function in model.functions.values():
+                yield function.graph, function.opset_imports, True
+
+
+class _Round:
+    """One turn over a graph with its subgraphs."""
+
+    def __init__(
+        self,
+        options: FoldConstants,
+        model: ir.Model,
+        scope: tuple[ir.Graph, Mapping[str, int], bool],
+        room: int,
+        *,
+        inferred: bool,
+    ) -> None:
+        self.options = options
+        self.model = model
+        self.graph, self.imports, self.in_function = scope
+        self.storage = Storage(self.graph, model.ir_version, in_function=self.in_function)
+        self.room = room
+        self.inferred = inferred
+        self.changed = self.waiting = False
+        self.refused = Refusals()
+
+    def run(self) -> int:
+        """Fold; returns how many bytes may still be added."""
+        self.changed |= fold_shapes(self.graph, self.storage, nonempty=self.options.nonempty)
+        self.changed |= self._fold()
+        self.changed |= inline_branches(self.graph, in_function=self.in_function)
+        return self.room
+
+    def _fold(self) -> bool:
+        limits = Limits(self.options.max_size, self.options.max_input, self.options.max_growth)
+        may_fold = Eligibility(self.model, self.imports, dequantize=self.options.dequantize)
+        candidates = Candidates(
+            self.graph,
+            may_fold,
+            largest=limits.computed,
+            largest_input=limits.input,
+            inferred=self.inferred,
+        )
+        self.waiting = bool(candidates.waiting)
+        evaluator = Evaluator(self.model, self.imports)
+        inexact = inexact_halves(evaluator, candidates.nodes)
+        named = annotations.referenced_names(self.graph)
+        selection = Selection(candidates, limits, inexact, named, self.room)
+        self.refused = selection.refused
+        results = evaluator.run(candidates.nodes, selection.wanted)
+        for node in self._store(results, candidates, limits, named):
+            self.room -= selection.added[node]
+        return remove_unread(candidates.nodes, named)
+
+    def _store(self, results: Results, candidates: Candidates, limits: Limits, named: set[str]) -> Iterator[ir.Node]:
+        """Store the results of each node that has all that are read; without, it would have to stay anyway."""
+        by_node: dict[ir.Node, dict[ir.Value, ir.TensorProtocol]] = {}
+        for value, tensor in results.items():
+            node = value.producer()
+            if node is not None and limits.allow(bytes_of(tensor), candidates.source[value]):
+                by_node.setdefault(node, {})[value] = tensor
+        for node, tensors in by_node.items():
+            read = [value for value in node.outputs if value.uses() or value.is_graph_output() or value.name in named]
+            if all(value in tensors for value in read):
+                for value in read:
+                    self.storage.replace(value, tensors[value])
+                    # The name is that of the tensor now, and what annotations refer to.
+                    value.name = None
+                yield node
+
+
+def _may_know_more(graph: ir.Graph, *, changed: bool) -> bool:
+    """Tell whether an inference may help: something asks for a shape, and not all is known."""
+    asks = any(node.op_type in ("Shape", "Size") and node.domain == "" for node in all_nodes(graph))
+    return asks and (changed or has_gaps(graph))

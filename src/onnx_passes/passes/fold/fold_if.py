@@ -1,0 +1,130 @@
+"""Take the branch of an If whose condition is constant."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import PassResult, Transformation
+from onnx_passes.core.walk import all_nodes, nested_graphs
+from onnx_passes.graph import annotations
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.edits import copy_type, remove_if_dead, replace_value
+from onnx_passes.graph.names import Names
+
+
+@passes.verify.equality
+@passes.register(tags=("fold", "constants"))
+class FoldIf(Transformation):
+    """Put the nodes of the branch that is always taken in the place of an If.
+
+    Rewrites: ``y = If (true) <then_branch = … {r = Relu (x)}, …>`` → ``y = Relu (x)``; the results keep the names,
+              types and annotations that they have at the If, and the nodes inherit its metadata.
+    Refuses:  conditions that are computed or that a caller may override; function bodies.
+    Exactness: bit-exact.
+    """
+
+    preserves = ("checker", "shape-inference", "topological-sort", "unique-names")
+
+    def call(self, model: ir.Model) -> PassResult:
+        """Look at the graph and all its subgraphs."""
+        return PassResult(model, modified=inline_branches(model.graph))
+
+
+def inline_branches(scope: ir.Graph, *, in_function: bool = False) -> bool:
+    """Inline every If with a constant condition, also those inside of what was inlined."""
+    decided = [
+        node
+        for node in all_nodes(scope)
+        if node.op_type == "If"
+        and (branch := _taken(node)) is not None
+        # A function cannot hold initializers.
+        and not (in_function and branch.initializers)
+    ]
+    if decided:
+        inlining = _Inlining(scope)
+        for node in decided:
+            branch = _taken(node)
+            # An If inside of a branch that was dropped has lost its condition.
+            if branch is not None:
+                inlining.inline(node, branch)
+    return bool(decided)
+
+
+def _taken(node: ir.Node) -> ir.Graph | None:
+    if node.op_type != "If" or node.domain != "" or not node.inputs:
+        return None
+    condition = constant(node.inputs[0])
+    if condition is None or condition.size != 1:
+        return None
+    branch = node.attributes.get("then_branch" if condition.item() else "else_branch")
+    return None if branch is None or branch.is_ref() else branch.as_graph()
+
+
+class _Inlining:
+    def __init__(self, scope: ir.Graph) -> None:
+        self.scope = scope
+        self.names = Names.of(scope)
+        self.values = Counter(value.name for value in annotations.values(scope))
+        self.nodes = Counter(node.name for node in all_nodes(scope))
+        self.kept = annotations.referenced_names(scope)
+
+    def inline(self, node: ir.Node, branch: ir.Graph) -> None:
+        graph = node.graph
+        assert isinstance(graph, ir.Graph)
+        for other in nested_graphs(node):
+            if other is not branch:
+                self.values.subtract(value.name for value in annotations.values(other))
+                self.nodes.subtract(inner.name for inner in all_nodes(other))
+        self._make_names_unique(branch)
+        for inner in branch:
+            for key, text in node.metadata_props.items():
+                inner.metadata_props.setdefault(key, text)
+        results = list(branch.outputs)
+        branch.outputs.clear()
+        weights, nodes = list(branch.initializers.values()), list(branch)
+        branch.initializers.clear()
+        branch.remove(nodes)
+        for weight in weights:
+            graph.register_initializer(weight)
+        graph.insert_before(node, nodes)
+        self._take_over(node, results, {*weights, *(value for inner in nodes for value in inner.outputs)})
+        remove_if_dead([node], keep=self.kept)
+
+    def _make_names_unique(self, branch: ir.Graph) -> None:
+        """Rename what is also defined elsewhere: branches may use the same names as each other."""
+        renamed: dict[str, str] = {}
+        for value in annotations.values(branch):
+            if value.name and self.values[value.name] > 1:
+                old = value.name
+                self.values[old] -= 1
+                value.name = renamed[old] = self.names.value(old)
+                self.values[value.name] += 1
+        for node in all_nodes(branch):
+            if node.name and self.nodes[node.name] > 1:
+                self.nodes[node.name] -= 1
+                node.name = self.names.node(node.name)
+                self.nodes[node.name] += 1
+        if renamed:
+            annotations.rename_references(branch, renamed)
+
+    def _take_over(self, node: ir.Node, results: list[ir.Value], moved: set[ir.Value]) -> None:
+        """Let the results of the branch take the place, and where they can the names, of those of the If."""
+        named: set[ir.Value] = set()
+        for old, new in zip(node.outputs, results, strict=False):
+            if new in moved and new not in named and new.producer() is not None:
+                named.add(new)
+                self._adopt(old, new)
+            replace_value(old, new, self.names)
+
+    def _adopt(self, old: ir.Value, new: ir.Value) -> None:
+        if new.type is None and old.type is not None:
+            new.type = copy_type(old.type)
+        if old.shape is not None and (new.shape is None or old.is_graph_output()):
+            new.shape = old.shape.copy()
+        if old.name and not old.is_graph_output():
+            wish = old.name
+            old.name = self.names.value(f"{wish}_old")
+            new.name = wish

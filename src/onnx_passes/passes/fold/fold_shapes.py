@@ -1,0 +1,163 @@
+"""Make shapes constant as far as they are known before the model runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import PassResult, Transformation
+from onnx_passes.core.options import option
+from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph import annotations
+from onnx_passes.graph.constants import is_constant
+from onnx_passes.passes.fold.extents import Element, divide, multiply
+from onnx_passes.passes.fold.removal import remove_unread
+from onnx_passes.passes.fold.storing import Storage
+from onnx_passes.passes.fold.vector_rules import RULES
+from onnx_passes.passes.fold.vectors import Vectors
+
+_COPY, _INFER = 0, -1
+
+
+@passes.verify.equality
+@passes.register(tags=("fold", "constants", "shapes"))
+class FoldShapes(Transformation):
+    """Replace what is computed from shapes by constants, where the shapes are known.
+
+    Rewrites: ``Shape (x)`` with ``x: float[2, 3]`` → ``[2, 3]``; ``Gather (Shape (x), 1)`` with ``x: float[N, 3]`` →
+              ``3``; the same through Slice, Concat, arithmetic, comparisons and so on, in which named dimensions are
+              followed; ``Reshape (x, [N, -1, 64])`` → ``Reshape (x, [0, -1, 64])``; ``Expand (x, [N, 4])`` →
+              ``Expand (x, [1, 4])``.
+    Refuses:  dimensions that are not numbers, but where a Reshape can copy or infer them; to let a Reshape infer a
+              dimension next to one that might be 0, unless ``nonempty``; function bodies.
+    Exactness: bit-exact, if dimensions of the same name are equal.
+    """
+
+    needs = ("shape-inference",)
+    preserves = ("checker", "shape-inference", "topological-sort", "unique-names")
+
+    nonempty: bool = option(False, "assume that no dimension is ever 0, which lets more shapes be constant")
+
+    def call(self, model: ir.Model) -> PassResult:
+        """Follow shapes through the graph and its subgraphs."""
+        storage = Storage(model.graph, model.ir_version)
+        return PassResult(model, modified=fold_shapes(model.graph, storage, nonempty=self.nonempty))
+
+
+def fold_shapes(scope: ir.Graph, storage: Storage, *, nonempty: bool) -> bool:
+    """Fold in a graph and its subgraphs; tells whether anything changed."""
+    vectors = Vectors(RULES)
+    unread: list[ir.Node] = []
+    for node in list(all_nodes(scope)):
+        if vectors.visit(node) and _replace_known(node, vectors, storage):
+            unread.append(node)
+        if node.op_type in ("Expand", "Reshape") and node.domain == "":
+            unread.extend(_simplify_target(node, vectors, storage, nonempty=nonempty))
+    if not unread:
+        return False
+    remove_unread(list(dict.fromkeys(unread)), annotations.referenced_names(scope))
+    return True
+
+
+def _replace_known(node: ir.Node, vectors: Vectors, storage: Storage) -> bool:
+    """Replace the results of a node by constants, if all that are read are known."""
+    if node.op_type == "Constant":
+        return False
+    read = [value for value in node.outputs if value.uses() or value.is_graph_output()]
+    arrays = {value: vectors.array(value) for value in read}
+    if not read or any(array is None for array in arrays.values()):
+        return False
+    for value, array in arrays.items():
+        assert array is not None
+        storage.replace(value, ir.Tensor(array))
+        value.name = None
+    return True
+
+
+def _simplify_target(node: ir.Node, vectors: Vectors, storage: Storage, *, nonempty: bool) -> list[ir.Node]:
+    """Give a Reshape or Expand a constant shape; returns the node that computed it."""
+    source = node.inputs[1] if len(node.inputs) > 1 else None
+    if source is None or is_constant(source):
+        return []
+    producer, graph = source.producer(), node.graph
+    target = (
+        _expand_target(node, vectors) if node.op_type == "Expand" else _reshape_target(node, vectors, nonempty=nonempty)
+    )
+    if target is None or producer is None or not isinstance(graph, ir.Graph):
+        return []
+    wish = f"{node.outputs[0].name}/shape"
+    constant = storage.add(graph, node, wish, ir.Tensor(np.array(target, np.int64)))
+    node.replace_input_with(1, constant)
+    return [producer]
+
+
+def _expand_target(node: ir.Node, vectors: Vectors) -> list[int] | None:
+    """Let an Expand leave those dimensions alone that are as large as they should be."""
+    dims, target = vectors.shape(node.inputs[0]), vectors.get(node.inputs[1])
+    if dims is None or target is None:
+        return None
+    result: list[int] = []
+    for back, wanted in enumerate(reversed(target.elements), start=1):
+        if isinstance(wanted, int):
+            result.append(wanted)
+        elif wanted is not None and back <= len(dims) and dims[-back] == wanted:
+            result.append(1)
+        else:
+            return None
+    return result[::-1]
+
+
+def _reshape_target(node: ir.Node, vectors: Vectors, *, nonempty: bool) -> list[int] | None:
+    """Let a Reshape copy the dimensions that stay where they are, and infer one."""
+    wanted = _wanted_dimensions(node, vectors)
+    if wanted is None:
+        return None
+    dims = vectors.shape(node.inputs[0]) or ()
+    may_copy = not node.attributes.get_int("allowzero", 0)
+    result: list[int | None] = []
+    for axis, element in enumerate(wanted):
+        if isinstance(element, int):
+            result.append(element)
+        elif may_copy and element is not None and axis < len(dims) and dims[axis] == element:
+            result.append(_COPY)
+        else:
+            result.append(None)
+    unknown = result.count(None)
+    if unknown and (unknown > 1 or _INFER in result or not _may_infer(result, nonempty=nonempty)):
+        return None
+    return [_INFER if element is None else element for element in result]
+
+
+def _may_infer(target: Sequence[int | None], *, nonempty: bool) -> bool:
+    """Tell whether the dimension without a number follows from the others: not if one of them is 0."""
+    least = _COPY if nonempty else 1
+    return all(element is None or element >= least for element in target)
+
+
+def _wanted_dimensions(node: ir.Node, vectors: Vectors) -> list[Element] | None:
+    """Combine what is known of the shape that is asked for and of the one that results."""
+    asked, dims = vectors.get(node.inputs[1]), vectors.shape(node.outputs[0])
+    if asked is None:
+        return None if dims is None else list(dims)
+    elements = _with_inferred(asked.elements, vectors.shape(node.inputs[0]))
+    if dims is None or len(dims) != len(elements):
+        return elements
+    return [
+        result if isinstance(result, int) and result > 0 else element
+        for element, result in zip(elements, dims, strict=True)
+    ]
+
+
+def _with_inferred(asked: Sequence[Element], dims: Sequence[Element] | None) -> list[Element]:
+    """Work out the dimension that a Reshape would infer, if it is a number."""
+    elements = list(asked)
+    if dims is not None and elements.count(_INFER) == 1 and _COPY not in elements:
+        others = reduce(multiply, (element for element in elements if element != _INFER), 1)
+        inferred = divide(reduce(multiply, dims, 1), others)
+        if isinstance(inferred, int) and inferred > 0:
+            elements[elements.index(_INFER)] = inferred
+    return elements

@@ -1,0 +1,122 @@
+"""How large folded tensors may become, one by one and all together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.wording import count, name_of
+from onnx_passes.passes.fold.candidates import Candidates, bytes_of
+
+_ALWAYS = 2**20
+_NEVER = 2**26
+_GROWTH = 4
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bytes of a result, of an input, and of everything that is added."""
+
+    size: int | None
+    input: int
+    growth: int
+
+    @property
+    def computed(self) -> int:
+        """Return how large a result may be that is not stored itself."""
+        return max(self.size or 0, _NEVER)
+
+    def allow(self, size: int, source: int) -> bool:
+        """Tell whether a result may be stored that was made from constants of a given size."""
+        if self.size is not None:
+            return size <= self.size
+        return size <= _ALWAYS or size <= min(_NEVER, _GROWTH * source)
+
+
+@dataclass
+class Refusals:
+    """Nodes that a limit left alone, with the bytes that they would have needed."""
+
+    large: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
+    growing: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
+    fed: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
+    inexact: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
+    overridable: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
+
+    def notes(self) -> list[str]:
+        """Say what was left alone, and which option would change that."""
+        texts = {
+            "too large to store (max-size)": self.large,
+            "beyond the growth of the model that is allowed (max-growth)": self.growing,
+            "with a constant too large to compute with (max-input)": self.fed,
+            "in half precision that ONNX Runtime does not round where they stand": self.inexact,
+            "on defaults of inputs, constant only after remove-initializers-from-inputs": self.overridable,
+        }
+        return [
+            f"left {count(nodes, 'node')} {why}: the largest is {name_of(worst)} with {_bytes(nodes[worst])}"
+            for why, nodes in texts.items()
+            if nodes and (worst := max(nodes, key=nodes.__getitem__))
+        ]
+
+
+class Selection:
+    """The results to store: those that something reads which is not computed beforehand itself.
+
+    ``added`` has the bytes that storing the results of a node adds to the model.
+    """
+
+    def __init__(
+        self,
+        candidates: Candidates,
+        limits: Limits,
+        inexact: Collection[ir.Value],
+        named: Collection[str],
+        room: int,
+    ) -> None:
+        self.wanted: list[ir.Value] = []
+        self.added: dict[ir.Node, int] = {}
+        self.refused = Refusals(
+            large=dict(candidates.huge), fed=dict(candidates.fed), overridable=candidates.overridable
+        )
+        folded = set(candidates.nodes)
+        readers = Counter(value for node in candidates.nodes for value in node.inputs if value is not None)
+        freed = {value for value, number in readers.items() if number == 1 and len(value.uses()) == 1}
+        # From the outputs back, because what is left alone still needs its inputs.
+        for node in reversed(candidates.nodes):
+            read = [value for value in node.outputs if value.name in named or _is_read(value, folded)]
+            if not read:
+                continue
+            size = sum(candidates.bytes[value] for value in read)
+            added = size - _bytes_of(value for value in node.inputs if value in freed)
+            if any(value in inexact for value in read):
+                self.refused.inexact[node] = size
+            elif not all(limits.allow(candidates.bytes[value], candidates.source[value]) for value in read):
+                self.refused.large[node] = size
+            elif added > room:
+                self.refused.growing[node] = size
+            else:
+                room -= added
+                self.added[node] = added
+                self.wanted.extend(read)
+                continue
+            folded.discard(node)
+
+
+def _is_read(value: ir.Value, folded: set[ir.Node]) -> bool:
+    return value.is_graph_output() or any(user not in folded for user, _ in value.uses())
+
+
+def _bytes_of(values: Iterable[ir.Value | None]) -> int:
+    tensors = [constant_tensor(value) for value in values]
+    return sum(bytes_of(tensor) for tensor in tensors if tensor is not None)
+
+
+def _bytes(size: int) -> str:
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}"
+    return count(size, "byte")

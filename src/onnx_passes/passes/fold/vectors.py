@@ -1,0 +1,100 @@
+"""What is known of small integer tensors, element by element, through the operators that make up shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.passes.fold.extents import Dimensions, Element
+
+LONGEST = 64
+"""Vectors of more elements are not followed."""
+TRACKED = frozenset({ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL})
+"""Element types of which a vector can be known."""
+
+
+@dataclass(frozen=True)
+class Vector:
+    """The elements of a tensor of rank 0 or 1."""
+
+    elements: tuple[Element, ...]
+    is_scalar: bool = False
+
+    def numbers(self) -> list[int] | None:
+        """Return the elements if all are numbers."""
+        numbers = [element for element in self.elements if isinstance(element, int)]
+        return numbers if len(numbers) == len(self.elements) else None
+
+
+Made = Sequence[Vector | None] | Vector | None
+Rule = Callable[["Vectors", ir.Node], Made]
+
+
+class Vectors:
+    """Follows vectors from node to node; producers come first."""
+
+    def __init__(self, rules: Mapping[str, Rule]) -> None:
+        self.dimensions = Dimensions()
+        self._rules = rules
+        self._known: dict[ir.Value, Vector] = {}
+
+    def visit(self, node: ir.Node) -> bool:
+        """Take in a node; tells whether anything is known of its results."""
+        rule = self._rules.get(node.op_type) if node.domain == "" else None
+        made = None if rule is None else rule(self, node)
+        results = [made] if isinstance(made, Vector) or made is None else made
+        for output, vector in zip(node.outputs, results, strict=False):
+            if vector is not None and len(vector.elements) <= LONGEST and _fits(vector, output):
+                self._known[output] = vector
+        return any(result is not None for result in results)
+
+    def get(self, value: ir.Value | None) -> Vector | None:
+        """Return what is known of the elements of a value."""
+        if value is None:
+            return None
+        if value in self._known:
+            return self._known[value]
+        tensor = constant_tensor(value)
+        if tensor is None or len(tensor.shape) > 1 or tensor.dtype not in TRACKED or tensor.size > LONGEST:
+            return None
+        array = tensor.numpy()
+        vector = Vector(tuple(int(element) for element in array.ravel().tolist()), is_scalar=array.ndim == 0)
+        self._known[value] = vector
+        return vector
+
+    def array(self, value: ir.Value) -> np.ndarray | None:
+        """Return the contents of a result, if all its elements are numbers."""
+        vector = self._known.get(value)
+        numbers = None if vector is None else vector.numbers()
+        if vector is None or numbers is None or value.dtype is None:
+            return None
+        array = np.array(numbers, dtype=value.dtype.numpy())
+        return array.reshape(()) if vector.is_scalar else array
+
+    def shape(self, value: ir.Value | None) -> tuple[Element, ...] | None:
+        """Return the dimensions of a value, if at least their number is known."""
+        if value is None or value.shape is None:
+            return None
+        return tuple(self.dimensions.of(dim) for dim in value.shape)
+
+    def numbers(self, node: ir.Node, index: int, attribute: str = "") -> list[int] | None:
+        """Return an input, or an attribute that older operators have instead, if it is known."""
+        ints = node.attributes.get_ints(attribute) if attribute else None
+        if ints is not None:
+            return list(ints)
+        vector = self.get(node.inputs[index] if index < len(node.inputs) else None)
+        return None if vector is None else vector.numbers()
+
+
+def _fits(vector: Vector, output: ir.Value) -> bool:
+    """Tell whether a value may hold such elements: numbers that wrap around are not followed."""
+    dtype = output.dtype
+    if dtype is None or dtype not in TRACKED:
+        return False
+    if dtype is ir.DataType.BOOL:
+        return True
+    return all(dtype.min <= number <= dtype.max for number in vector.elements if isinstance(number, int))

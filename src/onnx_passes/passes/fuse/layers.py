@@ -1,0 +1,148 @@
+"""Linear layers, whose results can be scaled and shifted by changing the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from onnxscript.rewriter.pattern import OrValue
+
+from onnx_passes.graph import annotations
+from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.shapes import rank, static_shape
+from onnx_passes.passes.fuse.conditions import finite_constant, grows, per_channel, rounded
+from onnx_passes.rewrite.refusal import Refusal, no
+
+LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+BIASED = ("Conv", "ConvTranspose", "Gemm")
+
+
+def layer_pattern(op: Any, x: Any, w: Any, kinds: Sequence[str] = LAYERS) -> Any:
+    """Match ``y``, the result of a layer of one of some kinds."""
+    return OrValue([getattr(op, kind)(x, w, _allow_other_inputs=True) for kind in kinds], name="y")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A node with weights of known ``shape``; ``axis`` of its result counts ``channels``, ``bias`` is one number each.
+
+    Numbers are in double precision, so that however much is folded in, the weights are rounded once.
+    """
+
+    node: ir.Node
+    dtype: ir.DataType
+    shape: tuple[int, ...]
+    bias: np.ndarray | None
+    channels: int
+    rank: int
+    axis: int
+
+    @staticmethod
+    def of(value: ir.Value) -> Layer | Refusal:
+        """Read the layer that computes a value."""
+        node = value.producer()
+        assert node is not None
+        weights, tensor = node.inputs[1], constant_tensor(node.inputs[1])
+        shape = static_shape(weights) if tensor is None else tuple(tensor.shape.numpy())
+        dtype = (None if weights is None else weights.dtype) if tensor is None else tensor.dtype
+        if shape is None or 0 in shape or dtype is None:
+            return no("the weights are of unknown shape or type, or empty", at=weights)
+        dims, axis = len(shape), 1
+        match node.op_type:
+            case "Conv":
+                channels = shape[0]
+            case "ConvTranspose":
+                channels = shape[1] * node.attributes.get_int("group", 1)
+            case "Gemm":
+                channels = shape[0 if node.attributes.get_int("transB", 0) else 1]
+            case _:
+                known = rank(value)
+                if known is None or dims != 2:
+                    return no("the product is of unknown rank, or its weights are no matrix", at=weights)
+                channels, axis, dims = shape[1], known - 1, known
+        bias = _bias_of(node, channels)
+        return bias if isinstance(bias, Refusal) else Layer(node, dtype, shape, bias, channels, dims, axis)
+
+    def spread(self, array: np.ndarray) -> np.ndarray | None:
+        """Read a constant that meets the result as one number for each channel, if it is that."""
+        return per_channel(array, self.rank, self.axis, self.channels)
+
+    def weights(self) -> np.ndarray | Refusal:
+        """Return the weights, which must be constant to be changed."""
+        value = self.node.inputs[1]
+        array = finite_constant(value)
+        if value is None or array is None:
+            return no("the weights are not constant and finite", at=value)
+        if annotations.get(value):
+            return no("the weights are annotated with a data type", at=value)
+        return no("the weights are used elsewhere, too", at=value) if grows(value) else array
+
+    def scaled(self, weights: np.ndarray, factors: np.ndarray) -> np.ndarray:
+        """Return the weights whose results are those of this layer times a factor for each channel."""
+        with np.errstate(all="ignore"):
+            match self.node.op_type:
+                case "Conv":
+                    return weights * factors.reshape(-1, *[1] * (weights.ndim - 1))
+                case "ConvTranspose":
+                    groups = self.node.attributes.get_int("group", 1)
+                    inputs, outputs, *kernel = weights.shape
+                    grouped = weights.reshape(groups, inputs // groups, outputs, *kernel)
+                    spread = factors.reshape(groups, 1, outputs, *[1] * len(kernel))
+                    return (grouped * spread).reshape(weights.shape)
+                case "Gemm" if self.node.attributes.get_int("transB", 0):
+                    return weights * factors[:, None]
+                case _:
+                    return weights * factors
+
+    def affine(self, op: Any, factors: np.ndarray, shift: np.ndarray | None = None) -> Any:
+        """Build ``factors * layer + shift`` as one node, or refuse; a MatMul that gets a bias becomes a Gemm."""
+        weights = self.weights()
+        if isinstance(weights, Refusal):
+            return weights
+        bias = None if self.bias is None else self.bias * factors
+        if shift is not None:
+            bias = shift if bias is None else bias + shift
+        return self.rebuild(op, self.scaled(weights, factors), bias)
+
+    def shifted(self, op: Any, shift: np.ndarray) -> Any:
+        """Build ``layer + shift`` as one node, or refuse."""
+        return self.rebuild(op, None, shift if self.bias is None else self.bias + shift)
+
+    def rebuild(self, op: Any, weights: np.ndarray | None, bias: np.ndarray | None) -> Any:
+        """Build the layer with other weights, if any are given, and another bias; both must be finite."""
+        made = [None if array is None else rounded(array, self.dtype) for array in (weights, bias)]
+        if (weights is not None and made[0] is None) or (bias is not None and made[1] is None):
+            return no("the new weights or the new bias would not be finite", at=self.node)
+        return self._build(op, *made)
+
+    def _build(self, op: Any, weights: np.ndarray | None, bias: np.ndarray | None) -> Any:
+        node = self.node
+        x, given, *others = node.inputs
+        if weights is not None and given is not None:
+            given = op.initializer(weights, given.name)
+        name = others[0].name if others and others[0] is not None else None
+        added = None if bias is None else op.initializer(bias, name or "bias")
+        attributes = dict(node.attributes)
+        if node.op_type == "Gemm":
+            attributes.pop("beta", None)
+        if node.op_type == "MatMul" and added is None:
+            return op.MatMul(x, given)
+        return op.op("Gemm" if node.op_type == "MatMul" else node.op_type, x, given, added, **attributes)
+
+
+def _bias_of(node: ir.Node, channels: int) -> np.ndarray | Refusal | None:
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    if bias is None:
+        return None
+    array = finite_constant(bias)
+    if array is None:
+        return no("the bias is not constant and finite", at=bias)
+    if node.op_type != "Gemm":
+        return array
+    spread = per_channel(array, 2, 1, channels)
+    if spread is None:
+        return no("the bias is not one number for each column", at=bias)
+    return spread * node.attributes.get_float("beta", 1.0)

@@ -1,0 +1,51 @@
+"""Put a factor and a shift in the place of batch normalization."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Transformation
+from onnx_passes.graph.shapes import rank
+from onnx_passes.passes.fuse.conditions import rounded
+from onnx_passes.passes.fuse.fuse_batchnorm import normalization
+from onnx_passes.rewrite.passes import RewriteRulePass
+from onnx_passes.rewrite.refusal import Refusal, no
+
+
+@passes.verify.tolerance
+@passes.register("inline", aliases={"inline-batch-normalization": ""})
+class InlineBatchnorm(Transformation, RewriteRulePass):
+    """Put a factor and a shift for each channel in the place of batch normalization.
+
+    Rewrites: ``BatchNormalization(x, scale, b, mean, var)`` → ``x * f + s`` with constants ``f`` and ``s`` of the type
+              of ``x``, whatever type the parameters have.
+    Refuses:  training mode; parameters that are not constant, not finite, or give factors that are not finite; an input
+              of unknown rank or type.
+    Exactness: rounding; factors are computed in double precision and rounded once.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
+
+    def pattern(self, op: Any, x: Any, scale: Any, shift: Any, mean: Any, variance: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Match any batch normalization."""
+        return op.BatchNormalization(x, scale, shift, mean, variance, _outputs=["y"])
+
+    def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:
+        """Compute the constants, or say what stands against it."""
+        node, dims = y.producer(), rank(x)
+        assert node is not None
+        if dims is None or dims < 2 or x.dtype is None:
+            return no("rank and type of the input are not known", at=x)
+        read = normalization(node)
+        if isinstance(read, Refusal):
+            return read
+        factors, shifts = (rounded(array, x.dtype) for array in read)
+        if factors is None or shifts is None:
+            return no("the factors would not be finite", at=node)
+        shape = (-1, *[1] * (dims - 2))
+        product = op.Mul(x, op.initializer(ir.Tensor(factors.reshape(shape), dtype=x.dtype), "factor"))
+        return op.Add(product, op.initializer(ir.Tensor(shifts.reshape(shape), dtype=x.dtype), "shift"))

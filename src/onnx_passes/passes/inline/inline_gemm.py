@@ -1,0 +1,89 @@
+"""Put product, factors and sum in the place of Gemm."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Transformation
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.shapes import static_shape
+from onnx_passes.passes.fuse.conditions import opset
+from onnx_passes.rewrite.match import Match
+from onnx_passes.rewrite.passes import RewriteRulePass
+from onnx_passes.rewrite.refusal import no, yes
+
+
+@passes.verify.tolerance
+@passes.register("inline")
+class InlineGemm(Transformation, RewriteRulePass):
+    """Put product, factors and sum in the place of Gemm.
+
+    Rewrites: ``Gemm(a, b, c)`` → ``MatMul(a, b) + c``, with ``Transpose`` and ``Mul`` where attributes ask for it; a
+              constant matrix is transposed at once, a constant ``c`` multiplied at once.
+    Refuses:  empty matrices; a type that is not known, or of integers with factors that are none; opsets below 7.
+    Exactness: rounding.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
+    fuzz_hints = MappingProxyType({"dtypes": ("float32", "float64", "float16")})
+
+    def pattern(self, op: Any, a: Any, b: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Match any Gemm."""
+        return op.Gemm(a, b, _allow_other_inputs=True, _outputs=["y"])
+
+    def check(self, op: Match, y: ir.Value) -> Any:
+        """Make sure that the factors can be written in the type of the matrices."""
+        node = y.producer()
+        assert node is not None
+        dtype = node.inputs[0].dtype if node.inputs[0] is not None else None
+        if opset(op) < 7:
+            return no("before opset 7, sums broadcast otherwise", at=node)
+        if dtype is None:
+            return no("the type is not known", at=y)
+        if any(0 in (static_shape(value) or ()) for value in node.inputs[:2]):
+            return no("the matrices are empty, where kernels leave factors out", at=node)
+        factors = [node.attributes.get_float(name, 1.0) for name in ("alpha", "beta")]
+        if dtype.is_integer() and any(factor != int(factor) for factor in factors):
+            return no("the factors are no integers, as the matrices are", at=node)
+        return yes
+
+    def rewrite(self, op: Any, y: ir.Value) -> Any:
+        """Build what the attributes ask for, and no more."""
+        node = y.producer()
+        assert node is not None
+        a, b, *others = node.inputs
+        c = others[0] if others else None
+        product = op.MatMul(
+            _transposed(op, a) if node.attributes.get_int("transA", 0) else a,
+            _transposed(op, b) if node.attributes.get_int("transB", 0) else b,
+        )
+        product = _times(op, product, node.attributes.get_float("alpha", 1.0), a)
+        beta = node.attributes.get_float("beta", 1.0)
+        # With a factor of zero the operand counts as absent, even if it is not finite.
+        return product if c is None or beta == 0 else op.Add(product, _times(op, c, beta, a))
+
+
+def _transposed(op: Any, x: ir.Value | None) -> Any:
+    array = constant(x)
+    if x is not None and array is not None and len(x.uses()) == 1 and not x.is_graph_output():
+        return op.initializer(ir.Tensor(np.ascontiguousarray(array.T), dtype=x.dtype), x.name)
+    return op.Transpose(x, perm=[1, 0])
+
+
+def _times(op: Any, x: Any, factor: float, typed: ir.Value | None) -> Any:
+    assert typed is not None
+    assert typed.dtype is not None
+    if factor == 1:
+        return x
+    number = np.asarray(factor).astype(typed.dtype.numpy())
+    array = constant(x)
+    if array is not None:
+        with np.errstate(all="ignore"):
+            return op.initializer(ir.Tensor(array * number, dtype=typed.dtype), x.name)
+    return op.Mul(x, op.initializer(ir.Tensor(number, dtype=typed.dtype), "factor"))

@@ -1,0 +1,1 @@
+"""Passes that put simpler operators in the place of one."""

@@ -1,0 +1,150 @@
+"""Lower convolutions to gathering and a product of matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Transformation
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.shapes import dimension, rank, static_shape
+from onnx_passes.passes.fuse.conditions import opset
+from onnx_passes.passes.lower.windows import PADDING, Window, unfold, windows_of
+from onnx_passes.rewrite.match import Match
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.refusal import Refusal, no, yes
+from onnx_passes.rewrite.rule import Rule
+
+
+@passes.verify.tolerance
+@passes.register("lower")
+class LowerConv(Transformation, RewriteRuleSetPass):
+    """Put gathering and a product of matrices in the place of convolutions.
+
+    Rewrites: ``Conv(x, w, b)`` → ``MatMul(rows of x, w') + b``, where each row is what the window sees at one place;
+              ``ConvTranspose`` likewise; with any groups, strides, dilations and padding.
+    Refuses:  opsets below 13; spatial sizes or shapes of weights that are not known; ``ConvTranspose`` whose padding is
+              left to ``auto_pad`` or ``output_shape``.
+    Exactness: rounding.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
+
+    def rules(self) -> Sequence[Rule]:
+        """Return a rule for each direction."""
+        return [Rule(_pattern(name), _lower, _check, name=name) for name in ("Conv", "ConvTranspose")]
+
+
+def _pattern(operator: str) -> Callable[..., Any]:
+    def pattern(op: Any, x: Any, w: Any) -> Any:
+        return getattr(op, operator)(x, w, _allow_other_inputs=True, _outputs=["y"])
+
+    return pattern
+
+
+def _windows(x: ir.Value, w: ir.Value, node: ir.Node) -> list[Window] | Refusal:
+    shape = static_shape(w)
+    if shape is None or 0 in shape or dimension(x, 1) is None or dimension(x, 0) == 0:
+        return no("the shape of the weights, or the number of channels, is not known or zero", at=w)
+    return windows_of(x, node, shape[2:]) if node.op_type == "Conv" else _spread_windows(x, node, shape[2:])
+
+
+def _spread_windows(x: ir.Value, node: ir.Node, kernel: Sequence[int]) -> list[Window] | Refusal:
+    """Read a transposed convolution as windows that see each element of the input where it was spread to."""
+    dims = len(kernel)
+    mode = node.attributes.get_string("auto_pad", "NOTSET")
+    if mode not in ("NOTSET", "VALID") or node.attributes.get_ints("output_shape"):
+        return no("the padding is left to the operator", at=node)
+    if rank(x) != dims + 2:
+        return no("the rank of the input is not known", at=x)
+    strides = node.attributes.get_ints("strides") or (1,) * dims
+    dilations = node.attributes.get_ints("dilations") or (1,) * dims
+    more = node.attributes.get_ints("output_padding") or (0,) * dims
+    pads = (node.attributes.get_ints("pads") if mode == "NOTSET" else None) or (0,) * (2 * dims)
+    found: list[Window] = []
+    for axis in range(dims):
+        size, stride = dimension(x, axis + 2), strides[axis]
+        if not size:
+            return no("the spatial sizes of the input are not known, or zero", at=x)
+        reach = (kernel[axis] - 1) * dilations[axis] + 1
+        outputs = (size - 1) * stride + reach + more[axis] - pads[axis] - pads[axis + dims]
+        if outputs <= 0:
+            return no("the result is empty", at=node)
+        steps = np.arange(outputs)[:, None] + pads[axis] - np.arange(kernel[axis])[None, :] * dilations[axis]
+        places, between = np.divmod(steps, stride)
+        inside = (between == 0) & (places >= 0) & (places < size)
+        found.append(Window(size, np.where(inside, places, PADDING), np.sum(inside, axis=1)))
+    return found
+
+
+def _check(match: Match, x: ir.Value, w: ir.Value, y: ir.Value) -> Any:
+    if opset(match) < 13:
+        return no("needs opset 13", at=y)
+    if x.dtype is None:
+        return no("the type of the input is not known", at=x)
+    node = y.producer()
+    assert node is not None
+    windows = _windows(x, w, node)
+    return windows if isinstance(windows, Refusal) else yes
+
+
+def _lower(op: Any, x: ir.Value, w: ir.Value, y: ir.Value) -> Any:
+    node = y.producer()
+    assert node is not None
+    windows = _windows(x, w, node)
+    assert not isinstance(windows, Refusal)
+    groups = node.attributes.get_int("group", 1)
+    outputs = [window.outputs for window in windows]
+    matrix, features = _matrix(op, w, groups, transposed=node.op_type == "ConvTranspose")
+    rows = columns(op, x, windows)
+    if groups == 1:
+        result = op.MatMul(rows, matrix)
+    else:
+        split = op.Reshape(rows, np.array([0, math.prod(outputs), groups, _size(x, windows) // groups], np.int64))
+        product = op.MatMul(op.Transpose(split, perm=[0, 2, 1, 3]), matrix)
+        result = op.Reshape(op.Transpose(product, perm=[0, 2, 1, 3]), np.array([0, *outputs, features], np.int64))
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    if bias is not None:
+        result = op.Add(result, bias)
+    return op.Transpose(result, perm=[0, len(outputs) + 1, *range(1, len(outputs) + 1)])
+
+
+def columns(op: Any, x: ir.Value, windows: Sequence[Window]) -> Any:
+    """Build ``[N, outputs…, C * kernel]``: for each output, what its window sees of all channels."""
+    dims = len(windows)
+    if all(window.is_whole for window in windows):
+        return op.Transpose(x, perm=[0, *range(2, 2 + dims), 1])
+    assert x.dtype is not None
+    zero = op.initializer(ir.Tensor(np.zeros((), x.dtype.numpy()), dtype=x.dtype), "zero")
+    outputs, kernel = range(2, 2 + 2 * dims, 2), range(3, 3 + 2 * dims, 2)
+    seen = op.Transpose(unfold(op, x, windows, zero), perm=[0, *outputs, 1, *kernel])
+    return op.Reshape(seen, np.array([0, *(window.outputs for window in windows), _size(x, windows)], np.int64))
+
+
+def _size(x: ir.Value, windows: Sequence[Window]) -> int:
+    """Return how many elements a window sees of all channels."""
+    return (dimension(x, 1) or 0) * math.prod(window.places.shape[1] for window in windows)
+
+
+def _matrix(op: Any, w: ir.Value, groups: int, *, transposed: bool) -> tuple[Any, int]:
+    """Return the weights as a matrix (for each group) with a column for each feature, and the number of features."""
+    shape = static_shape(w)
+    assert shape is not None
+    first, second, *kernel = shape
+    features = second * groups if transposed else first
+    split = (groups, first // groups, second, *kernel)
+    size = (first // groups if transposed else second) * math.prod(kernel)
+    moved = (0, 1, *range(3, 3 + len(kernel)), 2) if transposed else (0, *range(2, 3 + len(kernel)), 1)
+    final = (size, features) if groups == 1 else (groups, size, features // groups)
+    array = constant(w) if len(w.uses()) == 1 and not w.is_graph_output() else None
+    if array is not None:
+        made = np.ascontiguousarray(array.reshape(split).transpose(moved).reshape(final))
+        return op.initializer(ir.Tensor(made, dtype=w.dtype), w.name), features
+    turned = op.Transpose(op.Reshape(w, np.array(split, np.int64)), perm=list(moved))
+    return op.Reshape(turned, np.array(final, np.int64)), features

@@ -1,0 +1,40 @@
+"""Lower RMSNormalization to a mean, a root and a division."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes.lower.along_axes import LowerNorm
+
+
+@passes.verify.tolerance
+@passes.register("lower")
+class LowerRmsnorm(LowerNorm):
+    """Put a mean, a root and a division in the place of RMSNormalization.
+
+    Rewrites: ``RMSNormalization(x, s)`` → ``x / Sqrt(ReduceMean(x * x) + ε) * s``, in single precision.
+    Refuses:  opsets below 23, which have no RMSNormalization; other types than single and half precision; an input of
+              unknown rank.
+    Exactness: rounding.
+    """
+
+    operator = "RMSNormalization"
+    fuzz_hints = MappingProxyType(
+        {
+            "models": tuple(
+                f"""<ir_version: 11, opset_import: ["" : 23]> g (float[{shape},3] x) => (float[{shape},3] y)
+                <float[3] s = {{1,-2,0.5}}> {{ y = RMSNormalization <axis = {axis}, epsilon = {epsilon}> (x, s) }}"""
+                for epsilon in (0.00001, 0.1)
+                for shape in ("2", "N", "1,2", "N,2")
+                for axis in (-1, len(shape.split(",")))
+            )
+        }
+    )
+
+    def body(self, op: Any, x: ir.Value, node: ir.Node) -> Any:
+        """Build the definition."""
+        return self.normalize(op, x, node, centred=False)

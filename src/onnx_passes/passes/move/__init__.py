@@ -1,0 +1,1 @@
+"""Moving data movement: each mover in one direction, past all that it commutes with."""

@@ -1,0 +1,237 @@
+"""How operators with axes read a value before it is transposed, and what has to be transposed after them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.graph.shapes import rank, static_shape
+from onnx_passes.passes.eliminate.evidence import argument, dims, integer, integers, is_given, is_integral, opset_of
+from onnx_passes.passes.move.forms import rebuild
+from onnx_passes.passes.move.layout import (
+    Permutation,
+    compacted,
+    extended,
+    inverse,
+    is_axis,
+    permuted,
+    transposed,
+    untransposed,
+)
+from onnx_passes.rewrite.refusal import Refusal, no
+from onnx_passes.rewrite.traits import operators
+
+Handler = Callable[[Any, ir.Node, ir.Value, Permutation], Any]
+"""Builds ``Transpose(f(x))`` for a node ``f(Transpose(x))``, or refuses."""
+
+_SOFTMAX_OF_AXIS = 13
+"""Since then Softmax is about one axis, before it was about the rows of a matrix."""
+
+
+def _axis(node: ir.Node, default: int, length: int) -> int | Refusal:
+    axis = integer(node, "axis", default)
+    if axis is None or not is_axis(axis, length):
+        return no("the axis is not known", at=node)
+    return axis % length
+
+
+def _axes(node: ir.Node, index: int, length: int) -> list[int] | Refusal:
+    given = integers(node, index, "axes")
+    if given is None or not all(is_axis(axis, length) for axis in given):
+        return no("the axes are not constant", at=node)
+    return [axis % length for axis in given]
+
+
+def _with_axes(op: Any, node: ir.Node, x: ir.Value, axes: list[int]) -> Any:
+    """Build a node with other axes, in the form that it has."""
+    if "axes" in node.attributes:
+        return rebuild(op, node, [x, *node.inputs[1:]], axes=axes)
+    return rebuild(op, node, [x, np.array(axes, np.int64), *node.inputs[2:]])
+
+
+def _reduction(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+    if node.op_type in _EXTREMES and not is_integral(x):
+        return no("which of NaN, -0.0 and others wins depends on the order in memory", at=x)
+    keep, noop = integer(node, "keepdims", 1), integer(node, "noop_with_empty_axes", 0)
+    axes = _axes(node, 1, len(perm)) if is_given(node, 1, "axes") else []
+    if isinstance(axes, Refusal) or keep is None or noop is None:
+        return no("the axes are not constant", at=node)
+    if not axes:
+        whole = rebuild(op, node, [x, *node.inputs[1:]])
+        return transposed(op, whole, perm) if noop else whole
+    reduced = _with_axes(op, node, x, permuted(perm, axes))
+    return transposed(op, reduced, _after_reduction(perm, axes, keep))
+
+
+def _after_reduction(perm: Permutation, axes: list[int], keep: int) -> Permutation:
+    if keep:
+        return perm if len(axes) < len(perm) else sorted(perm)
+    return compacted([old for axis, old in enumerate(perm) if axis not in axes])
+
+
+def _search(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+    keep, axis = integer(node, "keepdims", 1), _axis(node, 0, len(perm))
+    if isinstance(axis, Refusal) or keep is None:
+        return no("the axis is not known", at=node)
+    found = rebuild(op, node, [x], axis=perm[axis])
+    return transposed(op, found, _after_reduction(perm, [axis], keep))
+
+
+def _along(default: int) -> Handler:
+    def along(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+        if node.op_type.endswith("max") and opset_of(op) < _SOFTMAX_OF_AXIS:
+            return no("it is about the rows of a matrix before opset 13", at=node)
+        axis = _axis(node, default, len(perm))
+        if isinstance(axis, Refusal):
+            return axis
+        return transposed(op, rebuild(op, node, [x, *node.inputs[1:]], axis=perm[axis]), perm)
+
+    return along
+
+
+def _layer_norm(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+    axis = _axis(node, -1, len(perm))
+    if isinstance(axis, Refusal):
+        return axis
+    ranks = [rank(value) for value in node.inputs[1:] if value is not None]
+    if any(length is None or length > len(perm) - axis for length in ranks):
+        return no("scale or bias are not known to fit the normalized axes", at=node)
+    if any(perm[place] != place for place in range(axis, len(perm))) or len(node.outputs) > 1:
+        return no("normalized axes move, or the statistics are used", at=node)
+    return transposed(op, rebuild(op, node, [x, *node.inputs[1:]]), perm)
+
+
+def _quantize(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+    scale = rank(argument(node, 1))
+    if scale is None or scale > 1 or integer(node, "block_size", 0) != 0:
+        return no("the scale is not known to be per tensor or per axis", at=argument(node, 1))
+    axis = _axis(node, 1, len(perm)) if scale else None
+    if isinstance(axis, Refusal):
+        return axis
+    mapped = {} if axis is None else {"axis": perm[axis]}
+    return transposed(op, rebuild(op, node, [x, *node.inputs[1:]], **mapped), perm)
+
+
+def _concat(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+    axis = _axis(node, 1, len(perm))
+    if isinstance(axis, Refusal):
+        return axis
+    parts = [None if value is None else untransposed(value, perm) for value in node.inputs]
+    if any(part is None for part in parts):
+        return no("a part is not transposed alike", at=node.inputs[parts.index(None)])
+    return transposed(op, rebuild(op, node, parts, axis=perm[axis]), perm)
+
+
+def _split(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+    axis = _axis(node, 0, len(perm))
+    if isinstance(axis, Refusal):
+        return axis
+    parts = rebuild(op, node, [x, *node.inputs[1:]], axis=perm[axis])
+    return [transposed(op, part, perm) for part in parts]
+
+
+def _slice(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+    starts = argument(node, 1)
+    if is_given(node, 3, "axes"):
+        axes = _axes(node, 3, len(perm))
+    else:
+        count = static_shape(starts) if starts is not None else (len(integers(node, 1, "starts") or ()),)
+        axes = list(range(count[0])) if count and count[0] <= len(perm) else no("the axes are not known", at=node)
+    if isinstance(axes, Refusal):
+        return axes
+    mapped = permuted(perm, axes)
+    if starts is None:
+        return transposed(op, rebuild(op, node, [x], axes=mapped), perm)
+    if starts.dtype is None:
+        return no("the type of the start is not known", at=starts)
+    array = np.array(mapped, starts.dtype.numpy())
+    return transposed(op, rebuild(op, node, [x, *node.inputs[1:3], array, *node.inputs[4:]]), perm)
+
+
+def _pad(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+    pads = integers(node, 1, "pads")
+    axes = _axes(node, 3, len(perm)) if is_given(node, 3, "axes") else list(range(len(perm)))
+    if pads is None or isinstance(axes, Refusal) or len(pads) != 2 * len(axes):
+        return no("pads or axes are not constant", at=node)
+    before, after = [0] * len(perm), [0] * len(perm)
+    for place, axis in enumerate(axes):
+        before[perm[axis]], after[perm[axis]] = pads[place], pads[place + len(axes)]
+    if "pads" in node.attributes:
+        return transposed(op, rebuild(op, node, [x], pads=[*before, *after]), perm)
+    return transposed(op, rebuild(op, node, [x, np.array([*before, *after], np.int64), *node.inputs[2:3]]), perm)
+
+
+def _squeeze(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+    if is_given(node, 1, "axes"):
+        axes = _axes(node, 1, len(perm))
+        if isinstance(axes, Refusal):
+            return axes
+        squeezed = _with_axes(op, node, x, sorted(permuted(perm, axes)))
+    else:
+        shape = static_shape(x)
+        if shape is None:
+            return no("the squeezed axes are not known", at=node)
+        axes = [axis for axis, old in enumerate(perm) if shape[old] == 1]
+        squeezed = rebuild(op, node, [x])
+    return transposed(op, squeezed, compacted([old for axis, old in enumerate(perm) if axis not in axes]))
+
+
+def _unsqueeze(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+    given = integers(node, 1, "axes")
+    axes = None if given is None else _axes(node, 1, len(perm) + len(given))
+    if axes is None or isinstance(axes, Refusal):
+        return no("the axes are not constant", at=node)
+    length = len(perm) + len(axes)
+    old = [axis for axis in range(length) if axis not in axes]
+    after = list(range(length))
+    for place, axis in zip(old, perm, strict=True):
+        after[place] = old[axis]
+    return transposed(op, _with_axes(op, node, x, axes), after)
+
+
+def _expand(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+    target = integers(node, 1)
+    if target is None:
+        return no("the target is not constant", at=argument(node, 1))
+    length = max(len(target), len(perm))
+    whole = extended(perm, length)
+    sizes = permuted([1] * (length - len(target)) + target, inverse(whole))
+    return transposed(op, rebuild(op, node, [x, np.array(sizes, np.int64)]), whole)
+
+
+def _gather(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+    axis, indices = _axis(node, 0, len(perm)), dims(argument(node, 1))
+    if isinstance(axis, Refusal) or indices is None:
+        return no("the axis, or the rank of the indices, is not known", at=node)
+    at, more = perm[axis], len(indices) - 1
+    after: Permutation = []
+    for place, old in enumerate(perm):
+        after.extend(range(at, at + len(indices)) if place == axis else [old if old < at else old + more])
+    return transposed(op, rebuild(op, node, [x, *node.inputs[1:]], axis=at), after)
+
+
+_EXTREMES = ("ReduceMax", "ReduceMin")
+_SUMS = tuple(name for name in operators("reduction") if name not in ("ArgMax", "ArgMin", *_EXTREMES))
+
+HANDLERS: Mapping[str, Handler] = {
+    **dict.fromkeys((*_EXTREMES, *_SUMS), _reduction),
+    **dict.fromkeys(("ArgMax", "ArgMin"), _search),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "LpNormalization"), _along(-1)),
+    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), _quantize),
+    "Concat": _concat,
+    "Expand": _expand,
+    "Gather": _gather,
+    "LayerNormalization": _layer_norm,
+    "Pad": _pad,
+    "Slice": _slice,
+    "Split": _split,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+}
+
+UNSTEADY = (*_SUMS, "Softmax", "LogSoftmax", "LpNormalization", "LayerNormalization")
+"""Operators that sum along axes: their last bits depend on the order in memory."""
+STEADY = tuple(name for name in HANDLERS if name not in (*UNSTEADY, "Split"))

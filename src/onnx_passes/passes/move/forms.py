@@ -1,0 +1,91 @@
+"""The form of a move: an operator that reads from a mover becomes a mover that reads from the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import onnx_ir as ir
+from onnxscript.rewriter.pattern import ANY_VALUE, OrValue
+
+from onnx_passes.passes.eliminate.evidence import Dim
+from onnx_passes.rewrite.forks import Forks
+from onnx_passes.rewrite.rule import Rule
+from onnx_passes.rewrite.source import source_of
+from onnx_passes.rewrite.traits import traits_of
+
+Move = Callable[[Any, ir.Node, ir.Node], Any]
+"""Takes the builder, the lower and the upper node; returns the new results of the lower one, or a refusal."""
+
+
+def exchange(
+    lower: str,
+    upper: str | Sequence[str],
+    move: Move,
+    *,
+    slot: int = 0,
+    outputs: int = 1,
+    forks: Forks = "exclusive",
+    name: str = "",
+) -> Rule:
+    """Make a rule for a node that reads, at an input, from a node of one of some operators.
+
+    Where the inputs of the lower operator may be swapped, the upper node may be at any of them.
+    """
+    uppers = (upper,) if isinstance(upper, str) else tuple(upper)
+    results = [f"result{index}" for index in range(outputs)]
+    commutes = traits_of(lower).commutative
+
+    def pattern(op: Any) -> Any:
+        read = [getattr(op, one)(_allow_other_inputs=True, _outputs=[f"moved{i}"]) for i, one in enumerate(uppers)]
+        moved = read[0] if len(read) == 1 else OrValue(read)
+        inputs = [moved, ANY_VALUE] if commutes else [*[ANY_VALUE] * slot, moved]
+        return getattr(op, lower)(*inputs, _allow_other_inputs=True, _outputs=results)
+
+    def rewrite(op: Any, **bound: Any) -> Any:
+        moved = next(value for key, value in bound.items() if key.startswith("moved") and value is not None)
+        return move(op, bound["result0"].producer(), moved.producer())
+
+    place = f"At{slot}" if slot else ""
+    return Rule(pattern, rewrite, name=name or f"{lower}{place}", commute=commutes, forks=forks, source=source_of(move))
+
+
+def slots(operator: str) -> range:
+    """List the inputs of an elementwise operator at which a mover may stand; one, if they may be swapped."""
+    traits = traits_of(operator)
+    return range(1 if traits.commutative else traits.arity)
+
+
+def operands(node: ir.Node) -> tuple[list[ir.Value], list[ir.Value | None]]:
+    """Return the inputs of an elementwise node that are broadcast against each other, and the others."""
+    count = traits_of(node).arity or len(node.inputs)
+    data = [value for value in node.inputs[:count] if value is not None]
+    return data, list(node.inputs[count:])
+
+
+def rebuild(op: Any, node: ir.Node, inputs: Sequence[Any], **changed: Any) -> Any:
+    """Build a node like another one, with other inputs, and other attributes where given."""
+    attributes: dict[str, Any] = {**{a.name: a for a in node.attributes.values()}, **changed}
+    return op.op(node.op_type, *inputs, _domain=node.domain, _outputs=len(node.outputs), **attributes)
+
+
+def shaped(value: ir.Value, dims: Sequence[Dim] | None) -> ir.Value:
+    """Note the shape of a new value, where it is known: the next rule may want to know it."""
+    if dims is not None:
+        value.shape = ir.Shape(dims)
+    return value
+
+
+def is_forked(value: ir.Value, reader: ir.Node) -> bool:
+    """Tell whether moving a value past one reader would leave it behind for others for good.
+
+    It would not where the others also read the result of this one, and nothing else: the mover follows there.
+    """
+    if value.is_graph_output():
+        return True
+    return any(user is not reader and not _joins(user, value, reader) for user in value.consumers())
+
+
+def _joins(user: ir.Node, value: ir.Value, reader: ir.Node) -> bool:
+    inputs = set(user.inputs)
+    return traits_of(user).kind == "elementwise" and inputs == {value, reader.outputs[0]}

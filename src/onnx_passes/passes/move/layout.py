@@ -1,0 +1,93 @@
+"""Permutations of axes, and what they mean for values that are broadcast against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.shapes import rank
+from onnx_passes.passes.eliminate.evidence import Dim, dims
+
+T = TypeVar("T")
+Permutation = list[int]
+
+
+def permutation(node: ir.Node | None) -> Permutation | None:
+    """Return the permutation of a Transpose; nothing if it reverses an unknown number of axes, or is damaged."""
+    if node is None or node.op_type != "Transpose" or node.domain != "":
+        return None
+    given = node.attributes.get("perm")
+    length = rank(node.inputs[0])
+    if given is None:
+        return None if length is None else list(range(length))[::-1]
+    perm = [] if given.is_ref() else list(given.as_ints())
+    is_permutation = sorted(perm) == list(range(len(perm))) and not given.is_ref()
+    return perm if is_permutation and length in (None, len(perm)) else None
+
+
+def inverse(perm: Permutation) -> Permutation:
+    """Return the permutation that takes another one back."""
+    return [perm.index(axis) for axis in range(len(perm))]
+
+
+def permuted(items: Sequence[T], perm: Permutation) -> list[T]:
+    """Put items in another order."""
+    return [items[axis] for axis in perm]
+
+
+def extended(perm: Permutation, length: int) -> Permutation:
+    """Return what a permutation does to values of a higher rank, whose first axes stay where they are."""
+    more = length - len(perm)
+    return [*range(more), *(axis + more for axis in perm)]
+
+
+def compacted(axes: Sequence[int]) -> Permutation:
+    """Return the permutation that puts as many axes in the same order as these, of which some are missing."""
+    order = sorted(axes)
+    return [order.index(axis) for axis in axes]
+
+
+def transposed(op: Any, value: ir.Value, perm: Permutation) -> ir.Value:
+    """Transpose a new value, unless nothing would move."""
+    return value if perm == sorted(perm) else op.Transpose(value, perm=perm)
+
+
+def is_axis(axis: int, length: int) -> bool:
+    """Tell whether there is such an axis, counted from either end."""
+    return -length <= axis < length
+
+
+def untransposed(value: ir.Value, perm: Permutation) -> ir.Value | ir.TensorProtocol | None:
+    """Return what gives a value when it is transposed after being broadcast to the rank of a permutation, if known.
+
+    That is the value before it was transposed just so, a constant with its axes put back, or the value itself if only
+    axes of size one would move.
+    """
+    own = permutation(value.producer())
+    if own is not None and len(own) <= len(perm) and extended(own, len(perm)) == perm:
+        return value.producer().inputs[0]  # pyright: ignore[reportOptionalMemberAccess]
+    sizes = dims(value)
+    if sizes is None or len(sizes) > len(perm):
+        return None
+    if _stays(sizes, perm):
+        return value
+    tensor = constant_tensor(value)
+    if tensor is None or tensor.dtype is ir.DataType.STRING:
+        return None
+    return ir.Tensor(_put_back(tensor.numpy(), perm), dtype=tensor.dtype)
+
+
+def _stays(sizes: Sequence[Dim], perm: Permutation) -> bool:
+    more = len(perm) - len(sizes)
+    return all(size == 1 or perm[axis + more] == axis + more for axis, size in enumerate(sizes))
+
+
+def _put_back(array: np.ndarray, perm: Permutation) -> np.ndarray:
+    more = len(perm) - array.ndim
+    result = array.reshape((1,) * more + array.shape).transpose(inverse(perm))
+    ones = next((axis for axis, size in enumerate(result.shape[:more]) if size != 1), more)
+    return np.ascontiguousarray(result.reshape(result.shape[ones:]))

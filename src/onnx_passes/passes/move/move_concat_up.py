@@ -1,0 +1,93 @@
+"""Move Concat up: join first, compute once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Transformation
+from onnx_passes.graph.shapes import same_dtype
+from onnx_passes.passes.eliminate.evidence import dims
+from onnx_passes.passes.move.forms import rebuild, shaped
+from onnx_passes.passes.move.steady import elementwise
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.rule import Rule
+from onnx_passes.rewrite.source import source_of
+
+
+@passes.verify.equality
+@passes.register("reorder")
+class MoveConcatUp(Transformation, RewriteRuleSetPass):
+    """Move Concat up past operators that do the same to each of its parts.
+
+    Rewrites: ``Concat(f(a), f(b))`` → ``f(Concat(a, b))`` for elementwise operators with one operand.
+    Refuses:  parts with other operators, attributes, bounds or element types; results that others use too.
+    Exactness: bit-exact; functions that round differently in other places are left to ``move-concat-up-rounding``.
+    """
+
+    needs = ("shape-inference",)
+
+    def rules(self) -> Sequence[Rule]:
+        """Return a rule for each operator."""
+        return [_past(name) for name in elementwise(steady=True, arity=1)]
+
+
+@passes.verify.tolerance
+@passes.register("reorder")
+class MoveConcatUpRounding(Transformation, RewriteRuleSetPass):
+    """Move Concat up past functions whose last bits depend on the place of an element in memory.
+
+    Rewrites: as ``move-concat-up``, for transcendental functions.
+    Refuses:  what ``move-concat-up`` refuses.
+    Exactness: up to rounding.
+    """
+
+    needs = ("shape-inference",)
+
+    def rules(self) -> Sequence[Rule]:
+        """Return a rule for each operator."""
+        return [_past(name) for name in elementwise(steady=False, arity=1)]
+
+
+def _past(name: str) -> Rule:
+    def pattern(op: Any) -> Any:
+        first = getattr(op, name)(_allow_other_inputs=True, _outputs=["first"])
+        second = getattr(op, name)(_allow_other_inputs=True)
+        return op.Concat(first, second, _allow_other_inputs=True, _outputs=["result"])
+
+    def rewrite(op: Any, first: ir.Value, result: ir.Value) -> Any:
+        return _join_first(op, result.producer(), first.producer())
+
+    return Rule(pattern, rewrite, name=name, source=source_of(_join_first))
+
+
+def _join_first(op: Any, node: ir.Node | None, first: ir.Node | None) -> Any:
+    assert node is not None
+    assert first is not None
+    sources: list[ir.Value | None] = []
+    for value in node.inputs:
+        computed = None if value is None else value.producer()
+        if value is None or computed is None or not _does_the_same(computed, first):
+            return no("a part is computed differently", at=value)
+        if value.is_graph_output() or any(user is not node for user in value.consumers()):
+            return no("a part is used elsewhere", at=value)
+        sources.append(computed.inputs[0])
+    joined = shaped(rebuild(op, node, sources), dims(node.outputs[0]))
+    return rebuild(op, first, [joined, *first.inputs[1:]])
+
+
+def _does_the_same(a: ir.Node, b: ir.Node) -> bool:
+    return (
+        (a.domain, a.op_type, a.graph) == (b.domain, b.op_type, b.graph)
+        and a.inputs[1:] == b.inputs[1:]
+        and same_dtype(a.inputs[0], b.inputs[0])
+        and _attributes(a) == _attributes(b)
+    )
+
+
+def _attributes(node: ir.Node) -> dict[str, object]:
+    return {name: (a.type, a.ref_attr_name, a.value) for name, a in node.attributes.items()}

@@ -1,0 +1,87 @@
+"""Move Expand and Tile down: compute first, repeat then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Transformation
+from onnx_passes.passes.eliminate.evidence import dims
+from onnx_passes.passes.move.forms import exchange, operands, rebuild, shaped, slots
+from onnx_passes.passes.move.steady import elementwise
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.rule import Rule
+
+REPEATS = ("Expand", "Tile")
+_MAY_FAIL = ("Div", "Mod")
+"""On integers: where an expansion to nothing kept a division by zero from happening, it must not happen now."""
+_WIDELY_KNOWN = frozenset({"FLOAT", "DOUBLE", "FLOAT16", "BOOL", "INT8", "INT32", "INT64", "UINT8"})
+"""Element types that runtimes can expand and tile."""
+
+
+@passes.verify.equality
+@passes.register("reorder", "unbroadcast")
+class MoveExpandDown(Transformation, RewriteRuleSetPass):
+    """Move Expand and Tile down, so that nothing is computed twice.
+
+    Rewrites: ``f(Expand(x))`` → ``Expand(f(x))`` and ``f(Tile(x))`` → ``Tile(f(x))`` for elementwise operators, with
+              several operands if each other one has a single element.
+    Refuses:  results that others use too; other operands that are not known to be single elements; integer division;
+              casts to types that are seldom supported.
+    Exactness: bit-exact; functions that round differently in other places are left to ``move-expand-down-rounding``.
+    """
+
+    needs = ("shape-inference",)
+
+    def rules(self) -> Sequence[Rule]:
+        """Return a rule for each operator, and input where it makes a difference."""
+        return _past_elementwise(steady=True)
+
+
+@passes.verify.tolerance
+@passes.register("reorder", "unbroadcast")
+class MoveExpandDownRounding(Transformation, RewriteRuleSetPass):
+    """Move Expand and Tile down past functions whose last bits depend on the place of an element in memory.
+
+    Rewrites: as ``move-expand-down``, for transcendental functions, Max, Min and Where.
+    Refuses:  what ``move-expand-down`` refuses.
+    Exactness: up to rounding, and the sign of zeros for Max, Min and Where.
+    """
+
+    needs = ("shape-inference",)
+
+    def rules(self) -> Sequence[Rule]:
+        """Return a rule for each operator, and input where it makes a difference."""
+        return _past_elementwise(steady=False)
+
+
+def _past_elementwise(*, steady: bool) -> list[Rule]:
+    return [
+        exchange(name, REPEATS, _compute_first, slot=slot)
+        for name in elementwise(steady=steady)
+        for slot in (range(1) if name == "PRelu" else slots(name))
+    ]
+
+
+def _compute_first(op: Any, node: ir.Node, repeat: ir.Node) -> Any:
+    moved, x = repeat.outputs[0], repeat.inputs[0]
+    if "broadcast" in node.attributes:
+        return no("the operator is older than broadcasting", at=node)
+    if node.op_type in _MAY_FAIL and (moved.dtype is None or not moved.dtype.is_floating_point()):
+        return no("dividing integers may fail where it did not", at=node)
+    made = node.outputs[0].dtype
+    if made != moved.dtype and (made is None or made.name not in _WIDELY_KNOWN):
+        return no("a runtime may not know how to repeat elements of this type", at=node)
+    data, others = operands(node)
+    whole = dims(x)
+    for value in data:
+        sizes = dims(value)
+        single = sizes is not None and all(size == 1 for size in sizes)
+        if value is not moved and not (single and (not sizes or (whole is not None and len(sizes) <= len(whole)))):
+            return no("an operand is not known to be a single element", at=value)
+    inner = rebuild(op, node, [*(x if value is moved else value for value in data), *others])
+    return rebuild(op, repeat, [shaped(inner, whole), *repeat.inputs[1:]])

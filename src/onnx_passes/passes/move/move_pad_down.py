@@ -1,0 +1,88 @@
+"""Move Pad down: what is padded need not be computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Transformation
+from onnx_passes.passes.eliminate.evidence import argument, dims, holds_only, text
+from onnx_passes.passes.move.forms import exchange, rebuild, shaped
+from onnx_passes.passes.move.steady import UNSTEADY
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.rule import Rule
+
+KEEP_ZERO = (
+    "Abs",
+    "Ceil",
+    "Floor",
+    "LeakyRelu",
+    "Relu",
+    "Round",
+    "Sign",
+    "Softsign",
+    "Sqrt",
+    "Asin",
+    "Asinh",
+    "Atan",
+    "Atanh",
+    "Celu",
+    "Elu",
+    "Erf",
+    "Gelu",
+    "Selu",
+    "Sin",
+    "Sinh",
+    "Tan",
+    "Tanh",
+)
+"""Operators that make zero of zero, with its sign, and keep the element type."""
+
+
+@passes.verify.equality
+@passes.register("reorder")
+class MovePadDown(Transformation, RewriteRuleSetPass):
+    """Move Pad down past operators that leave what is padded as it is.
+
+    Rewrites: ``f(Pad(x))`` → ``Pad(f(x))`` for elementwise operators that make zero of zero, if zeros are padded, or
+              elements of ``x`` (modes edge, reflect and wrap).
+    Refuses:  other values; a padded value that others use too.
+    Exactness: bit-exact; functions that round differently in other places are left to ``move-pad-down-rounding``.
+    """
+
+    needs = ("shape-inference",)
+
+    def rules(self) -> Sequence[Rule]:
+        """Return a rule for each operator."""
+        return [exchange(name, "Pad", _pad_then) for name in KEEP_ZERO if name not in UNSTEADY]
+
+
+@passes.verify.tolerance
+@passes.register("reorder")
+class MovePadDownRounding(Transformation, RewriteRuleSetPass):
+    """Move Pad down past functions whose last bits depend on the place of an element in memory.
+
+    Rewrites: as ``move-pad-down``, for transcendental functions.
+    Refuses:  what ``move-pad-down`` refuses.
+    Exactness: up to rounding.
+    """
+
+    needs = ("shape-inference",)
+
+    def rules(self) -> Sequence[Rule]:
+        """Return a rule for each operator."""
+        return [exchange(name, "Pad", _pad_then) for name in KEEP_ZERO if name in UNSTEADY]
+
+
+def _pad_then(op: Any, node: ir.Node, pad: ir.Node) -> Any:
+    mode, value, old = text(pad, "mode", "constant"), argument(pad, 2), pad.attributes.get("value")
+    is_zero = holds_only(value, 0.0) or (value is None and (old is None or (not old.is_ref() and old.value == 0)))
+    if mode is None or (mode == "constant" and not is_zero):
+        return no("something else than zero is padded", at=pad)
+    x = pad.inputs[0]
+    inner = shaped(rebuild(op, node, [x, *node.inputs[1:]]), dims(x))
+    return rebuild(op, pad, [inner, *pad.inputs[1:]])

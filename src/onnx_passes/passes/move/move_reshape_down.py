@@ -1,0 +1,118 @@
+"""Move down what keeps the order of elements: Reshape, Flatten, Squeeze and Unsqueeze."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Transformation
+from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.shapes import same_shape, static_shape
+from onnx_passes.passes.eliminate.evidence import Dim, dims, same_dim
+from onnx_passes.passes.move.forms import exchange, is_forked, operands, rebuild, shaped, slots
+from onnx_passes.passes.move.steady import elementwise
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.rule import Rule
+from onnx_passes.rewrite.traits import traits_of
+
+RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+_DEPEND_ON_BROADCASTING = tuple(name for name in elementwise(steady=False) if traits_of(name).arity != 1)
+"""With one operand every element keeps its place in memory, and with it its bits."""
+
+
+@passes.verify.equality
+@passes.register("reorder")
+class MoveReshapeDown(Transformation, RewriteRuleSetPass):
+    """Move down Reshape, Flatten, Squeeze and Unsqueeze, towards the outputs, where they meet and merge.
+
+    Rewrites: ``f(Reshape(x))`` → ``Reshape(f(x))`` for elementwise operators, with several operands if each other one
+              has a single element, or only axes that the reshape leaves as they are at the end, or is reshaped
+              alike, or is a constant of the same shape (which is reshaped back now).
+    Refuses:  a reshape that others use too, unless they only use what this reader makes of it as well; operands that
+              widen the result, or may do so.
+    Exactness: bit-exact; the order of elements stays. Operators that round differently, or lose the sign of zeros, when
+              they broadcast in another way are left to ``move-reshape-down-rounding``.
+    """
+
+    needs = ("shape-inference",)
+
+    def rules(self) -> Sequence[Rule]:
+        """Return a rule for each operator, and input where it makes a difference."""
+        return [rule for name in elementwise() if name not in _DEPEND_ON_BROADCASTING for rule in _rules(name)]
+
+
+@passes.verify.tolerance
+@passes.register("reorder")
+class MoveReshapeDownRounding(Transformation, RewriteRuleSetPass):
+    """Move reshapes down past operators whose last bits depend on the way in which they broadcast.
+
+    Rewrites: as ``move-reshape-down``, for Max, Min, Pow and Where.
+    Refuses:  what ``move-reshape-down`` refuses.
+    Exactness: up to rounding, and the sign of zeros for Max, Min and Where.
+    """
+
+    needs = ("shape-inference",)
+
+    def rules(self) -> Sequence[Rule]:
+        """Return a rule for each operator, and input where it makes a difference."""
+        return [rule for name in _DEPEND_ON_BROADCASTING for rule in _rules(name)]
+
+
+def _rules(name: str) -> list[Rule]:
+    places = range(1) if name == "PRelu" else slots(name)
+    return [exchange(name, RESHAPES, _past, slot=slot, forks="duplicate") for slot in places]
+
+
+def _past(op: Any, node: ir.Node, reshape: ir.Node) -> Any:
+    moved, x = reshape.outputs[0], reshape.inputs[0]
+    if x is None or is_forked(moved, node):
+        return no("the reshaped value is used elsewhere", at=moved)
+    if "broadcast" in node.attributes:
+        return no("the operator is older than broadcasting", at=node)
+    data, others = operands(node)
+    inputs = [x if value is moved else _reshaped_back(value, x, moved) for value in data]
+    if any(value is None for value in inputs):
+        return no("an operand is not known to fit before the reshape", at=data[inputs.index(None)])
+    inner = shaped(rebuild(op, node, [*inputs, *others]), dims(x))
+    return rebuild(op, reshape, [inner, *reshape.inputs[1:]])
+
+
+def _reshaped_back(value: ir.Value, x: ir.Value, moved: ir.Value) -> ir.Value | ir.TensorProtocol | None:
+    """Return what to combine with ``x`` instead of a value that is combined with a reshape of ``x``, if known."""
+    sizes, before, after = dims(value), dims(x), dims(moved)
+    if sizes == ():
+        return value
+    if sizes is None or before is None or after is None or len(sizes) > len(after):
+        return None
+    tensor = constant_tensor(value)
+    if all(size == 1 for size in sizes):
+        if len(sizes) <= len(before):
+            return value
+        return None if tensor is None else _constant(tensor, ())
+    if len(sizes) <= len(before) and _fits_at_the_end(sizes, before, after):
+        return value
+    producer = value.producer()
+    if producer is not None and traits_of(producer).kind == "movement" and producer.op_type in RESHAPES:
+        y = producer.inputs[0]
+        return y if same_shape(x, y) and same_shape(moved, value) else None
+    shape = static_shape(x)
+    if tensor is None or shape is None or not same_shape(moved, value):
+        return None
+    return _constant(tensor, shape)
+
+
+def _fits_at_the_end(sizes: Sequence[Dim], before: Sequence[Dim], after: Sequence[Dim]) -> bool:
+    """Tell whether a reshape leaves the last axes as they are, down to the first along which a value varies."""
+    first = next(axis for axis, size in enumerate(sizes) if size != 1)
+    axes = range(first - len(sizes), 0)
+    return all(same_dim(before[axis], after[axis]) and sizes[axis] in (1, before[axis]) for axis in axes)
+
+
+def _constant(tensor: ir.TensorProtocol, shape: tuple[int, ...]) -> ir.TensorProtocol | None:
+    if tensor.dtype is ir.DataType.STRING:
+        return None
+    return ir.Tensor(tensor.numpy().reshape(shape), dtype=tensor.dtype)

@@ -1,0 +1,113 @@
+"""Move transpositions down: past elementwise operators and past other data movement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Transformation
+from onnx_passes.passes.eliminate.evidence import dims
+from onnx_passes.passes.move import axes
+from onnx_passes.passes.move.forms import exchange, is_forked, operands, rebuild, shaped, slots
+from onnx_passes.passes.move.layout import extended, inverse, permutation, permuted, transposed, untransposed
+from onnx_passes.passes.move.steady import elementwise
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.rule import Rule
+from onnx_passes.rewrite.traits import traits_of
+
+_MOST_PARTS = 4
+"""Outputs of a Split that a rule is made for."""
+
+
+@passes.verify.equality
+@passes.register("reorder")
+class MoveTransposeDown(Transformation, RewriteRuleSetPass):
+    """Move transpositions down, towards the outputs, where they meet and cancel.
+
+    Rewrites: ``f(Transpose(x))`` → ``Transpose(f(x))`` for elementwise operators, with several operands if each is
+              transposed alike, is constant (its axes are put back now), or has only axes of size one where axes move;
+              the same for Concat, Expand, Gather, Pad, Slice, Split, Squeeze, Unsqueeze, QuantizeLinear,
+              DequantizeLinear, ArgMax, ArgMin, and of integers ReduceMax and ReduceMin, whose axes are mapped.
+    Refuses:  a transposition that others use too, unless they only use what this reader makes of it as well;
+              unknown ranks; axes, pads or targets that are computed; operands that would have to be transposed.
+    Exactness: bit-exact; operators that round differently in other places are left to
+              ``move-transpose-down-rounding``.
+    """
+
+    needs = ("shape-inference",)
+
+    def rules(self) -> Sequence[Rule]:
+        """Return a rule for each operator, and input where it makes a difference."""
+        return [
+            *_past_elementwise(steady=True),
+            *(exchange(name, "Transpose", _past_axes) for name in axes.STEADY),
+            exchange("Concat", "Transpose", _past_axes, slot=1),
+            *(
+                exchange("Split", "Transpose", _past_axes, outputs=count, name=f"SplitIn{count}")
+                for count in range(2, _MOST_PARTS + 1)
+            ),
+        ]
+
+
+@passes.verify.tolerance
+@passes.register("reorder")
+class MoveTransposeDownRounding(Transformation, RewriteRuleSetPass):
+    """Move transpositions down past operators whose last bits depend on the order of elements in memory.
+
+    Rewrites: ``f(Transpose(x))`` → ``Transpose(f(x))`` for transcendental functions, Max, Min and Where; for sums,
+              means, norms and products along axes, Softmax, LogSoftmax and LpNormalization, whose axes are mapped;
+              LayerNormalization, if the normalized axes stay where they are.
+    Refuses:  what ``move-transpose-down`` refuses; Softmax before opset 13, which is about a matrix.
+    Exactness: up to rounding, and the sign of zeros for Max, Min and Where; vectors are summed in another order.
+    """
+
+    needs = ("shape-inference",)
+
+    def rules(self) -> Sequence[Rule]:
+        """Return a rule for each operator."""
+        return [
+            *_past_elementwise(steady=False),
+            *(exchange(name, "Transpose", _past_axes) for name in axes.UNSTEADY),
+        ]
+
+
+def _past_elementwise(*, steady: bool) -> list[Rule]:
+    return [
+        exchange(name, "Transpose", _past_operands, slot=slot, forks="duplicate")
+        for name in elementwise(steady=steady)
+        for slot in slots(name)
+    ]
+
+
+def _past_operands(op: Any, node: ir.Node, transpose: ir.Node) -> Any:
+    if is_forked(transpose.outputs[0], node):
+        return no("the transposed value is used elsewhere", at=transpose.outputs[0])
+    if "broadcast" in node.attributes:
+        return no("the operator is older than broadcasting", at=node)
+    data, others = operands(node)
+    x, result = transpose.inputs[0], node.outputs[0]
+    if traits_of(node).arity == 1:
+        inner = shaped(rebuild(op, node, [x, *others]), dims(x))
+        return rebuild(op, transpose, [inner])
+    perm = permutation(transpose)
+    ranks = [dims(value) for value in data if value is not transpose.outputs[0]]
+    if perm is None or any(sizes is None for sizes in ranks):
+        return no("a rank is not known", at=node)
+    perm = extended(perm, max([len(perm), *(len(sizes) for sizes in ranks if sizes is not None)]))
+    inputs = [untransposed(value, perm) for value in data]
+    if any(value is None for value in inputs):
+        return no("an operand would have to be transposed", at=data[inputs.index(None)])
+    sizes = dims(result)
+    inner = shaped(rebuild(op, node, inputs), None if sizes is None else permuted(sizes, inverse(perm)))
+    return transposed(op, inner, perm)
+
+
+def _past_axes(op: Any, node: ir.Node, transpose: ir.Node) -> Any:
+    x, perm = transpose.inputs[0], permutation(transpose)
+    if x is None or perm is None:
+        return no("the rank is not known", at=transpose)
+    return axes.HANDLERS[node.op_type](op, node, x, perm)

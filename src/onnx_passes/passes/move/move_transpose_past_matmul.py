@@ -1,0 +1,66 @@
+"""Move transpositions down past matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Transformation
+from onnx_passes.graph.shapes import rank
+from onnx_passes.passes.move.forms import exchange
+from onnx_passes.passes.move.layout import Permutation, permutation
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.rule import Rule
+
+_MATRIX = 2
+
+
+@passes.verify.tolerance
+@passes.register("reorder")
+class MoveTransposePastMatmul(Transformation, RewriteRuleSetPass):
+    """Move transpositions down past matrix products.
+
+    Rewrites: ``MatMul(Transpose(a), Transpose(b))`` → ``Transpose(MatMul(b, a))``, if both swap the last two axes;
+              ``MatMul(Transpose(a), b)`` → ``Transpose(MatMul(a, b))``, if ``b`` is a matrix and the last axis of
+              ``a`` stays the last.
+    Refuses:  transpositions that are used elsewhere; vectors and unknown ranks; other permutations.
+    Exactness: up to rounding; sums of products are taken in another order.
+    """
+
+    needs = ("shape-inference",)
+
+    def rules(self) -> Sequence[Rule]:
+        """Return the rules for two transposed operands and for one."""
+        both = Rule(_product, _swap, name="Both", commute=False)
+        return [both, exchange("MatMul", "Transpose", _past_rows, name="Rows")]
+
+
+def _product(op: Any, a: Any, b: Any) -> Any:
+    left, right = op.Transpose(a, _outputs=["left"]), op.Transpose(b, _outputs=["right"])
+    return op.MatMul(left, right, _outputs=["result"])
+
+
+def _swap(op: Any, a: ir.Value, b: ir.Value, left: ir.Value, right: ir.Value) -> Any:
+    for value in (left, right):
+        perm = permutation(value.producer())
+        if perm is None or perm != _swapped(len(perm)):
+            return no("it does not swap the last two axes", at=value)
+    length = max(len(permutation(value.producer()) or ()) for value in (left, right))
+    return op.Transpose(op.MatMul(b, a), perm=_swapped(length))
+
+
+def _swapped(length: int) -> Permutation | None:
+    return [*range(length - 2), length - 1, length - 2] if length > 1 else None
+
+
+def _past_rows(op: Any, node: ir.Node, transpose: ir.Node) -> Any:
+    perm = permutation(transpose)
+    if perm is None or rank(node.inputs[1]) != _MATRIX:
+        return no("the rank is not known, or the right operand is no matrix", at=node)
+    if len(perm) < _MATRIX or perm[-1] != len(perm) - 1:
+        return no("the last axis moves", at=transpose)
+    return op.Transpose(op.MatMul(transpose.inputs[0], node.inputs[1]), perm=perm)

@@ -1,0 +1,49 @@
+"""Which operators give every element the same bits, wherever in a tensor it is."""
+
+from __future__ import annotations
+
+from onnx_passes.rewrite.traits import operators
+
+UNSTEADY = frozenset(
+    {
+        "Acos",
+        "Acosh",
+        "Asin",
+        "Asinh",
+        "Atan",
+        "Atanh",
+        "Celu",
+        "Cos",
+        "Cosh",
+        "Elu",
+        "Erf",
+        "Exp",
+        "Gelu",
+        "Log",
+        "Max",
+        "Min",
+        "Mish",
+        "Pow",
+        "Selu",
+        "Sigmoid",
+        "Sin",
+        "Sinh",
+        "Softplus",
+        "Tan",
+        "Tanh",
+        "Where",
+    }
+)
+"""Functions that are approximated: the vectorised code and that for the elements left over round differently.
+
+Max, Min and Where are among them for the sign of zeros, which some of the loops that broadcast lose.
+"""
+
+_LEFT_OUT = frozenset({"BitCast", "Identity", "Swish"})
+"""Nothing need move past Identity, which vanishes; the others are too new for any runtime to show what they do."""
+
+
+def elementwise(*, steady: bool | None = None, arity: int | None = None) -> tuple[str, ...]:
+    """List the elementwise operators whose results do not depend, or may depend, on the place of an element."""
+    names = [name for name in operators("elementwise", arity=arity) if name not in _LEFT_OUT]
+    return tuple(name for name in names if steady is None or (name not in UNSTEADY) is steady)

@@ -1,0 +1,1 @@
+"""One word for the usual simplification of a model."""

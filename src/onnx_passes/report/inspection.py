@@ -1,0 +1,244 @@
+"""What ``inspect`` shows on the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from onnx_passes.analysis.amounts import Amount, Polynomial, total
+from onnx_passes.analysis.cost import SCALAR, Layer, ModelCost
+from onnx_passes.analysis.support import Support
+from onnx_passes.graph.wording import count
+from onnx_passes.passes.analyse.inspection import Inspection
+from onnx_passes.report.tables import size_text
+
+_LABEL = 11
+_TERMS = 4
+_LISTED = 5
+_TEXTS = range(1, 5)
+_NARROWEST = 8
+
+
+def show_inspection(found: Inspection, *, layers: bool = False, console: Console | None = None) -> None:
+    """Print what was found on standard output, with a line for each node if asked for."""
+    console = console or Console(highlight=False, width=None if sys.stdout.isatty() else 240)
+    for label, lines in _sections(found):
+        for index, line in enumerate(lines):
+            text = Text(f"{label if index == 0 else '':{_LABEL}} ", style="bold") + Text(line, style="not bold")
+            console.print(text, soft_wrap=True)
+    console.print()
+    console.print(operators_table(found))
+    if layers:
+        console.print()
+        for line in layer_lines(found.cost, console.width):
+            console.out(line, highlight=False)
+
+
+def _sections(found: Inspection) -> Iterator[tuple[str, list[str]]]:
+    summary, cost, graph = found.summary, found.cost, found.statistics
+    yield "model", [summary.name + (f" (by {summary.producer})" if summary.producer else "")]
+    yield "IR version", [str(summary.ir_version)]
+    yield "opsets", [", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in summary.opsets.items())]
+    yield "input", list(_inputs(found))
+    yield "output", [str(port) for port in summary.outputs]
+    yield "dynamic", list(_dynamic(found))
+    yield "parameters", [f"{summary.size.parameters:,} ({size_text(summary.size.bytes)})", *_weights(found)]
+    yield "compute", [f"{amount_text(cost.macs)} MACs", f"{amount_text(cost.operations)} other operations"]
+    yield "memory", list(_memory(cost))
+    yield (
+        "graph",
+        [
+            f"{count(graph.nodes, 'node')}, {graph.depth} deep, {graph.width} wide, {count(graph.forks, 'fork')}, "
+            f"{count(graph.joins, 'join')}" + (f", in {graph.parts} parts" if graph.parts > 1 else "")
+        ],
+    )
+    yield "bodies", list(_bodies(found))
+    yield "functions", [", ".join(summary.functions)] if summary.functions else []
+    yield "quantizers", [f"{number:6,} {kind}" for kind, number in found.quantizers.most_common()]
+    datatypes = ", ".join(f"{name} {number}" for name, number in summary.datatypes.most_common())
+    yield "datatypes", [datatypes] if datatypes else []
+    yield "no shape", [count(summary.values_without_shape, "value")] if summary.values_without_shape else []
+    yield "unusual", [_support(support) for support in found.support if not support.is_plain]
+    yield "not counted", list(_uncounted(cost))
+    yield "runs", list(_trial(found))
+    yield "unused", [f"input '{name}'" for name in graph.unused_inputs]
+    yield "repaired", list(summary.repairs)
+    yield "note", list(found.notes)
+
+
+def _inputs(found: Inspection) -> Iterator[str]:
+    """Name all inputs that must be given, and those with a default where they are few."""
+    ports = found.summary.inputs
+    defaults = sum(port.has_default for port in ports)
+    yield from (str(port) for port in ports if not port.has_default or defaults <= _LISTED)
+    if defaults > _LISTED:
+        yield f"and {defaults} inputs with a default"
+
+
+def _dynamic(found: Inspection) -> Iterator[str]:
+    for name, inputs in found.dynamic.items():
+        size = f" = {found.dimensions[name]}" if name in found.dimensions else ""
+        yield f"{name}{size} in {', '.join(inputs)}"
+    for name, size in found.dimensions.items():
+        if name not in found.dynamic:
+            yield f"{name} = {size}"
+
+
+def _weights(found: Inspection) -> Iterator[str]:
+    for name, weights in found.weights.items():
+        held = f", {weights.in_nodes:,} of them in Constant nodes" if weights.in_nodes else ""
+        yield f"{weights.elements:,} {name} in {count(weights.tensors, 'tensor')}{held}"
+
+
+def _memory(cost: ModelCost) -> Iterator[str]:
+    yield f"{bytes_text(cost.peak.bytes)} of activations at most, at {cost.peak.at}" + (
+        f", without {count(cost.peak.unknown, 'value')} of unknown size" if cost.peak.unknown else ""
+    )
+    read, weights = bytes_text(cost.read_bytes), bytes_text(cost.weight_bytes)
+    yield f"{read} of activations and {weights} of weights read"
+    yield f"{bytes_text(cost.written_bytes)} written"
+
+
+def _bodies(found: Inspection) -> Iterator[str]:
+    if found.summary.subgraphs:
+        inside = sum(1 for layer in found.cost.layers if layer.scope)
+        yield f"{count(inside, 'node')} in {count(found.summary.subgraphs, 'subgraph')}, counted once each"
+
+
+def _support(support: Support) -> str:
+    origin = {
+        "onnx": "",
+        "onnxruntime": "defined by ONNX Runtime",
+        "function": "a function of the model",
+        "quantized networks": "an operator for quantized networks",
+        "nothing": "nothing defines it",
+    }[support.defined_by]
+    missing = "ONNX Runtime has no kernel for it" if support.kernel is False and support.defined_by == "onnx" else ""
+    return f"{support.nodes:6,} {support.operator}: {origin or missing}"
+
+
+def _uncounted(cost: ModelCost) -> Iterator[str]:
+    for name, number in cost.uncounted.most_common():
+        yield f"{number:6,} {name}: no formula"
+    unknown = cost.unknown
+    for layer in unknown[:_LISTED]:
+        yield f"{layer.operator} '{layer.name}': {layer.unknown}"
+    if len(unknown) > _LISTED:
+        yield f"and {count(len(unknown) - _LISTED, 'node')} more"
+
+
+def _trial(found: Inspection) -> Iterator[str]:
+    trial = found.trial
+    if trial is not None and trial.seconds is not None:
+        yield f"in ONNX Runtime, {trial.seconds * 1000:.1f} ms on one thread"
+    elif trial is not None:
+        yield f"not in ONNX Runtime: {trial.why}"
+
+
+def operators_table(found: Inspection) -> Table:
+    """Tabulate operators: nodes, MACs and their share, other operations."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(f"{'nodes':>7} operator", no_wrap=True)
+    for name in ("MACs", "%", "other operations"):
+        table.add_column(name, justify="right", no_wrap=True)
+    costs = found.cost.by_operator()
+    for name, number in found.summary.size.operators.most_common():
+        _, macs, operations = costs.get(name, (0, 0, 0))
+        table.add_row(
+            Text(f"{number:7,} {name}"),
+            amount_text(macs) if macs else "",
+            _percent(found.cost.share(macs)),
+            amount_text(operations) if operations else "",
+        )
+    table.add_section()
+    table.add_row(
+        f"{found.summary.size.nodes:7,} total",
+        amount_text(found.cost.macs),
+        "",
+        amount_text(found.cost.operations),
+        style="bold",
+    )
+    return table
+
+
+def layer_lines(cost: ModelCost, width: int = 240) -> Iterator[str]:
+    """List every node: shapes (without scalars), MACs and their share, parameters, and the bytes that it moves.
+
+    Numbers are never cut; where there is little room, names and shapes are. A table of rich would take its time on
+    many thousand nodes.
+    """
+    titles = ["#", "node", "operator", "inputs", "outputs", "MACs", "%", "other", "parameters", "bytes"]
+    rows = [[str(number), *_layer_cells(cost, layer)] for number, layer in enumerate(cost.layers, 1)]
+    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    room = width - sum(size for index, size in enumerate(widths) if index not in _TEXTS) - 2 * (len(titles) - 1)
+    widths[_TEXTS.start : _TEXTS.stop] = _fitted(widths[_TEXTS.start : _TEXTS.stop], room)
+    for row in (titles, *rows):
+        cells = (
+            _cut(cell, size, front=index == _TEXTS.start) if index in _TEXTS else f"{cell:>{size}}"
+            for index, (cell, size) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()
+
+
+def _cut(text: str, width: int, *, front: bool) -> str:
+    """Fill or cut a text to a width; of the name of a node the end says more."""
+    if len(text) <= width:
+        return f"{text:<{width}}"
+    return f"…{text[1 - width :]}" if front else f"{text[: width - 1]}…"
+
+
+def _fitted(widths: list[int], room: int) -> list[int]:
+    """Cut the widest columns until all fit, none below a minimum."""
+    limit = max(widths)
+    while sum(min(width, limit) for width in widths) > room and limit > _NARROWEST:
+        limit -= 1
+    return [min(width, limit) for width in widths]
+
+
+def _layer_cells(cost: ModelCost, layer: Layer) -> list[str]:
+    parts = (layer.weight_bytes, layer.read_bytes, layer.written_bytes)
+    moved = None if None in parts else total(parts)
+    return [
+        f"{'  ' if layer.scope else ''}{layer.name}",
+        layer.operator.rpartition("::")[2],
+        ", ".join(shape for shape in layer.inputs if shape not in ("", SCALAR)),
+        ", ".join(filter(None, layer.outputs)),
+        "?" if layer.macs is None else amount_text(layer.macs) if layer.macs else "",
+        _percent(cost.share(layer.macs)),
+        "?" if layer.operations is None else amount_text(layer.operations) if layer.operations else "",
+        f"{layer.parameters:,}" if layer.parameters else "",
+        "?" if moved is None else bytes_text(moved) if moved else "",
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f}" if share else ""
+
+
+def amount_text(amount: Amount) -> str:
+    """Print a number with a unit, ``4.09 G``, or a formula, shortened where it is long."""
+    return _formula(amount, "") if isinstance(amount, Polynomial) else _number(amount)
+
+
+def bytes_text(amount: Amount) -> str:
+    """Print a number of bytes, or a formula for it."""
+    return _formula(amount, " B") if isinstance(amount, Polynomial) else size_text(amount)
+
+
+def _formula(amount: Polynomial, unit: str) -> str:
+    if len(amount.terms) <= _TERMS:
+        return f"{amount}{unit}"
+    first = sorted(amount.terms.items(), key=lambda term: (-len(term[0]), -term[1], term[0]))[:_TERMS]
+    rest = len(amount.terms) - _TERMS
+    return f"{Polynomial(dict(first))} + … ({rest} more terms, give numbers with --dim){unit}"
+
+
+def _number(amount: int) -> str:
+    for unit, factor in (("T", 10**12), ("G", 10**9), ("M", 10**6)):
+        if amount >= factor:
+            return f"{amount / factor:.2f} {unit}"
+    return f"{amount:,}"

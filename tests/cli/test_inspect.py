@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.passes.analyse.inspection import inspect
+from onnx_passes.report.inspection import layer_lines
+
+MODEL = """
+<ir_version: 10, opset_import: ["": 20]>
+net (float[batch, 3, 8, 8] image) => (scores)
+<float[1] half = {0.5}>
+{
+    shape = Constant <value_ints = [4, 3, 3, 3]> ()
+    [weights] w = ConstantOfShape <value = float[1] {0.5}> (shape)
+    [layer] features = Conv <pads = [1, 1, 1, 1]> (image, w)
+    [act] active = Relu(features)
+    [scale] scores = Mul(active, half)
+}
+"""
+
+
+@pytest.fixture
+def net(tmp_path):
+    path = tmp_path / "net.onnxtxt"
+    path.write_text(MODEL)
+    return path
+
+
+def test_shows_computation_memory_and_operators(run, net):
+    answer = run("inspect", net)
+    assert answer.code == 0
+    for words in ("6912*batch MACs", "batch in image", "Conv", "activations at most", "4 nodes, 4 deep"):
+        assert words in answer.out
+
+
+def test_numbers_for_dimensions(run, net):
+    shown = run("inspect", "--dim", "batch=2", net).out
+    assert "13,824 MACs" in shown
+    assert "batch = 2 in image" in shown
+
+
+def test_layers(run, net):
+    shown = run("inspect", "--layers", "--dim", "batch=1", net).out
+    row = next(line for line in shown.splitlines() if " layer " in line)
+    assert row.split()[1:] == ["layer", "Conv", "1×3×8×8,", "4×3×3×3", "1×4×8×8", "6,912", "100.0", "2.2", "KiB"]
+
+
+def test_json_has_layers_when_asked_for(run, net):
+    plain = json.loads(run("inspect", "--json", net).out)
+    assert plain["cost"]["macs"] == "6912*batch"
+    assert plain["dynamic_inputs"] == {"batch": ["image"]}
+    assert plain["weights"]["float"] == {"tensors": 1, "elements": 1, "bytes": 4, "in_nodes": 0}
+    assert plain["run"] is None
+    assert "layers" not in plain["cost"]
+    layers = json.loads(run("inspect", "--json", "--layers", net).out)["cost"]["layers"]
+    assert [layer["operator"] for layer in layers] == ["ConstantOfShape", "Conv", "Relu", "Mul"]
+
+
+def test_run_tries_the_model(run, net):
+    assert json.loads(run("inspect", "--run", "--json", net).out)["run"]["runs"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--dim", "batch"), "'batch' gives no size"),
+        (("--dim", "batch=two"), "'batch=two' gives no size"),
+        (("--dim", "bach=2"), "did you mean 'batch'?"),
+    ],
+)
+def test_wrong_dimensions_are_one_sentence(run, net, arguments, words):
+    answer = run("inspect", *arguments, net)
+    assert answer.code == 2
+    assert words in answer.err
+    assert answer.out == ""
+    assert len(answer.err.strip().splitlines()) == 1
+
+
+def test_wrong_files_are_one_sentence(run, tmp_path):
+    for path in (tmp_path / "absent.onnx", tmp_path):
+        answer = run("inspect", path)
+        assert (answer.code, answer.out) == (2, "")
+        assert len(answer.err.strip().splitlines()) == 1
+        assert "Traceback" not in answer.err
+
+
+def test_numbers_are_never_cut_however_narrow_the_terminal():
+    found = inspect(ir.from_onnx_text(MODEL), dimensions={"batch": 1000})
+    lines = list(layer_lines(found.cost, 40))
+    assert lines[2].split()[-3:] == ["100.0", "1.7", "MiB"]
+    assert "6.91 M" in lines[2]
+    assert all(len(line) < 100 for line in lines)
+
+
+def test_many_inputs_with_a_default_are_one_line(run, tmp_path):
+    names = [f"w{number}" for number in range(9)]
+    declared = ", ".join(f"float {name}" for name in ("x", *names))
+    values = ", ".join(f"float {name} = {{1.0}}" for name in names)
+    path = tmp_path / "many.onnxtxt"
+    path.write_text(
+        f'<ir_version: 8, opset_import: ["": 17]> g ({declared}) => (float y) <{values}> '
+        f"{{ y = Sum(x, {', '.join(names)}) }}"
+    )
+    shown = run("inspect", path).out
+    assert "and 9 inputs with a default" in shown
+    assert "w3" not in shown

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+
+import onnx_ir as ir
+import pytest
+
+from onnx_passes import apply, load
+from onnx_passes.core.errors import UsageError
+from onnx_passes.core.fingerprint import full_hash
+from onnx_passes.passes.analyse.inspection import inspect, try_to_run
+from tests.passes.tools import SHARED, model_of
+
+
+def test_the_finding_of_the_pass_is_plain_data_with_stable_keys():
+    model = model_of(
+        "g (float[N, 4] x) => (y) <float[4, 2] w = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0}> { y = MatMul(x, w) }"
+    )
+    data = json.loads(json.dumps(apply(model, "cost")["cost"].to_json()))
+    assert data["macs"] == "8*N"
+    assert (data["parameters"], data["weight_bytes"], data["read_bytes"], data["written_bytes"]) == (
+        8,
+        32,
+        "16*N",
+        "8*N",
+    )
+    assert data["peak_activation_bytes"] == "24*N"
+    assert data["layers"][0]["inputs"] == ["N×4", "4×2"]
+    assert list(data) == [
+        "macs", "operations", "parameters", "weight_bytes", "read_bytes", "written_bytes", "peak_activation_bytes",
+        "peak_at", "peak_without", "symbols", "unknown", "uncounted", "operators", "layers",
+    ]  # fmt: skip
+
+
+def test_statistics_is_a_pass():
+    model = model_of("g (float x) => (y) { a = Relu(x)  y = Neg(a) }")
+    assert apply(model, "statistics")["statistics"].to_json()["depth"] == 2
+
+
+def test_shared_weights_are_parameters_once_and_read_twice():
+    text = "g (float[1, 2] x) => (y) <float[2, 2] w = {1.0, 2.0, 3.0, 4.0}> { a = MatMul(x, w)  y = MatMul(a, w) }"
+    cost = inspect(model_of(text)).cost
+    assert (cost.parameters, cost.weight_bytes) == (4, 32)
+
+
+def test_bodies_count_once_and_say_where_they_are():
+    text = """g (bool c, float[1, 2] x, float[2, 2] w) => (y) {
+        [choose] y = If (c) <
+            then_branch = t () => (float[1, 2] p) { p = MatMul(x, w) },
+            else_branch = e () => (float[1, 2] q) { q = Relu(x) }
+        >
+    }"""
+    cost = inspect(model_of(text)).cost
+    assert [layer.scope for layer in cost.layers] == ["", "If 'choose'", "If 'choose'"]
+    assert (cost.macs, cost.operations) == (4, 2)
+
+
+def test_functions_are_counted_at_every_call_and_the_model_stays_as_it_is():
+    text = """g (float[1, 2] x, float[2, 2] w) => (y) { a = local.F(x, w)  y = local.F(a, w) }
+    <domain: "local", opset_import: ["": 18]> F (p, q) => (r) { r = MatMul(p, q) }"""
+    model = model_of(text, domains='"local": 1')
+    before = full_hash(model)
+    found = inspect(model)
+    assert found.cost.macs == 8
+    assert found.summary.functions == ("local::F",)
+    assert full_hash(model) == before
+
+
+def test_a_number_for_a_dimension_gives_what_the_formula_says():
+    model = model_of(
+        "g (float[N, S, 4] x, float[4, 3] w) => (y) { a = MatMul(x, w)  b = Concat <axis = 1> (a, a)  y = Relu(b) }"
+    )
+    formula, number = inspect(model).cost, inspect(model, dimensions={"N": 3, "S": 5}).cost
+    assert str(formula.macs) == "12*N*S"
+    assert str(formula.operations) == "6*N*S"
+    assert (number.macs, number.operations) == (12 * 15, 6 * 15)
+    assert str(inspect(model, dimensions={"S": 5}).cost.macs) == "60*N"
+
+
+def test_an_unknown_dimension_is_refused():
+    with pytest.raises(UsageError, match="no dimension is called 'batc'") as refused:
+        inspect(model_of("g (float[batch] x) => (y) { y = Relu(x) }"), dimensions={"batc": 2})
+    assert "'batch'" in str(refused.value)
+
+
+def test_a_trial_says_what_is_missing():
+    missing = try_to_run(model_of("g (float x) => (y) { [odd] y = other.Thing(x) }", domains='"other": 1'))
+    assert not missing.runs
+    assert "Thing" in missing.why
+    assert try_to_run(model_of("g (float[N] x) => (y) { y = Relu(x) }")).runs
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not SHARED.exists(), reason="no shared models")
+@pytest.mark.parametrize(
+    ("name", "giga"), [("onnx_light_resnet50", 4.09), ("onnx_light_densenet121", 2.83), ("onnx_light_squeezenet", 0.35)]
+)
+def test_macs_of_known_networks(name, giga):
+    found = inspect(load(SHARED / "float" / f"{name}.onnx"))
+    assert isinstance(found.cost.macs, int)
+    assert round(found.cost.macs / 1e9, 2) == giga
+    assert not found.cost.unknown
+
+
+def test_a_model_of_unknown_shapes_is_still_inspected():
+    model = ir.from_onnx_text('<ir_version: 8, opset_import: ["": 17]> g (float x) => (y) { y = NonZero(x) }')
+    assert inspect(model).cost.macs == 0

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onnx_passes.passes.eliminate.eliminate_neutral_element import EliminateNeutralElement
+from tests.passes.eliminate.tools import body, refusals, rewritten
+from tests.passes.tools import model_of
+
+NOT_NEUTRAL = "the constant is not the neutral element"
+
+
+def _model(op_type: str, kind: str, constant: str, *, swap: bool = False, shape: str = "12", size: str = "") -> str:
+    operands = "c, x" if swap else "x, c"
+    return f"""g ({kind}[{shape}] x) => ({kind}[{shape}] y) <{kind}{size} c = {{{constant}}}> {{
+        a = {op_type} ({operands}) y = Identity (a)
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("op_type", "kind", "constant"),
+    [
+        ("Add", "float", "-0.0"),
+        ("Sub", "float", "0.0"),
+        ("Mul", "double", "1.0"),
+        ("Div", "float", "1.0"),
+        ("Pow", "float", "1.0"),
+        ("Pow", "int32", "1"),
+        ("Add", "int64", "0"),
+        ("Div", "int32", "1"),
+        ("Sum", "float", "-0.0"),
+        ("And", "bool", "1"),
+        ("Or", "bool", "0"),
+        ("Xor", "bool", "0"),
+        ("BitwiseAnd", "int32", "-1"),
+        ("BitwiseAnd", "uint8", "255"),
+        ("BitwiseOr", "int8", "0"),
+        ("BitwiseXor", "int64", "0"),
+    ],
+)
+def test_removes_neutral_element(op_type: str, kind: str, constant: str):
+    model = rewritten(EliminateNeutralElement(), _model(op_type, kind, constant))
+    assert body(model) == "y = Identity(x)"
+
+
+@pytest.mark.parametrize(("op_type", "kind", "constant"), [("Add", "float", "-0.0"), ("And", "bool", "1")])
+def test_removes_neutral_element_from_the_left(op_type: str, kind: str, constant: str):
+    assert body(rewritten(EliminateNeutralElement(), _model(op_type, kind, constant, swap=True))) == "y = Identity(x)"
+
+
+@pytest.mark.parametrize(
+    ("op_type", "kind", "constant", "swap"),
+    [
+        ("Add", "float", "0.0", False),
+        ("Sub", "float", "-0.0", False),
+        ("Mul", "float", "-1.0", False),
+        ("BitwiseAnd", "uint8", "127", False),
+        ("Mul", "float", "nan", False),
+    ],
+)
+def test_keeps_other_constants(op_type: str, kind: str, constant: str, swap: bool):
+    assert NOT_NEUTRAL in refusals(EliminateNeutralElement(), _model(op_type, kind, constant, swap=swap))
+
+
+@pytest.mark.parametrize("op_type", ["Sub", "Div", "Pow"])
+def test_keeps_the_left_operand_where_order_matters(op_type: str):
+    constant = "0.0" if op_type == "Sub" else "1.0"
+    assert refusals(EliminateNeutralElement(), _model(op_type, "float", constant, swap=True))
+
+
+def test_keeps_power_of_large_integers():
+    reasons = refusals(EliminateNeutralElement(), _model("Pow", "int64", "1"))
+    assert "large integers are rounded on the way" in reasons
+
+
+def test_removes_ones_that_fit_into_the_other_operand():
+    text = _model("Mul", "float", "1.0, 1.0, 1.0", shape="N,3", size="[3]")
+    assert body(rewritten(EliminateNeutralElement(), text)) == "y = Identity(x)"
+
+
+@pytest.mark.parametrize(("shape", "size"), [("3", "[1,3]"), ("1", "[3]"), ("N", "[3]"), ("3", "[1,1]")])
+def test_keeps_constants_that_may_widen_the_other_operand(shape: str, size: str):
+    ones = ", ".join(["1.0"] * int(np.prod([int(n) for n in size.strip("[]").split(",")])))
+    text = f"""g (float[{shape}] x) => (float[{"A,B" if "," in size else "A"}] y) <float{size} c = {{{ones}}}> {{
+        a = Mul (x, c) y = Identity (a)
+    }}"""
+    assert "the constant may widen the other operand" in refusals(EliminateNeutralElement(), text)
+
+
+def test_keeps_default_that_may_be_overridden():
+    text = "g (float[2] x, float c = {1.0}) => (float[2] y) {y = Mul (x, c)}"
+    assert "neither operand is constant" in refusals(EliminateNeutralElement(), text)
+
+
+def test_keeps_the_shape_of_a_scalar_operand():
+    text = "g (float x) => (float[1] y) <float[1] c = {1.0}> {y = Mul (x, c)}"
+    assert "the constant may widen the other operand" in refusals(EliminateNeutralElement(), text)
+
+
+def test_removes_in_a_branch_that_captures_the_constant():
+    text = """g (bool b, float[2] x) => (float[2] y) <float c = {1.0}> {
+        y = If (b) <
+            then_branch = t () => (float[2] u) {p = Mul (x, c) u = Neg (p)},
+            else_branch = e () => (float[2] v) {v = Abs (x)}
+        >
+    }"""
+    model = rewritten(EliminateNeutralElement(), text, feeds={"b": np.array(True), "x": np.array([1, 2], np.float32)})
+    then = next(graph for graph in model.graphs() if graph.name == "t")
+    assert [node.op_type for node in then] == ["Neg"]
+
+
+def test_shared_constant_stays_for_others():
+    text = "g (float[2] x) => (float[2] y, float z) <float c = {1.0}> {a = Mul (x, c) y = Neg (a) z = Neg (c)}"
+    model = rewritten(EliminateNeutralElement(), text)
+    assert list(model.graph.initializers) == ["c"]
+    assert list(model_of(text).graph.initializers) == ["c"]

@@ -1,0 +1,38 @@
+"""Apply passes to models in ONNX text, verified, and look at what became of them."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+import onnx_passes
+from onnx_passes.api import Result
+from tests.passes.tools import check, model_of, operators
+
+
+def applied(pipeline: str, text: str, *, opset: int = 18) -> ir.Model:
+    """Apply passes; ONNX Runtime must confirm each step that changed something, and onnx the result."""
+    result = _run(pipeline, text, opset)
+    last = result.steps[-1]
+    assert last.modified
+    assert last.evidence is not None
+    assert last.evidence.samples, last.evidence
+    assert last.evidence.engine == "onnxruntime"
+    check(result.model)
+    return result.model
+
+
+def outcome(pipeline: str, text: str, *, opset: int = 18) -> list[str]:
+    """Return the operators that are left after rewriting, in order."""
+    return operators(applied(pipeline, text, opset=opset).graph)
+
+
+def reasons(pipeline: str, text: str, *, opset: int = 18) -> str:
+    """Return why the rules refused, all in one text; nothing may have been rewritten."""
+    rules = [rule for step in _run(pipeline, text, opset).steps for rule in step.rules]
+    assert rules
+    assert not any(rule.applied for rule in rules)
+    return "; ".join(reason for rule in rules for reason in rule.refused)
+
+
+def _run(pipeline: str, text: str, opset: int) -> Result:
+    return onnx_passes.apply(model_of(text, opset=opset, ir_version=11 if opset > 21 else 9), pipeline)

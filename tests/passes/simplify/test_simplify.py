@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+import pytest
+
+import onnx_passes
+from onnx_passes.core.walk import all_nodes
+from tests.helpers.networks import NETWORKS
+
+FEWEST = {
+    "cnn": 8,
+    "residual": 7,
+    "mobile": 8,
+    "detector": 10,
+    "encoder": 29,
+    "decoder": 26,
+    "lstm": 5,
+    "branches": 4,
+    "loop": 5,
+    "upsampler": 8,
+    "perceptron": 4,
+}
+"""The most nodes that may be left, subgraphs included; no tool we know of leaves fewer."""
+
+
+@pytest.fixture(params=NETWORKS)
+def name(request) -> str:
+    return request.param
+
+
+def nodes(model: ir.Model) -> int:
+    return sum(node.op_type != "Constant" for node in all_nodes(model.graph))
+
+
+def test_networks_become_small_and_stay_right(name):
+    result = onnx_passes.apply(NETWORKS[name](), "simplify")
+    assert result.record.level in ("sampled", "tolerance")
+    assert nodes(result.model) <= FEWEST[name], "\n".join(n.op_type for n in all_nodes(result.model.graph))
+    onnx.checker.check_model(ir.to_proto(result.model), full_check=True)
+
+
+def test_second_time_changes_nothing(name):
+    once = onnx_passes.apply(NETWORKS[name](), "simplify", verify=False).model
+    assert not onnx_passes.apply(once, "simplify", verify=False).modified
+
+
+def test_two_runs_give_the_same_bytes(name):
+    first, second = (onnx_passes.apply(NETWORKS[name](), "simplify", verify=False).model for _ in range(2))
+    assert ir.to_proto(first).SerializeToString(deterministic=True) == ir.to_proto(second).SerializeToString(
+        deterministic=True
+    )
+
+
+def test_contracts_are_kept(name):
+    onnx_passes.apply(NETWORKS[name](), "simplify", paranoid=True)
