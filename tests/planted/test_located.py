@@ -31,8 +31,7 @@ QUICK = {
     "slices ended by the first",
     "Cast to a wider type and back",
 }
-RARE = {"transpose pair that is no identity"}
-"""Two equal permutations of three axes, none of which stays in its place: chance seldom draws them."""
+RARE: set[str] = set()
 
 
 def in_turn(planted: list[Fault] | list[Tricky]) -> list[object]:

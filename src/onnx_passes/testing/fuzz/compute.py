@@ -201,7 +201,7 @@ def _batch_norm(site: Site) -> None:
     for index in (1, 2, 3):
         site.input(index, (actual[1],), recipe="positive" if index == 1 and site.draws.number(0, 1) else None)
     site.input(4, (actual[1],), recipe="positive")
-    site.attribute("epsilon", (1e-5, 1e-3, 0.0), default=1e-5)
+    site.attribute("epsilon", (1e-5, 0.1, 1e-3, 0.0), default=1e-5)
     site.attribute("training_mode", (0,), default=0)
     site.attribute("momentum", (0.9, 0.5), default=0.9)
 

@@ -67,8 +67,11 @@ def _array(item: Input, name: str, shape: Shape, random: np.random.Generator, *,
     if name == NORMAL:
         return convert(random.standard_normal(shape), dtype)
     if name == SPECIAL:
-        special = np.array(special_floats(dtype))
-        return convert(np.resize(random.permutation(special), shape), dtype)
+        values = np.resize(random.permutation(np.array(special_floats(dtype))), shape)
+        if values.size and random.integers(2):
+            # The special value that most rules forget, and that small arrays would seldom hold.
+            values.reshape(-1)[random.integers(values.size)] = -0.0
+        return convert(values, dtype)
     return convert(np.asarray(random.integers(-3, 5, shape), np.float64), dtype)
 
 

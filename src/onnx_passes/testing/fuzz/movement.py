@@ -49,7 +49,7 @@ def _transpose(site: Site) -> None:
 
 def _permutations(site: Site, rank: int) -> list[list[int]]:
     axes = list(range(rank))
-    return [axes[::-1], site.draws.order(axes), axes]
+    return [axes[::-1], axes[1:] + axes[:1], site.draws.order(axes), axes]
 
 
 def _reshape(site: Site) -> None:

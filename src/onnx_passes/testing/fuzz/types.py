@@ -63,7 +63,9 @@ class Types:
                     self._join((op, "T"), value)
             return
         for name, allowed in known.allowed.items():
-            self._narrow((op, name), allowed)
+            # Nothing is said of variables that stand for sequences, too.
+            if allowed:
+                self._narrow((op, name), allowed)
         for variables, slots, variadic in (
             (known.inputs, list(op.inputs), known.variadic_inputs),
             (known.outputs, [op.result(i) for i in range(len(op.pattern.outputs))], known.variadic_outputs),
