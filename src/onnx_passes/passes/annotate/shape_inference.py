@@ -32,6 +32,7 @@ class ShapeInference(Annotation):
 
     check_type: bool = option(False, "refuse element types that contradict the operators")
     strict_mode: bool = option(False, "refuse shapes that contradict the operators, and nodes that cannot be inferred")
+    gaps_only: bool = option(False, "only look for what is not known at all, and by onnx alone: fast, and no symbols")
     data_prop: bool = option(True, "let onnx follow the contents of small tensors where it has to help out")
 
     def call(self, model: ir.Model) -> PassResult:
@@ -42,8 +43,13 @@ class ShapeInference(Annotation):
         """Infer symbolically, then let onnx fill the gaps, as long as each helps the other."""
         if self.check_type or self.strict_mode:
             self._refuse_contradictions(model)
+        if self.gaps_only and not has_gaps(model.graph):
+            return PassResult(model, modified=False)
         before = KnownShapes(model.graph)
         problem = None
+        if self.gaps_only:
+            fill_gaps(model, data_prop=self.data_prop)
+            return PassResult(model, modified=before.settle())
         if has_static_inputs(model.graph):
             # Without dynamic dimensions there is nothing symbolic to find out, and onnx is much faster.
             fill_gaps(model, data_prop=self.data_prop)

@@ -7,13 +7,13 @@ from onnx_passes.core.compose import ComposePass
 
 _ROUND = ", ".join(
     (
-        "shape-inference",
         "eliminate-zero-state",
         "fold-constants{max-size=64MiB}",
-        "together(eliminate, fuse)",
+        "simplify-rules",
         "deduplicate-initializers",
         "eliminate-common-subexpression",
         "remove-unused",
+        "shape-inference{gaps-only=true}",
     )
 )
 
@@ -23,9 +23,9 @@ _ROUND = ", ".join(
 class Simplify(ComposePass):
     """Simplify a model: what is constant is computed, what does nothing or is there twice goes, what belongs is fused.
 
-    Rewrites: ``shape-inference, eliminate-zero-state, fold-constants, together(eliminate, fuse),
-              deduplicate-initializers, eliminate-common-subexpression, remove-unused`` until nothing changes, then
-              ``cleanup``; functions are inlined first.
+    Rewrites: ``eliminate-zero-state, fold-constants, simplify-rules, deduplicate-initializers,
+              eliminate-common-subexpression, remove-unused`` until nothing changes, then ``cleanup``; before that,
+              functions are inlined and shapes are inferred.
     Refuses:  to touch the interface, except that weights of models of IR version 3 are no longer inputs, which nobody
               could set anyway; what its members refuse.
     Exactness: tolerance: fusing changes rounding and, as the flags of these passes say, where something overflows on
