@@ -42,6 +42,12 @@ class KnownShapes:
 
 
 def _copy(shape: ir.Shape, before: ir.Shape | None) -> ir.Shape:
+    dims = [_plain(dim) for dim in shape]
     if before is None or len(before) != len(shape):
-        return shape.copy()
-    return ir.Shape(shape, denotations=[before.get_denotation(axis) for axis in range(len(before))])
+        return ir.Shape(dims)
+    return ir.Shape(dims, denotations=[before.get_denotation(axis) for axis in range(len(before))])
+
+
+def _plain(dim: int | ir.SymbolicDim) -> int | ir.SymbolicDim:
+    """Return a number for an expression that turned out to be one."""
+    return int(dim.value) if isinstance(dim, ir.SymbolicDim) and dim.value and dim.value.isdecimal() else dim

@@ -25,7 +25,7 @@ from onnx_passes.passes.fold.storing import Storage
 _ROUNDS = 100
 _ADDED = "onnx_passes.folded_bytes"
 """Where a model remembers by how much it grew: the limit is one for all runs together."""
-_INFERENCE = ShapeInference(check_type=False, strict_mode=False, data_prop=True)
+_INFERENCE = ShapeInference(check_type=False, strict_mode=False, gaps_only=False, data_prop=True)
 
 
 @passes.verify.equality
