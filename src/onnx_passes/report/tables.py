@@ -62,11 +62,11 @@ def passes_table(record: RunRecord, *, metrics: bool = True) -> Table:
         baseline = [Text(metric_text(value)) for value in measured.values()]
         table.add_row("(original)", str(record.before.nodes), "", "", "", *baseline, "", "", style="dim")
     for step in record.steps:
-        if step.status is Status.SKIPPED and step.why.startswith("needed"):
-            # What still holds is no news.
+        if _is_no_news(step):
             continue
+        text = step.text.split("(")[0] + "(…)" if step.has_children and "(" in step.text else step.text
         table.add_row(
-            Text("  " * step.depth + step.text),
+            Text("  " * step.depth + text),
             str(step.nodes_after),
             signed(step.nodes_after - step.nodes_before),
             str(step.applications) if step.applications else "",
@@ -76,6 +76,13 @@ def passes_table(record: RunRecord, *, metrics: bool = True) -> Table:
             Text(_remark(step), style="dim"),
         )
     return table
+
+
+def _is_no_news(step: StepRecord) -> bool:
+    """Tell whether a step held already, or is part of a sequence and changed nothing."""
+    if step.status is Status.SKIPPED:
+        return step.why.startswith("needed")
+    return step.depth > 0 and step.status is Status.DONE and not step.modified and not step.notes
 
 
 def metrics_table(record: RunRecord) -> Table:
@@ -145,7 +152,7 @@ def evidence_text(step: StepRecord) -> str:
     if evidence.samples:
         text += f" on {evidence.samples} sample{'s' if evidence.samples > 1 else ''}"
     elif evidence.reason:
-        text += f", {evidence.reason}"
+        text += ", with later steps"
     return f"{text}, each rewrite too" if evidence.windows else text
 
 
