@@ -17,6 +17,7 @@ from onnx_passes.core.registry import REGISTRY
 from onnx_passes.rewrite.driver import rewrite
 from onnx_passes.rewrite.passes import RewriteRulePass, RewriteRuleSetPass
 from onnx_passes.rewrite.rule import Rule
+from onnx_passes.rewrite.together import Together
 from onnx_passes.testing.fuzz.hints import Hints
 from onnx_passes.verify.verification import Limits
 
@@ -57,13 +58,16 @@ def registered() -> list[Target]:
     found: list[Target] = []
     for entry in REGISTRY.entries():
         cls = REGISTRY.load(entry)
-        if issubclass(cls, RewriteRuleSetPass):
+        # What several passes do together is fuzzed where it belongs.
+        if issubclass(cls, RewriteRuleSetPass) and not issubclass(cls, Together):
             with contextlib.suppress(TypeError):
                 found.extend(_targets(cast(Callable[[], RewriteRuleSetPass], cls)()))
     return found
 
 
 def _members(pass_: Pass) -> Sequence[RewriteRuleSetPass]:
+    if isinstance(pass_, Together):
+        return pass_.members
     if isinstance(pass_, RewriteRuleSetPass):
         return [pass_]
     if isinstance(pass_, Group):
