@@ -38,6 +38,7 @@ index: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/driver.py
+	$(BIN)/python benchmarks/verification.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
