@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+import onnx
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
@@ -13,9 +14,27 @@ from onnx_passes.graph.wire import tag, varint
 
 _INPUT, _OUTPUT, _NAME, _OPERATOR, _ATTRIBUTE, _DOMAIN, _OVERLOAD = (tag(number) for number in (1, 2, 3, 4, 5, 7, 8))
 _NODE = tag(1)
+_MODEL_GRAPH = 7
 _ATTRIBUTE_NAME, _STRING = tag(1), tag(4)
 _FLOAT, _INT, _FLOATS, _INTS, _TYPE = b"\x15", b"\x18", b"\x3d", b"\x40", b"\xa0\x01"
 _Kind = ir.AttributeType
+
+
+def skeleton(model: ir.Model, *, ir_version: int | None = None) -> onnx.ModelProto:
+    """Start a message for a model: versions, operator sets and functions; the graph has a name and nothing else."""
+    proto = onnx.ModelProto(ir_version=ir_version or model.ir_version)
+    proto.graph.name = model.graph.name or "graph"
+    for domain, version in model.opset_imports.items():
+        proto.opset_import.add(domain=domain, version=version)
+    proto.functions.extend(map(ir.serde.serialize_function, model.functions.values()))
+    return proto
+
+
+def encode(proto: onnx.ModelProto, graph: ir.Graph) -> bytes:
+    """Encode a message and the nodes of a graph before those that it has; the message loses its graph."""
+    body = Encoder().nodes(graph) + proto.graph.SerializeToString()
+    proto.ClearField("graph")
+    return b"".join((proto.SerializeToString(), tag(_MODEL_GRAPH), varint(len(body)), body))
 
 
 class Encoder:

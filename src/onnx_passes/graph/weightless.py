@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from onnx_passes.core.walk import all_graphs
-from onnx_passes.graph.encode import Encoder
+from onnx_passes.graph.encode import encode, skeleton
 from onnx_passes.graph.external import stub
-from onnx_passes.graph.wire import tag, varint
 
 if TYPE_CHECKING:
     import onnx
@@ -19,7 +18,6 @@ _SMALL = 1024
 """Tensors of up to so many bytes are kept: shapes, axes and the like decide about types and shapes."""
 _SMALL_IN_SUBGRAPH = 1 << 20
 _PLACE = "weightless"
-_MODEL_GRAPH = 7
 
 
 def weightless(model: ir.Model) -> onnx.ModelProto:
@@ -42,16 +40,10 @@ def encode_weightless(model: ir.Model, *, without: Collection[str | None] = ()) 
 
     Returns nothing if a subgraph holds big weights.
     """
-    import onnx
-
     if any(value.graph is not model.graph for value, _ in _big_initializers(model)):
         return None
-    proto = onnx.ModelProto(ir_version=model.ir_version)
+    proto = skeleton(model)
     graph = proto.graph
-    graph.name = model.graph.name or "graph"
-    for domain, version in model.opset_imports.items():
-        proto.opset_import.add(domain=domain, version=version)
-    proto.functions.extend(map(ir.serde.serialize_function, model.functions.values()))
     inputs = list(model.graph.inputs)
     given = set(inputs)
     for value in model.graph.initializers.values():
@@ -71,9 +63,7 @@ def encode_weightless(model: ir.Model, *, without: Collection[str | None] = ()) 
         for value in node.outputs:
             if value.name and value.type is not None and not value.is_graph_output():
                 graph.value_info.append(ir.serde.serialize_value(value))
-    body = Encoder().nodes(model.graph) + graph.SerializeToString()
-    proto.ClearField("graph")
-    return b"".join((proto.SerializeToString(), tag(_MODEL_GRAPH), varint(len(body)), body))
+    return encode(proto, model.graph)
 
 
 def _big_initializers(model: ir.Model) -> Iterator[tuple[ir.Value, ir.TensorProtocol]]:

@@ -12,13 +12,12 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.graph.encode import Encoder
-from onnx_passes.graph.wire import PROTOBUF_LIMIT, tag, varint
+from onnx_passes.graph.encode import encode, skeleton
+from onnx_passes.graph.wire import PROTOBUF_LIMIT
 from onnx_passes.verify.carriers import Boundary
 
 WEIGHTS = "weights"
 """The file that weights which are handed over pretend to be in."""
-_MODEL_GRAPH = 7
 
 Key = tuple[bytes, tuple[tuple[str, int], ...]]
 Hand = Callable[[ir.TensorProtocol], Any]
@@ -57,15 +56,8 @@ def pack(
     fed = {value.name for value in inputs}
     # In older versions every initializer has to be an input.
     version = max(model.ir_version, 4) if len(inputs) < len(model.graph.inputs) else model.ir_version
-    proto = onnx.ModelProto(ir_version=version)
-    proto.graph.name = model.graph.name or "graph"
-    for domain, version in model.opset_imports.items():
-        proto.opset_import.add(domain=domain, version=version)
-    used: set[tuple[str, str]] = set()
-    for node in model.graph:
-        used.add((node.domain, node.op_type))
-    for function in model.functions.values():
-        proto.functions.append(ir.serde.serialize_function(function))
+    proto = skeleton(model, ir_version=version)
+    used = {(node.domain, node.op_type) for node in model.graph}
     proto.functions.extend(missing_functions(used, proto.functions, functions))
     proto.graph.input.extend(ir.serde.serialize_value(value) for value in inputs)
     proto.graph.output.extend(ir.serde.serialize_value(value) for value in model.graph.outputs)
@@ -74,10 +66,7 @@ def pack(
         proto.graph.initializer.append(_initializer(value, None if value.name in fed else hand, handed))
     boundary = Boundary(proto, outputs)
     # Casts of the boundary come behind the nodes: ONNX Runtime sorts them itself.
-    graph = Encoder().nodes(model.graph) + proto.graph.SerializeToString()
-    proto.ClearField("graph")
-    content = b"".join((proto.SerializeToString(), tag(_MODEL_GRAPH), varint(len(graph)), graph))
-    return Packed(content, handed, boundary)
+    return Packed(encode(proto, model.graph), handed, boundary)
 
 
 def missing_functions(
