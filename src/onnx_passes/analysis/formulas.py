@@ -14,6 +14,7 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 from onnx_passes.analysis.amounts import Amount, UnknownSizeError, dims, product, size
+from onnx_passes.graph.traits import operators
 
 
 class Work(NamedTuple):
@@ -150,19 +151,8 @@ def _packed_matmul(node: ir.Node) -> Work:
     return Work(size(node.outputs[0]) * node.attributes.get_int("K", 0))
 
 
-_ELEMENTWISE = (
-    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd", "BitwiseNot",
-    "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu", "Cos", "Cosh", "CumSum", "Div", "Elu", "Equal",
-    "Erf", "Exp", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "IsInf", "IsNaN",
-    "LeakyRelu", "Less", "LessOrEqual", "Log", "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal",
-    "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Swish",
-    "Tan", "Tanh", "ThresholdedRelu", "Where", "Xor",
-)  # fmt: skip
-_REDUCTIONS = (
-    "ArgMax", "ArgMin", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
-    "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool",
-    "TopK", "Hardmax",
-)  # fmt: skip
+_ELEMENTWISE = (*operators("elementwise"), "CastLike", "CumSum")
+_REDUCTIONS = (*operators("reduction"), "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "Hardmax", "TopK")
 _MOVEMENT = (
     "BitCast", "Col2Im", "Compress", "Concat", "ConcatFromSequence", "Constant", "ConstantOfShape", "DepthToSpace",
     "Dropout", "Expand", "EyeLike", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "If", "Loop",

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
 
 from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.traits import is_commutative
 from onnx_passes.rewrite.failures import (
     describe_value,
     not_computed,
@@ -25,7 +26,6 @@ from onnx_passes.rewrite.failures import (
 )
 from onnx_passes.rewrite.match import State
 from onnx_passes.rewrite.patterns import choices, operator_of
-from onnx_passes.rewrite.traits import is_commutative
 
 Continue: TypeAlias = Callable[[], bool]
 MatchValue: TypeAlias = "Callable[[ir.Value | None, State, Continue], bool]"

@@ -12,11 +12,11 @@ from onnxscript.rewriter import pattern as onnxscript_pattern
 from onnx_passes.core.base import Pass, Transformation
 from onnx_passes.core.errors import RegistrationError
 from onnx_passes.core.foreign import ForeignPass
+from onnx_passes.graph.traits import is_commutative
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.patterns import operator_of
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.source import source_of
-from onnx_passes.rewrite.traits import is_commutative
 
 
 def from_onnxscript(rule: onnxscript_pattern.RewriteRule, *, commute: bool = False) -> Rule:

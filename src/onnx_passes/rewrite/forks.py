@@ -8,8 +8,8 @@ from typing import Literal
 import onnx_ir as ir
 
 from onnx_passes.graph.randomness import is_random
+from onnx_passes.graph.traits import is_cheap
 from onnx_passes.rewrite.refusal import Refusal, no
-from onnx_passes.rewrite.traits import is_cheap
 
 Forks = Literal["exclusive", "duplicate", "cheap"]
 """What to do when a value inside the match is used outside of it: refuse; compute it twice; only if cheap."""

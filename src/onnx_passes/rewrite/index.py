@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
 
+from onnx_passes.graph.traits import is_commutative
 from onnx_passes.rewrite.patterns import children, may_be_uncomputed, operator_of
 from onnx_passes.rewrite.rule import Rule
-from onnx_passes.rewrite.traits import is_commutative
 
 Operator = tuple[str, str]
 _ANY_INPUT = -1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from onnx_passes.graph.traits import operators as operators_with
 from onnx_passes.passes.algebra.group_constants import GroupConstants, GroupConstantsFast, GroupConstantsRounding
-from onnx_passes.rewrite.traits import operators as operators_with
 from tests.passes.algebra.tools import body, operators, refusals, rewritten
 
 

@@ -12,13 +12,13 @@ from onnxscript.rewriter.pattern import OrValue
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.constants import constant, is_constant
+from onnx_passes.graph.traits import TRAITS, traits_of
 from onnx_passes.passes.algebra.evidence import held, is_float, negated, owned_constant, wide
 from onnx_passes.passes.eliminate.evidence import argument, keeps_shape
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no, yes
 from onnx_passes.rewrite.rule import Rule
-from onnx_passes.rewrite.traits import TRAITS, traits_of
 
 _COMPARISONS = tuple(name for name, traits in TRAITS.items() if traits.converse)
 _ROUNDS_DOWN = ("Less", "GreaterOrEqual")

@@ -12,6 +12,7 @@ from onnxscript.rewriter.pattern import OrValue
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.constants import is_constant
+from onnx_passes.graph.traits import TRAITS, traits_of
 from onnx_passes.passes.algebra.evidence import (
     combined,
     grows_by_broadcasting,
@@ -24,7 +25,6 @@ from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no, yes
 from onnx_passes.rewrite.rule import Rule
-from onnx_passes.rewrite.traits import TRAITS, traits_of
 
 _UNDONE = tuple(n for n, t in TRAITS.items() if t.arity == 2 and t.undoes in ("Add", "Sub", "Xor", "BitwiseXor"))
 

@@ -9,12 +9,12 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.traits import TRAITS
 from onnx_passes.passes.algebra.evidence import is_discrete, is_float
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no, yes
 from onnx_passes.rewrite.rule import Rule
-from onnx_passes.rewrite.traits import TRAITS
 
 _LAWS = tuple(
     (outer, inner)

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.constants import constant, is_constant
+from onnx_passes.graph.traits import operators
 from onnx_passes.passes.algebra.evidence import (
     cancels,
     combined,
@@ -29,7 +30,6 @@ from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no, yes
 from onnx_passes.rewrite.rule import Rule
-from onnx_passes.rewrite.traits import operators
 
 Guard = Callable[[np.ndarray, np.ndarray | None], Refusal | None]
 """Says what speaks against grouping two constants, or against moving one past another operand."""

@@ -10,13 +10,13 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.traits import Number, traits_of
 from onnx_passes.passes.eliminate.evidence import is_integral
 from onnx_passes.passes.eliminate.forms import filled_like
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no, yes
 from onnx_passes.rewrite.rule import Rule
-from onnx_passes.rewrite.traits import Number, traits_of
 
 _SAME: dict[str, Number] = {
     **{name: traits_of(traits_of(name).undoes).identity or 0 for name in ("Sub", "Xor", "BitwiseXor")},

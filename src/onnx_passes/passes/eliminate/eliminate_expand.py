@@ -9,13 +9,13 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.traits import traits_of
 from onnx_passes.passes.eliminate.evidence import Dim, argument, broadcast, dims, integers, is_integral, same_dim, stays
 from onnx_passes.passes.eliminate.forms import bypass
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no, yes
 from onnx_passes.rewrite.rule import Rule
-from onnx_passes.rewrite.traits import traits_of
 
 _BROADCAST = (
     "Add",

@@ -7,9 +7,9 @@ from typing import Any
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.traits import operators
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.rule import Rule
-from onnx_passes.rewrite.traits import operators
 
 
 @passes.verify.equality

@@ -10,12 +10,12 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.constants import is_constant
+from onnx_passes.graph.traits import TRAITS, traits_of
 from onnx_passes.passes.eliminate.evidence import holds_only, is_integral, keeps_shape
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no, yes
 from onnx_passes.rewrite.rule import Rule
-from onnx_passes.rewrite.traits import TRAITS, traits_of
 
 _EXACT_IN_DOUBLE = 32
 

@@ -13,7 +13,7 @@ from onnx_passes.core.walk import all_nodes, nested_graphs
 from onnx_passes.graph.constants import constant, constant_tensor, is_constant
 from onnx_passes.graph.randomness import is_random
 from onnx_passes.graph.shapes import static_shape
-from onnx_passes.rewrite.traits import is_elementwise
+from onnx_passes.graph.traits import is_elementwise
 
 _UNDEFINED_WITHOUT_DATA = ("Sequence", "Optional", "SplitToSequence", "ConcatFromSequence")
 _KNOWN_DOMAINS = frozenset({"", "ai.onnx.ml", "com.microsoft"})

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.shapes import rank, static_shape
+from onnx_passes.graph.traits import operators
 from onnx_passes.passes.eliminate.evidence import argument, dims, integer, integers, is_given, is_integral, opset_of
 from onnx_passes.passes.move.forms import rebuild
 from onnx_passes.passes.move.layout import (
@@ -22,7 +23,6 @@ from onnx_passes.passes.move.layout import (
     untransposed,
 )
 from onnx_passes.rewrite.refusal import Refusal, no
-from onnx_passes.rewrite.traits import operators
 
 Handler = Callable[[Any, ir.Node, ir.Value, Permutation], Any]
 """Builds ``Transpose(f(x))`` for a node ``f(Transpose(x))``, or refuses."""

@@ -8,11 +8,11 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript.rewriter.pattern import ANY_VALUE, OrValue
 
+from onnx_passes.graph.traits import traits_of
 from onnx_passes.passes.eliminate.evidence import Dim
 from onnx_passes.rewrite.forks import Forks
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.source import source_of
-from onnx_passes.rewrite.traits import traits_of
 
 Move = Callable[[Any, ir.Node, ir.Node], Any]
 """Takes the builder, the lower and the upper node; returns the new results of the lower one, or a refusal."""

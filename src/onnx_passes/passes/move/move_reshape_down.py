@@ -11,13 +11,13 @@ from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.shapes import same_shape, static_shape
+from onnx_passes.graph.traits import traits_of
 from onnx_passes.passes.eliminate.evidence import Dim, dims, same_dim
 from onnx_passes.passes.move.forms import exchange, is_forked, operands, rebuild, shaped, slots
 from onnx_passes.passes.move.steady import elementwise
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no
 from onnx_passes.rewrite.rule import Rule
-from onnx_passes.rewrite.traits import traits_of
 
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 _DEPEND_ON_BROADCASTING = tuple(name for name in elementwise(steady=False) if traits_of(name).arity != 1)

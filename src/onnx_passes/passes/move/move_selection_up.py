@@ -12,6 +12,7 @@ from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank, static_shape
+from onnx_passes.graph.traits import traits_of
 from onnx_passes.passes.eliminate.evidence import Dim, argument, dims, integer, integers, is_given, same_dim
 from onnx_passes.passes.move.forms import exchange, operands, rebuild, shaped
 from onnx_passes.passes.move.layout import is_axis
@@ -19,7 +20,6 @@ from onnx_passes.passes.move.steady import elementwise
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no
 from onnx_passes.rewrite.rule import Rule
-from onnx_passes.rewrite.traits import traits_of
 
 
 @passes.verify.equality

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.traits import traits_of
 from onnx_passes.passes.eliminate.evidence import dims
 from onnx_passes.passes.move import axes
 from onnx_passes.passes.move.forms import exchange, is_forked, operands, rebuild, shaped, slots
@@ -17,7 +18,6 @@ from onnx_passes.passes.move.steady import elementwise
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no
 from onnx_passes.rewrite.rule import Rule
-from onnx_passes.rewrite.traits import traits_of
 
 _MOST_PARTS = 4
 """Outputs of a Split that a rule is made for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnx_passes.rewrite.traits import operators
+from onnx_passes.graph.traits import operators
 
 UNSTEADY = frozenset(
     {
