@@ -119,3 +119,16 @@ def test_a_loop_that_ends_early_gives_fewer_slices():
         s = Relu (x) two = Constant <value_int = 2> () co = Less (i, two) }>
     }""")
     assert_holds(model, {"x": array(2), "c": np.array(True)})
+
+
+def test_a_size_that_arithmetic_makes_a_number_is_one():
+    model = model_of("""
+        g (float[N, 4, 8] x) => (float y) <int64[2] s = {0, -1}, int64[1] zero = {0}, int64[1] end = {13},
+                                           int64[1] one = {1}> {
+            flat = Reshape (x, s)
+            y = Slice (flat, zero, end, one)
+        }
+    """)
+    model.graph.outputs[0].shape = None
+    apply(ShapeInference(), model)
+    assert str(model.graph.outputs[0].shape) == "[N,13]"

@@ -132,6 +132,17 @@ def _known_integers(ctx: ShapeInferenceContext, value: ir.Value) -> list[int] | 
     return numbers if len(numbers) == len(found) else None
 
 
+def _reshape(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
+    """Write a number that was found by arithmetic (``N*32/N``) as a number, not as the name of one."""
+    shape = node.outputs[0].shape
+    if shape is not None:
+        node.outputs[0].shape = ir.Shape([_number(dim) for dim in shape])
+
+
+def _number(dim: int | ir.SymbolicDim) -> int | ir.SymbolicDim:
+    return int(dim.value) if isinstance(dim, ir.SymbolicDim) and dim.value and dim.value.isdecimal() else dim
+
+
 def _squeeze(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
     value = node.inputs[0]
     no_axes = "axes" not in node.attributes and (len(node.inputs) < 2 or node.inputs[1] is None)
@@ -178,6 +189,7 @@ CORRECTIONS: tuple[tuple[str, str, Correction], ...] = (
     ("", "MatMul", _matmul),
     ("", "MatMulInteger", _matmul),
     ("", "Expand", _expand),
+    ("", "Reshape", _reshape),
     ("", "Slice", _slice),
     ("", "Split", _split),
     ("", "Squeeze", _squeeze),
