@@ -9,9 +9,9 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import tensor_of_constant_node
 from onnx_passes.graph.names import Container
-from onnx_passes.rewrite.builder import Builder
 from onnx_passes.rewrite.failures import pattern_text
 from onnx_passes.rewrite.index import RuleIndex
 from onnx_passes.rewrite.match import Match, NodesByOperator, Partial, describe_node

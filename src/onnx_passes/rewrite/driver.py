@@ -12,9 +12,9 @@ from onnx_passes.core.base import Context
 from onnx_passes.core.errors import BudgetError, OnnxPassesError
 from onnx_passes.core.records import Application, RuleRecord
 from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import tensor_of_constant_node
 from onnx_passes.graph.names import Container
-from onnx_passes.rewrite.builder import Builder
 from onnx_passes.rewrite.index import Entry, RuleIndex
 from onnx_passes.rewrite.match import Match, NodesByOperator, describe_node
 from onnx_passes.rewrite.nesting import Nesting

@@ -10,8 +10,8 @@ import onnx_ir as ir
 from onnxscript.rewriter._basics import MatchFailureError  # pyright: ignore[reportPrivateUsage]
 
 from onnx_passes.core.errors import OnnxPassesError, RewriteError
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.edits import may_rename
-from onnx_passes.rewrite.builder import Builder
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.nesting import Nesting
 from onnx_passes.rewrite.order import used_values

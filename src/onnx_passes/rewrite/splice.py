@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.edits import (
     carry_annotations,
     copy_type_and_shape,
@@ -14,7 +15,6 @@ from onnx_passes.graph.edits import (
     replace_value,
     subgraphs_of,
 )
-from onnx_passes.rewrite.builder import Builder
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.order import used_values, with_nested
 from onnx_passes.rewrite.scope import Scope

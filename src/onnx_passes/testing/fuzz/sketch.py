@@ -9,9 +9,9 @@ from typing import Any, cast
 import onnx
 from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
 
+from onnx_passes.graph.schemas import Signature, signature
 from onnx_passes.rewrite.patterns import choices, operator_of
 from onnx_passes.rewrite.rule import Rule
-from onnx_passes.rewrite.schemas import Signature, signature
 from onnx_passes.testing.fuzz.draws import Draws, UnbuildableError
 
 _UNARY = ("Relu", "Abs", "Neg", "Identity", "Sigmoid", "Exp", "Not", "Floor", "Sqrt", "Tanh", "Sign", "BitwiseNot")

@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.core.errors import RewriteError
-from onnx_passes.rewrite.builder import Builder
+from onnx_passes.graph.builder import Builder
 from onnx_passes.rewrite.driver import rewrite
 from tests.rewrite.support import assert_valid, parse, rule
 

@@ -10,10 +10,10 @@ import onnx_ir as ir
 from numpy.typing import ArrayLike
 
 from onnx_passes.core.errors import RewriteError
+from onnx_passes.graph.attributes import make_attributes
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.edits import copy_type, detach, subgraphs_of
-from onnx_passes.rewrite.attributes import make_attributes
-from onnx_passes.rewrite.schemas import Signature, signature
+from onnx_passes.graph.schemas import Signature, signature
 
 
 class Builder:

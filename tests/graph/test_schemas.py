@@ -6,7 +6,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.rewrite.schemas import Signature, signature
+from onnx_passes.graph.schemas import Signature, signature
 
 FLOAT, HALF, INT64, INT8 = (ir.TensorType(ir.DataType[name]) for name in ("FLOAT", "FLOAT16", "INT64", "INT8"))
 
