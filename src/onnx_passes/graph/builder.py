@@ -37,6 +37,11 @@ class Builder:
         self._initializers_allowed = initializers_allowed
         self._graphs_of_model = graphs_of_model
 
+    @property
+    def opset(self) -> int:
+        """Return the version of the standard operators that nodes are built for."""
+        return self._imports.get("", 1)
+
     def __getattr__(self, op_type: str) -> Callable[..., Any]:
         if op_type.startswith("_"):
             raise AttributeError(op_type)

@@ -3,52 +3,98 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 
 import onnx
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
+from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.load import root_cause
 from onnx_passes.graph.wire import tag, varint
 
 _INPUT, _OUTPUT, _NAME, _OPERATOR, _ATTRIBUTE, _DOMAIN, _OVERLOAD = (tag(number) for number in (1, 2, 3, 4, 5, 7, 8))
 _NODE = tag(1)
 _MODEL_GRAPH = 7
-_ATTRIBUTE_NAME, _STRING = tag(1), tag(4)
+_ATTRIBUTE_NAME, _STRING, _GRAPH = tag(1), tag(4), tag(6)
 _FLOAT, _INT, _FLOATS, _INTS, _TYPE = b"\x15", b"\x18", b"\x3d", b"\x40", b"\xa0\x01"
 _Kind = ir.AttributeType
 
+Expand = Callable[[ir.Node, Mapping[str, int]], Builder | None]
+"""Builds the nodes that stand for one which an engine does not know, given the operator sets, or nothing."""
 
-def skeleton(model: ir.Model, *, ir_version: int | None = None) -> onnx.ModelProto:
+
+def skeleton(model: ir.Model, *, ir_version: int | None = None, expand: Expand | None = None) -> onnx.ModelProto:
     """Start a message for a model: versions, operator sets and functions; the graph has a name and nothing else."""
     proto = onnx.ModelProto(ir_version=ir_version or model.ir_version)
     proto.graph.name = model.graph.name or "graph"
     for domain, version in model.opset_imports.items():
         proto.opset_import.add(domain=domain, version=version)
-    proto.functions.extend(map(ir.serde.serialize_function, model.functions.values()))
+    proto.functions.extend(_function(function, expand) for function in model.functions.values())
     return proto
 
 
-def encode(proto: onnx.ModelProto, graph: ir.Graph) -> bytes:
-    """Encode a message and the nodes of a graph before those that it has; the message loses its graph."""
-    body = Encoder().nodes(graph) + proto.graph.SerializeToString()
+def encode(proto: onnx.ModelProto, graph: ir.Graph, expand: Expand | None = None) -> bytes:
+    """Encode a message and the nodes of a graph before those that it has; the message loses its graph.
+
+    With ``expand``, nodes are encoded as what stands for them, and the operator sets of that are imported.
+    """
+    encoder = Encoder(expand, {item.domain: item.version for item in proto.opset_import})
+    body = encoder.nodes(graph) + proto.graph.SerializeToString()
+    for domain, version in encoder.added.items():
+        proto.opset_import.add(domain=domain, version=version)
     proto.ClearField("graph")
     return b"".join((proto.SerializeToString(), tag(_MODEL_GRAPH), varint(len(body)), body))
 
 
-class Encoder:
-    """Encodes nodes as fields of a graph; texts that come again are encoded once."""
+def _function(function: ir.Function, expand: Expand | None) -> onnx.FunctionProto:
+    """Encode a function; where a node of it is expanded, by way of its nodes in a graph."""
+    proto = ir.serde.serialize_function(function)
+    if expand is not None and any(node.domain for node in all_nodes(function)):
+        encoder = Encoder(expand, function.opset_imports)
+        nodes = onnx.GraphProto.FromString(encoder.nodes(function))
+        proto.ClearField("node")
+        proto.node.extend(nodes.node)
+        for domain, version in encoder.added.items():
+            proto.opset_import.add(domain=domain, version=version)
+    return proto
 
-    def __init__(self) -> None:
+
+class Encoder:
+    """Encodes nodes as fields of a graph; texts that come again are encoded once.
+
+    ``added`` are the operator sets that expanded nodes need beyond the given ones.
+    """
+
+    def __init__(self, expand: Expand | None = None, opset_imports: Mapping[str, int] | None = None) -> None:
+        self.added: dict[str, int] = {}
+        self._expand = expand
+        self._imports = opset_imports or {}
         self._texts: dict[str, bytes] = {}
 
-    def nodes(self, graph: ir.Graph) -> bytes:
+    def nodes(self, graph: ir.Graph | ir.Function) -> bytes:
         """Encode all nodes of a graph in their order, without documentation and metadata."""
+        expand = self._expand
         try:
-            return b"".join(self._prefixed(_NODE, self._node(node)) for node in graph)
+            if expand is None:
+                return b"".join(self._prefixed(_NODE, self._node(node)) for node in graph)
+            return b"".join(self._expanded(node, expand) for node in graph)
         except ir.serde.SerdeError as error:
             raise ModelError(f"the model cannot be serialised: {root_cause(error)}") from error
+
+    def _expanded(self, node: ir.Node, expand: Expand) -> bytes:
+        built = expand(node, self._imports) if node.domain else None
+        if built is None:
+            return self._prefixed(_NODE, self._node(node))
+        try:
+            for domain, version in built.opsets.items():
+                if domain not in self._imports:
+                    self.added[domain] = version or 1
+            return b"".join(self._prefixed(_NODE, self._node(inner)) for inner in built.nodes)
+        finally:
+            built.discard()
 
     def _node(self, node: ir.Node) -> bytes:
         text = self._text
@@ -82,9 +128,25 @@ class Encoder:
             body = b"".join(_FLOATS + struct.pack("<f", item) for item in value)
         elif kind is _Kind.STRING and isinstance(value, str):
             body = _STRING + self._text(value)
+        elif kind is _Kind.GRAPH and self._expand is not None:
+            graph = self._graph(attribute.as_graph())
+            body = _GRAPH + varint(len(graph)) + graph
         else:
             return _as_message(attribute)
         return _ATTRIBUTE_NAME + self._text(attribute.name) + body + _TYPE + varint(kind.value)
+
+    def _graph(self, graph: ir.Graph) -> bytes:
+        """Encode the graph of an attribute, in which nodes may have to be expanded too."""
+        with _weights_at_hand([graph]):
+            proto = onnx.GraphProto(name=graph.name or "graph")
+            proto.input.extend(map(ir.serde.serialize_value, graph.inputs))
+            proto.output.extend(map(ir.serde.serialize_value, graph.outputs))
+            for value in graph.initializers.values():
+                if value.const_value is not None:
+                    tensor = ir.serde.serialize_tensor(value.const_value)
+                    tensor.name = value.name or ""
+                    proto.initializer.append(tensor)
+            return self.nodes(graph) + proto.SerializeToString()
 
     def _text(self, text: str) -> bytes:
         found = self._texts.get(text)
@@ -104,25 +166,30 @@ def _signed(value: int) -> bytes:
 
 def _as_message(attribute: ir.Attr) -> bytes:
     """Encode tensors and graphs by way of a message; weights in files of their own are taken along."""
-    external = [value for value in _initializers(attribute) if isinstance(value.const_value, ir.ExternalTensor)]
+    if attribute.type is _Kind.GRAPH:
+        graphs = [attribute.as_graph()]
+    else:
+        graphs = list(attribute.as_graphs()) if attribute.type is _Kind.GRAPHS else []
+    with _weights_at_hand(graphs):
+        return ir.serde.serialize_attribute(attribute).SerializeToString()
+
+
+@contextmanager
+def _weights_at_hand(graphs: list[ir.Graph]) -> Generator[None]:
+    """Let weights that lie in files of their own be in memory for a while."""
+    external = [value for value in _initializers(graphs) if isinstance(value.const_value, ir.ExternalTensor)]
     mapped = [value.const_value for value in external]
     try:
         for value, tensor in zip(external, mapped, strict=True):
             assert tensor is not None
             value.const_value = ir.Tensor(tensor.numpy(), tensor.dtype)
-        return ir.serde.serialize_attribute(attribute).SerializeToString()
+        yield
     finally:
         for value, tensor in zip(external, mapped, strict=True):
             value.const_value = tensor
 
 
-def _initializers(attribute: ir.Attr) -> Iterator[ir.Value]:
-    if attribute.type is _Kind.GRAPH:
-        graphs = [attribute.as_graph()]
-    elif attribute.type is _Kind.GRAPHS:
-        graphs = list(attribute.as_graphs())
-    else:
-        return
+def _initializers(graphs: list[ir.Graph]) -> Iterator[ir.Value]:
     for graph in graphs:
         for holder in (graph, *graph.subgraphs()):
             yield from holder.initializers.values()

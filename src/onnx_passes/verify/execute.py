@@ -18,6 +18,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import OnnxPassesError, UsageError, did_you_mean
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.serialise import serialise
+from onnx_passes.ops.expand import expand_nodes, uses_custom_operators
 from onnx_passes.verify.pack import WEIGHTS, Key, Packed, missing_functions, pack
 
 Engine = Literal["onnxruntime", "reference"]
@@ -112,10 +113,13 @@ class Executor:
         import onnx
         from onnx.reference import ReferenceEvaluator
 
+        wanted = [name for name, _ in _outputs(model, also)]
+        if uses_custom_operators(model.graph):
+            model = model.clone()
+            expand_nodes(model)
         proto = serialise(model, lambda _, tensor: tensor, "execution")
         used = {(node.domain, node.op_type) for node in proto.graph.node}
         proto.functions.extend(missing_functions(used, proto.functions, self.functions))
-        wanted = [name for name, _ in _outputs(model, also)]
         declared = {value.name for value in proto.graph.output}
         proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted if name not in declared)
         try:

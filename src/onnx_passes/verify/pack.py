@@ -14,6 +14,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.encode import encode, skeleton
 from onnx_passes.graph.wire import PROTOBUF_LIMIT
+from onnx_passes.ops.expand import expander
 from onnx_passes.verify.carriers import Boundary
 
 WEIGHTS = "weights"
@@ -47,6 +48,7 @@ def pack(
 ) -> Packed:
     """Pack a model with the given outputs; ``hand`` returns what a weight is handed over as, or nothing.
 
+    Operators of quantized networks are written as standard ones, unless the model or ``functions`` define them.
     Types and shapes of interior values, documentation and metadata are left out: the engine works out its own.
     Inputs with a default that ``feeds`` does not name become weights like others.
     """
@@ -56,7 +58,8 @@ def pack(
     fed = {value.name for value in inputs}
     # In older versions every initializer has to be an input.
     version = max(model.ir_version, 4) if len(inputs) < len(model.graph.inputs) else model.ir_version
-    proto = skeleton(model, ir_version=version)
+    expand = expander({*model.functions, *((f.domain, f.name, f.overload) for f in functions)})
+    proto = skeleton(model, ir_version=version, expand=expand)
     used = {(node.domain, node.op_type) for node in model.graph}
     proto.functions.extend(missing_functions(used, proto.functions, functions))
     proto.graph.input.extend(ir.serde.serialize_value(value) for value in inputs)
@@ -66,7 +69,7 @@ def pack(
         proto.graph.initializer.append(_initializer(value, None if value.name in fed else hand, handed))
     boundary = Boundary(proto, outputs)
     # Casts of the boundary come behind the nodes: ONNX Runtime sorts them itself.
-    return Packed(encode(proto, model.graph), handed, boundary)
+    return Packed(encode(proto, model.graph, expand), handed, boundary)
 
 
 def missing_functions(

@@ -51,7 +51,7 @@ def text(node: ir.Node, attribute: str, default: str) -> str | None:
 
 def opset_of(op: Any) -> int:
     """Return the version of the operators that a rewrite builds."""
-    return op._imports.get("", 1)
+    return op.opset
 
 
 def dims(value: ir.Value | None) -> tuple[Dim, ...] | None:

@@ -1,0 +1,171 @@
+"""What a definition of an operator consists of: its interface, what it computes, and how standard operators do so."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.core.errors import ModelError, did_you_mean
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.wording import name_of
+
+if TYPE_CHECKING:
+    from onnx_shape_inference import ShapeInferenceContext
+
+    from onnx_passes.graph.builder import Builder
+
+OUR_DOMAIN = "onnx_passes"
+GENERAL_DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general", "finn", OUR_DOMAIN)
+"""Where quantizers and their like are found: QONNX, Brevitas, FINN, FINN long ago, and here."""
+CHANNELS_LAST_DOMAIN = "qonnx.custom_op.channels_last"
+
+Kind = Literal["int", "float", "string", "ints"]
+_TYPES: dict[ir.AttributeType, Kind] = {
+    ir.AttributeType.INT: "int",
+    ir.AttributeType.FLOAT: "float",
+    ir.AttributeType.STRING: "string",
+    ir.AttributeType.INTS: "ints",
+}
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute of an operator; one without a default has to be given, one with choices has to be among them."""
+
+    name: str
+    kind: Kind
+    doc: str
+    default: Any = None
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    """Compared without regard to case, as QONNX does."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of an operator."""
+
+    name: str
+    doc: str
+    optional: bool = False
+
+
+class Call:
+    """One use of an operator: its inputs, and its attributes with defaults filled in and checked."""
+
+    def __init__(self, node: ir.Node, attributes: Mapping[str, Any]) -> None:
+        self.node = node
+        self._attributes = attributes
+
+    @property
+    def x(self) -> ir.Value:
+        """Return the first input."""
+        value = self.input(0)
+        assert value is not None
+        return value
+
+    def input(self, index: int) -> ir.Value | None:
+        """Return an input, or nothing if it is left out."""
+        return self.node.inputs[index] if index < len(self.node.inputs) else None
+
+    def constant(self, index: int) -> np.ndarray | None:
+        """Return what an input holds, if it is constant."""
+        return constant(self.input(index))
+
+    def number(self, number: float) -> np.ndarray:
+        """Return a number in the element type of the first input; where that is unknown it is float32."""
+        dtype = self.x.dtype
+        return np.array(number, np.float32 if dtype is None else dtype.numpy())
+
+    def __getitem__(self, attribute: str) -> Any:
+        return self._attributes[attribute]
+
+
+class Definition(ABC):
+    """What one operator is. The docstring of a subclass is the text of its documentation.
+
+    ``compute`` says what it computes, in numpy; ``lower`` says the same in standard operators, for any version from 9
+    on; ``fast`` may say it in a way that runs faster but reads worse. All three agree bit by bit.
+    """
+
+    name: ClassVar[str]
+    aliases: ClassVar[tuple[str, ...]] = ()
+    domains: ClassVar[tuple[str, ...]] = GENERAL_DOMAINS
+    inputs: ClassVar[tuple[Input, ...]]
+    attributes: ClassVar[tuple[Attribute, ...]] = ()
+
+    @abstractmethod
+    def compute(self, inputs: Sequence[np.ndarray], attributes: Mapping[str, Any]) -> np.ndarray:
+        """Compute the result; attributes are complete and checked."""
+
+    @abstractmethod
+    def lower(self, op: Builder, call: Call) -> ir.Value:
+        """Build the result of standard operators."""
+
+    def fast(self, op: Builder, call: Call) -> ir.Value:
+        """Build the result of whatever operators ONNX Runtime is fastest with."""
+        return self.lower(op, call)
+
+    def infer(self, ctx: ShapeInferenceContext, node: ir.Node) -> None:
+        """Infer type and shape of the result: those of the first input, unless said otherwise."""
+        first = node.inputs[0] if node.inputs else None
+        if first is not None:
+            ctx.set_shape_and_dtype(node.outputs[0], first.shape, first.dtype)
+
+    def takes(self, node: ir.Node) -> bool:
+        """Tell whether a node that has the name of the operator is one, where several versions share a name."""
+        return True
+
+    def call(self, node: ir.Node) -> Call:
+        """Check the inputs and attributes of a node."""
+        return Call(node, self.checked(node))
+
+    def checked(self, node: ir.Node) -> dict[str, Any]:
+        """Return all attributes of a node, given or default. Raises ModelError, naming the node, for wrong ones."""
+        where = name_of(node)
+        known = {attribute.name: attribute for attribute in self.attributes}
+        for index, given in enumerate(self.inputs):
+            missing = index >= len(node.inputs) or node.inputs[index] is None
+            if missing and not given.optional:
+                raise ModelError(f"{self.name} needs its input '{given.name}'", where=where)
+        if len(node.inputs) > len(self.inputs):
+            raise ModelError(
+                f"{self.name} takes {len(self.inputs)} inputs, but has {len(node.inputs)}",
+                where=where,
+                hint="its inputs are " + ", ".join(given.name for given in self.inputs),
+            )
+        found = {name: _value(attribute, known.get(name), where) for name, attribute in node.attributes.items()}
+        for attribute in self.attributes:
+            if attribute.name not in found:
+                if attribute.required:
+                    raise ModelError(f"{self.name} needs the attribute '{attribute.name}'", where=where)
+                found[attribute.name] = attribute.default
+        return found
+
+
+def _value(given: ir.Attr, wanted: Attribute | None, where: str) -> Any:
+    """Return the value of an attribute in the wanted type; what the operator does not know is let through."""
+    if given.is_ref():
+        raise ModelError(f"the attribute '{given.name}' is only known where the function is called", where=where)
+    value = given.value
+    if wanted is None:
+        return value
+    kind = _TYPES.get(given.type)
+    if wanted.kind == "float" and kind == "int":
+        return float(given.as_int())
+    if kind != wanted.kind:
+        raise ModelError(f"the attribute '{given.name}' has to be of kind {wanted.kind}", where=where)
+    if kind == "ints":
+        return tuple(given.as_ints())
+    if wanted.choices:
+        text = given.as_string().upper()
+        if text not in wanted.choices:
+            hint = did_you_mean(text, wanted.choices) or f"it may be {', '.join(wanted.choices)}"
+            raise ModelError(f"the attribute '{given.name}' cannot be '{given.as_string()}'", where=where, hint=hint)
+        return text
+    return given.as_string() if kind == "string" else value
