@@ -1,0 +1,1 @@
+"""Streamlining: quantized networks in integers."""

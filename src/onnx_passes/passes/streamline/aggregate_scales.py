@@ -1,0 +1,195 @@
+"""Let integers be computed as integers, and bring scales and biases together behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.analysis.ranges.analyse import ranges_of
+from onnx_passes.core.base import Context, PassResult, Transformation
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.edits import remove_if_dead, replace_value
+from onnx_passes.graph.shapes import rank, static_shape
+from onnx_passes.passes.streamline import elementwise, movement, products
+from onnx_passes.passes.streamline.form import Form, Workshop
+
+Rule = Callable[[Workshop, ir.Node, Sequence[Form | None]], Form | None]
+
+RULES: dict[str, Rule] = {
+    "Add": elementwise.add,
+    "AveragePool": products.window_sum,
+    "BatchNormalization": elementwise.batch_normalization,
+    "Concat": movement.concat,
+    "Conv": products.conv,
+    "ConvTranspose": products.conv_transpose,
+    "Div": elementwise.div,
+    "Expand": movement.move,
+    "Flatten": movement.move,
+    "Gather": movement.move,
+    "Gemm": products.gemm,
+    "GlobalAveragePool": products.global_average,
+    "GlobalMaxPool": movement.maximum,
+    "Identity": elementwise.same,
+    "MatMul": products.matmul,
+    "MaxPool": movement.maximum,
+    "Mul": elementwise.mul,
+    "Neg": elementwise.neg,
+    "Pad": movement.pad,
+    "ReduceMean": products.reduce_mean,
+    "ReduceSum": products.reduce_sum,
+    "Relu": elementwise.relu,
+    "Reshape": movement.move,
+    "Resize": movement.resize,
+    "Slice": movement.move,
+    "Squeeze": movement.move,
+    "Sub": elementwise.sub,
+    "Tile": movement.move,
+    "Transpose": movement.move,
+    "Unsqueeze": movement.move,
+}
+
+
+@passes.verify.tolerance
+@passes.register(tags=("streamline", "quantized"))
+class AggregateScales(Transformation):
+    """Compute on integers wherever the ranges of values allow it; one scale and one bias remain behind them.
+
+    Rewrites: ``Relu(BatchNorm(Conv(s * q, t * w)))`` → ``Relu(Conv(q, w) * S + B)``, whatever lies between quantizers:
+              forks, joins of equal or integer-ratio scales, pooling, movements, products of two activations.
+    Refuses:  scales that vary along a sum, joins whose scales are no multiples of one another, integers that floats
+              cannot hold, and what is not linear: there values are floats again.
+    Exactness: rounding.
+    """
+
+    needs = ("shape-inference",)
+    followed_by = ("shape-inference",)
+    fast_math = ("nnan", "ninf", "nsz", "reassoc")
+
+    def call(self, model: ir.Model) -> PassResult:
+        """Run without a manager."""
+        return self.run(model, Context())
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
+        """Find integer forms from the inputs on, then let everything else use them."""
+        sweep = _Sweep(model)
+        sweep.find_forms()
+        return PassResult(model, modified=sweep.use_forms())
+
+
+class _Sweep:
+    def __init__(self, model: ir.Model) -> None:
+        self.model = model
+        self.shop = Workshop(model, ranges_of(model))
+        self.forms: dict[ir.Value, Form] = {}
+        self.nodes = tuple(model.graph)
+
+    def find_forms(self) -> None:
+        """Give every value an integer form that has one."""
+        for value in self.model.graph.inputs:
+            self._take_as_integer(value)
+        for node in self.nodes:
+            rule = RULES.get(node.op_type) if node.domain == "" else None
+            if rule is None:
+                for value in node.outputs:
+                    self._take_as_integer(value)
+                continue
+            if all(self.shop.number(value) is not None for value in node.inputs if value is not None):
+                continue
+            dynamic = [self.forms.get(value) for value in node.inputs if value is not None]
+            if not any(dynamic) or not self.shop.fits(node.outputs[0]):
+                continue
+            forms = [self._form(value) for value in node.inputs]
+            form = rule(self.shop, node, forms)
+            if form is not None:
+                self.forms[node.outputs[0]] = form
+
+    def _take_as_integer(self, value: ir.Value) -> None:
+        known, length = self.shop.known(value), rank(value)
+        if known is None or length is None or known.integer_grid is None or known.is_point:
+            return
+        if value.dtype == ir.DataType.FLOAT and self.shop.fits(value):
+            self.forms[value] = Form(value, np.ones((1,) * length), np.zeros((1,) * length))
+
+    def _form(self, value: ir.Value | None) -> Form | None:
+        """Return the form of an input; constants are written as integers when they are needed."""
+        if value is None:
+            return None
+        if value in self.forms:
+            return self.forms[value]
+        known, shape = self.shop.known(value), static_shape(value)
+        if (
+            known is None
+            or shape is None
+            or known.grid is None
+            or not known.is_point
+            or value.dtype != ir.DataType.FLOAT
+        ):
+            return None
+        grid = known.grid.centred() or known.grid
+        integers = np.broadcast_to(grid.low, shape)
+        held = constant(value)
+        if held is not None and grid.is_integer:
+            integer = value
+        else:
+            integer = self.shop.constant(integers, f"{value.name}_integers")
+        form = Form(integer, grid.scale, grid.bias)
+        self.forms[value] = form
+        return form
+
+    def use_forms(self) -> bool:
+        """Let nodes without a form, and outputs of the graph, see floats made from integers; remove what is left."""
+        floats: dict[ir.Value, ir.Value] = {}
+        changed = False
+        for node in self.nodes:
+            if node.outputs[0] in self.forms and self.forms[node.outputs[0]].integer is not node.outputs[0]:
+                continue
+            for index, value in enumerate(node.inputs):
+                if value is not None and self._has_other_form(value):
+                    if value not in floats:
+                        floats[value] = self._as_float(value, self.forms[value])
+                    node.replace_input_with(index, floats[value])
+                    changed = True
+        for value in tuple(self.model.graph.outputs):
+            if self._has_other_form(value):
+                replace_value(value, floats.get(value) or self._as_float(value, self.forms[value]), self.shop.names)
+                changed = True
+        removed = remove_if_dead([*self.nodes[::-1], *list(self.shop.made)])
+        return changed or any(node not in self.shop.made for node in removed)
+
+    def _has_other_form(self, value: ir.Value) -> bool:
+        form = self.forms.get(value)
+        if form is None or form.integer is value or self.shop.number(value) is not None:
+            return False
+        return not self._is_written_so(value, form)
+
+    def _is_written_so(self, value: ir.Value, form: Form) -> bool:
+        """Tell whether a value is its integer times scale plus bias as it is."""
+        node = value.producer()
+        if form.has_bias:
+            if node is None or node.op_type != "Add" or not _holds(node.inputs[1], form.bias):
+                return False
+            node = None if node.inputs[0] is None else node.inputs[0].producer()
+        if node is None or node.op_type != "Mul" or node.inputs[0] is not form.integer:
+            return False
+        return _holds(node.inputs[1], form.scale)
+
+    def _as_float(self, value: ir.Value, form: Form) -> ir.Value:
+        result = form.integer
+        for operator, array, neutral in (("Mul", form.scale, 1), ("Add", form.bias, 0)):
+            held = array.astype(np.float32)
+            if not (held == neutral).all():
+                parameter = self.shop.constant(held, f"{value.name}_{'scale' if operator == 'Mul' else 'bias'}")
+                result = self.shop.node(
+                    operator, [result, parameter], value, after=result.producer() or value.producer()
+                )
+        if result is form.integer and result.producer() is None:
+            result = self.shop.node("Identity", [result], value)
+        return result
+
+
+def _holds(value: ir.Value | None, array: np.ndarray) -> bool:
+    held = constant(value)
+    return held is not None and held.shape == array.shape and bool((held == array.astype(np.float32)).all())

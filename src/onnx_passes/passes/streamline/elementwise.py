@@ -1,0 +1,124 @@
+"""Integer forms of what is computed element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.analysis.ranges.arrays import nearly_integer
+from onnx_passes.graph.shapes import rank
+from onnx_passes.passes.streamline.form import Form, Workshop, spread
+
+
+def add(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+    """Add a number to the bias, or two integers of one scale."""
+    return _sum(shop, node, forms, 1)
+
+
+def sub(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+    """Subtract likewise."""
+    return _sum(shop, node, forms, -1)
+
+
+def _sum(shop: Workshop, node: ir.Node, forms: Sequence[Form | None], sign: int) -> Form | None:
+    length = rank(node.outputs[0])
+    a, b = (shop.number(value) for value in node.inputs)
+    first, second = forms[0], forms[1]
+    if length is None:
+        return None
+    if b is not None and first is not None and first.scale.ndim == length:
+        return first.plus(sign * spread(b, length)) if b.ndim <= length else None
+    if a is not None and second is not None and second.scale.ndim == length:
+        return second.times(sign).plus(spread(a, length)) if a.ndim <= length else None
+    if first is None or second is None:
+        return None
+    return _sum_of_integers(shop, node, first, second, sign, length)
+
+
+def _sum_of_integers(shop: Workshop, node: ir.Node, first: Form, second: Form, sign: int, length: int) -> Form | None:
+    result = node.outputs[0]
+    known = shop.known(result)
+    if known is None or known.grid is None:
+        return None
+    scale = known.grid.scale
+    parts: list[ir.Value] = []
+    for form, value, factor in ((first, node.inputs[0], 1), (second, node.inputs[1], sign)):
+        assert value is not None
+        steps, meant = nearly_integer(factor * spread(form.scale, length) / scale)
+        if not meant.all():
+            return None
+        parts.append(shop.multiplied(form.integer, steps, value))
+    bias = spread(first.bias, length) + sign * spread(second.bias, length)
+    return Form(shop.node("Add", parts, result, after=node), scale, bias)
+
+
+def mul(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+    """Multiply the scale with a number, or two integers."""
+    length = rank(node.outputs[0])
+    if length is None:
+        return None
+    for index in (0, 1):
+        number, form = shop.number(node.inputs[1 - index]), forms[index]
+        if number is not None and form is not None:
+            return form.times(spread(number, length)) if form.scale.ndim == length >= number.ndim else None
+    a, b = forms
+    if a is None or b is None:
+        return None
+    result = node.outputs[0]
+    first, second = shop.centred(a, result), shop.centred(b, result)
+    if first is None or second is None:
+        return None
+    scale = spread(first.scale, length) * spread(second.scale, length)
+    integer = shop.node("Mul", [first.integer, second.integer], result, after=node)
+    return Form(integer, scale, np.zeros((1,) * length))
+
+
+def div(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+    """Divide the scale by a number."""
+    form, number, length = forms[0], shop.number(node.inputs[1]), rank(node.outputs[0])
+    if form is None or number is None or not number.all():
+        return None
+    if length is None or form.scale.ndim != length or number.ndim > length:
+        return None
+    return form.times(1 / spread(number, length))
+
+
+def neg(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+    """Turn scale and bias around."""
+    return None if forms[0] is None else forms[0].times(-1)
+
+
+def batch_normalization(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+    """Multiply the scale, add to the bias."""
+    x = forms[0]
+    numbers = [shop.number(value) for value in node.inputs[1:5]]
+    if x is None or x.scale.ndim < 2 or node.attributes.get_int("training_mode", 0):
+        return None
+    gamma, beta, mean, variance = numbers
+    if gamma is None or beta is None or mean is None or variance is None:
+        return None
+    shape = (1, -1) + (1,) * (x.scale.ndim - 2)
+    factor = gamma / np.sqrt(variance + node.attributes.get_float("epsilon", 1e-5))
+    return x.times(factor.reshape(shape)).plus((beta - mean * factor).reshape(shape))
+
+
+def relu(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+    """Let no integer be less than that of zero."""
+    x = forms[0]
+    if x is None or not (x.scale > 0).all():
+        return None
+    place, meant = nearly_integer(-x.bias / x.scale)
+    if not meant.all():
+        return None
+    result = node.outputs[0]
+    if not place.any():
+        return Form(shop.node("Relu", [x.integer], result, after=node), x.scale, x.bias)
+    least = shop.constant(place, f"{result.name}_least")
+    return Form(shop.node("Max", [x.integer, least], result, after=node), x.scale, x.bias)
+
+
+def same(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+    """Leave everything as it is."""
+    return forms[0]

@@ -1,0 +1,145 @@
+"""Take scale and zero point out of quantizers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Transformation
+from onnx_passes.graph.constants import constant
+from onnx_passes.ops.definition import GENERAL_DOMAINS
+from onnx_passes.rewrite.match import Match
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.refusal import Refusal, no, yes
+from onnx_passes.rewrite.rule import Rule
+
+_QUANTIZERS = {"Quant": 4, "IntQuant": 4, "BipolarQuant": 2, "Trunc": 6}
+_DOMAINS = tuple(domain for domain in GENERAL_DOMAINS if domain != "finn")
+
+
+@passes.verify.equality
+@passes.register(tags=("streamline", "quantized"))
+class ExtractQuantScaleZeropoint(Transformation, RewriteRuleSetPass):
+    """Take scale and zero point out of the quantizers of activations, so that they round to integers.
+
+    Rewrites: ``Quant(x, s, z, bits)`` → ``(Quant(x / s + z, 1, 0, bits) - z) * s``; ``BipolarQuant(x, s)`` →
+              ``BipolarQuant(x, 1) * s``; ``Trunc(x, s, 0, in, t, out)`` → ``Trunc(x / t, s / t, 0, in, 1, out) * t``.
+    Refuses:  quantizers of constants, computed scales or zero points, scales of 0, and Trunc whose scales are not a
+              power of two apart, or with a zero point.
+    Exactness: bit-exact.
+    """
+
+    needs = ("shape-inference",)
+
+    def rules(self) -> Sequence[Rule]:
+        """Return a rule for each quantizer in each domain."""
+        return [
+            Rule(_pattern(operator, domain), _REWRITES[operator], _check, name=f"{operator} of {domain}")
+            for domain in _DOMAINS
+            for operator in _QUANTIZERS
+        ]
+
+
+def _pattern(operator: str, domain: str) -> Callable[..., Any]:
+    if operator == "BipolarQuant":
+
+        def bipolar(op: Any, x: Any, s: Any) -> Any:
+            return op.BipolarQuant(x, s, _domain=domain, _outputs=["y"])
+
+        return bipolar
+    if operator == "Trunc":
+
+        def trunc(op: Any, x: Any, s: Any, z: Any, inner: Any, t: Any, b: Any) -> Any:
+            return op.Trunc(x, s, z, inner, t, b, _domain=domain, _outputs=["y"])
+
+        return trunc
+
+    def quant(op: Any, x: Any, s: Any, z: Any, b: Any) -> Any:
+        return getattr(op, operator)(x, s, z, b, _domain=domain, _outputs=["y"])
+
+    return quant
+
+
+def _check(match: Match, x: ir.Value, y: ir.Value, s: ir.Value, **others: ir.Value) -> Refusal | bool:
+    if constant(x) is not None:
+        return no("it quantizes a constant", at=x)
+    arrays = {name: constant(value) for name, value in {"s": s, **others}.items() if name in ("s", "z", "t")}
+    if any(array is None or not np.isfinite(array).all() for array in arrays.values()):
+        return no("its scale or zero point is computed, or not finite", at=y)
+    held = {name: np.asarray(array) for name, array in arrays.items()}
+    if not held["s"].all():
+        return no("its scale is 0", at=s)
+    if any(array.ndim > (len(x.shape) if x.shape is not None else 0) for array in held.values()):
+        return no("its parameters have a higher rank than what it quantizes", at=y)
+    if "t" in held:
+        return _check_trunc(y, held)
+    if (held["s"] == 1).all() and not held.get("z", np.zeros(())).any():
+        return no("it rounds to integers already", at=y)
+    return yes
+
+
+def _check_trunc(y: ir.Value, held: dict[str, np.ndarray]) -> Refusal | bool:
+    s, z, t = held["s"], held["z"], held["t"]
+    if z.any():
+        return no("it has a zero point", at=y)
+    if (t == 1).all():
+        return no("it rounds to integers already", at=y)
+    ratio = s / t
+    if not (np.abs(np.frexp(ratio)[0]) == 0.5).all() or not np.array_equal(ratio * t, s):
+        return no("its scales are not a power of two apart", at=y)
+    return yes
+
+
+def _like(x: ir.Value, number: float) -> np.ndarray:
+    return np.array(number, np.float32 if x.dtype is None else x.dtype.numpy())
+
+
+def _extract_quant(op: Any, x: ir.Value, y: ir.Value, s: ir.Value, z: ir.Value, b: ir.Value) -> ir.Value:
+    node = y.producer()
+    assert node is not None
+    scale, zero = constant(s), constant(z)
+    assert scale is not None
+    assert zero is not None
+    inner = x if (scale == 1).all() else op.Div(x, s)
+    inner = op.Add(inner, z) if zero.any() else inner
+    result = op.op(
+        node.op_type, inner, _like(x, 1), _like(x, 0), b, _domain=node.domain, **dict(node.attributes.items())
+    )
+    result.type, result.shape = y.type, y.shape
+    result = op.Sub(result, z) if zero.any() else result
+    return result if (scale == 1).all() else op.Mul(result, s)
+
+
+def _extract_bipolar(op: Any, x: ir.Value, y: ir.Value, s: ir.Value) -> ir.Value:
+    node = y.producer()
+    assert node is not None
+    result = op.BipolarQuant(x, _like(x, 1), _domain=node.domain)
+    result.type, result.shape = y.type, y.shape
+    return op.Mul(result, s)
+
+
+def _extract_trunc(
+    op: Any, x: ir.Value, y: ir.Value, s: ir.Value, z: ir.Value, inner: ir.Value, t: ir.Value, b: ir.Value
+) -> ir.Value:
+    node = y.producer()
+    scale, outer = constant(s), constant(t)
+    assert node is not None
+    assert scale is not None
+    assert outer is not None
+    attributes = dict(node.attributes.items())
+    ratio = np.asarray(scale / outer)
+    result = op.Trunc(op.Div(x, t), ratio, z, inner, _like(x, 1), b, _domain=node.domain, **attributes)
+    result.type, result.shape = y.type, y.shape
+    return op.Mul(result, t)
+
+
+_REWRITES: dict[str, Callable[..., ir.Value]] = {
+    "Quant": _extract_quant,
+    "IntQuant": _extract_quant,
+    "BipolarQuant": _extract_bipolar,
+    "Trunc": _extract_trunc,
+}

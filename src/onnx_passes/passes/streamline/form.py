@@ -1,0 +1,167 @@
+"""Integer forms of float tensors, and the nodes that compute them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.analysis.ranges.arrays import nearly_integer
+from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.datatypes.smallest import smallest_for_values
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.names import Names
+from onnx_passes.graph.shapes import static_shape
+from onnx_passes.graph.tensor_types import set_datatype
+
+EXACT_IN_FLOAT = 2**24
+"""Integers below are held by floats, and so are their sums."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """``scale * integer + bias``; the arrays have the rank of the tensor and size 1 where nothing varies."""
+
+    integer: ir.Value
+    scale: np.ndarray
+    bias: np.ndarray
+
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether the tensor is the integer itself."""
+        return bool((self.scale == 1).all() and (self.bias == 0).all())
+
+    @property
+    def has_bias(self) -> bool:
+        """Tell whether something is added."""
+        return bool((self.bias != 0).any())
+
+    def times(self, factor: np.ndarray | float) -> Form:
+        """Multiply with a number."""
+        return Form(self.integer, self.scale * factor, self.bias * factor)
+
+    def plus(self, offset: np.ndarray) -> Form:
+        """Add a number."""
+        return Form(self.integer, self.scale, self.bias + offset)
+
+
+class Workshop:
+    """Makes nodes beside those of the model; everything is in float32, which holds the integers."""
+
+    def __init__(self, model: ir.Model, ranges: Mapping[ir.Value, Range]) -> None:
+        self.model = model
+        self.ranges = ranges
+        self.names = Names.of(model.graph)
+        self.made: set[ir.Node] = set()
+        self.opset = model.opset_imports.get("", 1)
+
+    def node(
+        self,
+        operator: str,
+        inputs: Sequence[ir.Value | None],
+        like: ir.Value,
+        attributes: Sequence[ir.Attr] = (),
+        *,
+        after: ir.Node | None = None,
+        domain: str = "",
+    ) -> ir.Value:
+        """Make a node behind the producer of ``like``, or behind ``after``; its result has the shape of ``like``."""
+        place = after or like.producer()
+        assert place is not None
+        assert place.graph is not None
+        made = ir.Node(domain, operator, inputs, attributes, name=self.names.node(f"{like.name}/{operator}"))
+        output = made.outputs[0]
+        output.name = self.names.value(f"{like.name}_q")
+        output.type = ir.TensorType(ir.DataType.FLOAT)
+        output.shape = None if like.shape is None else like.shape.copy()
+        place.graph.insert_after(place, made)
+        self.made.add(made)
+        return output
+
+    def constant(self, array: np.ndarray, wish: str) -> ir.Value:
+        """Make a constant of floats."""
+        held = np.ascontiguousarray(array, np.float32)
+        value = ir.Value(name=self.names.value(wish), const_value=ir.Tensor(held), shape=ir.Shape(held.shape))
+        value.type = ir.TensorType(ir.DataType.FLOAT)
+        if held.size and bool((held == np.rint(held)).all()):
+            set_datatype(value, smallest_for_values(held))
+        self.model.graph.register_initializer(value)
+        return value
+
+    def indices(self, numbers: Sequence[int], wish: str) -> ir.Value:
+        """Make a constant of integers, for axes and shapes."""
+        held = np.array(numbers, np.int64)
+        value = ir.Value(name=self.names.value(wish), const_value=ir.Tensor(held), shape=ir.Shape(held.shape))
+        value.type = ir.TensorType(ir.DataType.INT64)
+        self.model.graph.register_initializer(value)
+        return value
+
+    def known(self, value: ir.Value) -> Range | None:
+        """Return the range of a value."""
+        return self.ranges.get(value)
+
+    def number(self, value: ir.Value | None) -> np.ndarray | None:
+        """Return the elements of a value that is the same in every run, quantized weights included."""
+        if value is None:
+            return None
+        array = constant(value)
+        if array is not None:
+            return array.astype(np.float64)
+        known = self.known(value)
+        shape = static_shape(value)
+        if known is None or shape is None or not known.is_point:
+            return None
+        return np.broadcast_to(known.exact, shape)
+
+    def centred(self, form: Form, like: ir.Value) -> Form | None:
+        """Move the bias into the integers, if it is a multiple of the scale."""
+        if not form.has_bias:
+            return form
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steps, meant = nearly_integer(form.bias / form.scale)
+        if not meant.all():
+            return None
+        return Form(self.shifted(form.integer, steps, like), form.scale, np.zeros((1,) * form.bias.ndim))
+
+    def shifted(self, integer: ir.Value, by: np.ndarray, like: ir.Value) -> ir.Value:
+        """Add an integer."""
+        if not by.any():
+            return integer
+        held = constant(integer)
+        if held is not None:
+            return self.constant(held + by, f"{integer.name}_shifted")
+        return self.node("Add", [integer, self.constant(by, f"{like.name}_shift")], like, after=integer.producer())
+
+    def multiplied(self, integer: ir.Value, by: np.ndarray, like: ir.Value) -> ir.Value:
+        """Multiply with an integer."""
+        if bool((by == 1).all()):
+            return integer
+        held = constant(integer)
+        if held is not None:
+            return self.constant(held * by, f"{integer.name}_multiplied")
+        return self.node("Mul", [integer, self.constant(by, f"{like.name}_factor")], like, after=integer.producer())
+
+    def rebased(self, form: Form, scale: np.ndarray, bias: np.ndarray, like: ir.Value) -> Form | None:
+        """Write a tensor as integers of another scale and bias, if these are integers too."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor, meant = nearly_integer(form.scale / scale)
+            shift, also_meant = nearly_integer((form.bias - bias) / scale)
+        if not (meant.all() and also_meant.all()):
+            return None
+        integer = self.shifted(self.multiplied(form.integer, factor, like), shift, like)
+        return Form(integer, scale, bias)
+
+    def fits(self, value: ir.Value) -> bool:
+        """Tell whether the integers of a value are bounded, and floats hold them."""
+        known = self.known(value)
+        grid = None if known is None else known.grid
+        if grid is None:
+            return False
+        return max(abs(int(grid.low.min())), abs(int(grid.high.max()))) < EXACT_IN_FLOAT
+
+
+def spread(array: np.ndarray, rank: int) -> np.ndarray:
+    """Add leading axes up to a rank."""
+    return array.reshape((1,) * (rank - array.ndim) + array.shape)

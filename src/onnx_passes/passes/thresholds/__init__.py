@@ -1,0 +1,1 @@
+"""Passes on thresholds: finding, fusing, sorting and spelling them out."""

@@ -1,0 +1,97 @@
+"""Search thresholds of a function on the function itself: exact, whatever it computes and however it rounds."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+Function = Callable[[np.ndarray], np.ndarray]
+"""Takes points of shape ``[channels, n]``, returns integer levels of the same shape."""
+
+
+@dataclass(frozen=True)
+class Domain(ABC):
+    """Points in their order, numbered by integers from ``low`` to ``high`` for each channel."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+    @abstractmethod
+    def points(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the points of given numbers."""
+
+    def mirrored(self, channels: np.ndarray) -> Self:
+        """Return the domain of the negative points, in some channels; the point of ``-n`` is minus that of ``n``."""
+        low, high = np.where(channels, -self.high, self.low), np.where(channels, -self.low, self.high)
+        return replace(self, low=low, high=high)
+
+
+@dataclass(frozen=True)
+class Integers(Domain):
+    """The integers themselves."""
+
+    def points(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the integers themselves."""
+        return numbers.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Floats(Domain):
+    """Numbers of 32 bits; zero is one of them, although it has two signs."""
+
+    @staticmethod
+    def all(channels: int) -> Floats:
+        """Return the domain of everything finite, for each channel."""
+        largest = np.array(np.finfo(np.float32).max).view(np.int32).astype(np.int64)
+        return Floats(np.full(channels, -largest), np.full(channels, largest))
+
+    def points(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the floats that have these places in the order of all floats."""
+        size = np.abs(numbers).astype(np.int32).view(np.float32)
+        return np.where(numbers < 0, -size, size).astype(np.float32)
+
+
+def bisect(function: Function, domain: Domain, levels: np.ndarray) -> np.ndarray:
+    """Return, for each channel and level, the first point at which a growing function reaches the level.
+
+    Where it never does, the number after the last point is returned, as an integer beyond ``domain.high``.
+    """
+    shape = (domain.low.size, levels.size)
+    low = np.broadcast_to(domain.low[:, None], shape).astype(np.int64)
+    high = np.broadcast_to(domain.high[:, None] + 1, shape).astype(np.int64)
+    last = np.broadcast_to(domain.high[:, None], shape)
+    while (open_ := low < high).any():
+        middle = (low + high) >> 1
+        reached = function(domain.points(np.minimum(middle, last))) >= levels
+        high = np.where(open_ & reached, middle, high)
+        low = np.where(open_ & ~reached, middle + 1, low)
+    return high
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Where a function changes, for each channel: by ``jump`` at ``at``; padded with jumps of 0 behind the end."""
+
+    start: np.ndarray
+    at: np.ndarray
+    jump: np.ndarray
+
+
+def enumerate_steps(function: Function, domain: Domain) -> Steps:
+    """Find all changes of any function, by looking at every point; for domains of moderate size."""
+    count = int((domain.high - domain.low).max()) + 1
+    numbers = np.minimum(domain.low[:, None] + np.arange(count), domain.high[:, None])
+    levels = function(domain.points(numbers))
+    change = np.diff(levels, axis=1)
+    most = max(1, int((change != 0).sum(axis=1).max(initial=0)))
+    at = np.broadcast_to(domain.high[:, None] + 1, (len(numbers), most)).copy()
+    jump = np.zeros((len(numbers), most), levels.dtype)
+    for channel, row in enumerate(change):
+        places = np.flatnonzero(row)
+        at[channel, : places.size] = numbers[channel, places + 1]
+        jump[channel, : places.size] = row[places]
+    return Steps(levels[:, 0], at, jump)
