@@ -18,9 +18,10 @@ def one_node(
     *constants: Any,
     opset: int = 18,
     domain: str | None = None,
+    fed: bool = False,
     **attributes: Any,
 ) -> ir.Model:
-    """Make a model of one node: an input ``x``, other inputs constant, an output ``y``."""
+    """Make a model of one node: an input ``x``, other inputs constant or ``fed`` by the caller, an output ``y``."""
     first = ir.Value(name="x", type=ir.TensorType(ir.DataType.from_numpy(x.dtype)), shape=ir.Shape(x.shape))
     others: list[ir.Value | None] = []
     for number, given in enumerate(constants, start=1):
@@ -34,9 +35,10 @@ def one_node(
     place = definition.domains[0] if domain is None else domain
     node = ir.node(definition.name, [first, *others], attributes, domain=place)
     output = node.outputs[0]
-    output.name, output.type = "y", ir.TensorType(ir.DataType.FLOAT)
+    dtype = ir.DataType.from_numpy(x.dtype)
+    output.name, output.type = "y", ir.TensorType(dtype if dtype.is_floating_point() else ir.DataType.FLOAT)
     graph = ir.Graph(
-        [first],
+        [first, *(value for value in others if fed and value is not None)],
         [output],
         nodes=[node],
         initializers=[value for value in others if value is not None],
@@ -55,17 +57,25 @@ def results(model: ir.Model, x: np.ndarray) -> dict[str, np.ndarray]:
     assert definition is not None
     arrays = [x] + [value.const_value.numpy() for value in node.inputs[1:] if value is not None and value.const_value]
     found = {"numpy": definition.compute(arrays, definition.checked(node))}
-    found["fast"] = Executor().prepare(model, engine="onnxruntime").run({"x": x})["y"]
+    held = {value.name: value.const_value.numpy() for value in model.graph.inputs if value.const_value}
+    feeds = {value.name or "": held.get(value.name, x) for value in model.graph.inputs}
+    found["fast"] = Executor().prepare(model, engine="onnxruntime").run(feeds)["y"]
     portable = model.clone()
     assert expand_nodes(portable) == 1
-    found["portable"] = Executor().prepare(portable, engine="onnxruntime").run({"x": x})["y"]
+    found["portable"] = Executor().prepare(portable, engine="onnxruntime").run(feeds)["y"]
     return found
 
 
 def assert_computes(model: ir.Model, x: np.ndarray, expected: np.ndarray) -> None:
     """Check that all ways agree, down to the sign of zero."""
     for way, array in results(model, x).items():
-        assert array.dtype == expected.dtype, way
-        np.testing.assert_array_equal(array, expected, err_msg=way)
-        signs = np.signbit(array) | np.isnan(array), np.signbit(expected) | np.isnan(expected)
-        np.testing.assert_array_equal(*signs, err_msg=way)
+        assert_same(array, expected, way)
+
+
+def assert_same(array: np.ndarray, expected: np.ndarray, way: str = "") -> None:
+    """Compare types, shapes and all bits but those of NaN."""
+    assert array.dtype == expected.dtype, way
+    assert array.shape == expected.shape, way
+    np.testing.assert_array_equal(array, expected, err_msg=way)
+    signs = np.signbit(array) | np.isnan(array), np.signbit(expected) | np.isnan(expected)
+    np.testing.assert_array_equal(*signs, err_msg=way)

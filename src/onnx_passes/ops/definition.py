@@ -60,7 +60,7 @@ class Call:
 
     def __init__(self, node: ir.Node, attributes: Mapping[str, Any]) -> None:
         self.node = node
-        self._attributes = attributes
+        self.attributes = attributes
 
     @property
     def x(self) -> ir.Value:
@@ -83,7 +83,7 @@ class Call:
         return np.array(number, np.float32 if dtype is None else dtype.numpy())
 
     def __getitem__(self, attribute: str) -> Any:
-        return self._attributes[attribute]
+        return self.attributes[attribute]
 
 
 class Definition(ABC):

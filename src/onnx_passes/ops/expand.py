@@ -10,6 +10,7 @@ from onnx_passes.core.errors import ModelError
 from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.encode import Expand
+from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.definition import Definition
 
@@ -35,8 +36,9 @@ def _expansion(definition: Definition, node: ir.Node, imports: Mapping[str, int]
     try:
         call = definition.call(node)
         result = definition.fast(op, call) if fast else definition.lower(op, call)
-    except ModelError:
+    except ModelError as error:
         op.discard()
+        error.where = error.where or name_of(node)
         raise
     if result.producer() not in op.nodes:
         result = op.Identity(result)

@@ -30,7 +30,7 @@ class Promise:
 
     @property
     def is_equality(self) -> bool:
-        """Tell whether results must stay as they were, bit by bit."""
+        """Tell whether results must stay as they were."""
         return self.claim.kind == "equality"
 
     def holds(self, comparison: Comparison) -> bool:
@@ -47,7 +47,8 @@ class Promise:
 
 
 def promise_of(passes: Iterable[Pass], limits: Limits) -> Promise:
-    """Choose what passes are held to together."""
+    """Choose what passes are held to together; equality leaves out signs of zeros where the flag ``nsz`` says so."""
+    passes = list(passes)
     claims = [claim_of(pass_) for pass_ in passes]
     for kind in ("metric", "tolerance"):
         weak = [claim for claim in claims if claim.kind == kind]
@@ -55,7 +56,8 @@ def promise_of(passes: Iterable[Pass], limits: Limits) -> Promise:
             given = [_limits(claim, limits) for claim in weak]
             widest = Limits(max(limit.atol for limit in given), max(limit.rtol for limit in given))
             return Promise(weak[0], widest)
-    return Promise(Claim("equality"), None)
+    unsigned = any("nsz" in pass_.fast_math for pass_ in passes)
+    return Promise(Claim("equality"), Limits(0, 0) if unsigned else None)
 
 
 def claim_of(pass_: Pass) -> Claim:

@@ -148,7 +148,9 @@ def test_results_of_functions_per_call():
     assert all(v.shape is None for node in function for v in node.outputs)
 
 
-@pytest.mark.parametrize("domain", ["qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general", "finn"])
+@pytest.mark.parametrize(
+    "domain", ["qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general", "finn", "onnx_passes"]
+)
 @pytest.mark.parametrize("imported", [True, False])
 def test_custom_operators(domain: str, *, imported: bool):
     text = """g (float[N, 8] x, float[8, 4] w) => (float[N, 4] y) <float s = {1}, float z = {0}, float n = {4}> {

@@ -1,30 +1,73 @@
-"""``onnx-passes explain``: what a pass does, refuses and promises."""
+"""``onnx-passes explain``: what a pass does, refuses and promises, and what a custom operator computes."""
 
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
 from onnx_passes.cli.complete import pass_names
 from onnx_passes.cli.options import import_option, json_option
+from onnx_passes.core.errors import UnknownPassError, did_you_mean
+from onnx_passes.core.naming import kebab
 from onnx_passes.core.registry import REGISTRY, Entry, Found
 
+if TYPE_CHECKING:
+    from onnx_passes.ops.definition import Definition
 
-@click.command("explain", short_help="Explain a pass: what it rewrites, refuses and promises.")
+
+@click.command("explain", short_help="Explain a pass, or an operator of quantized networks.")
 @click.argument("names", nargs=-1, required=True, shell_complete=pass_names)
 @json_option
 @import_option
 def command(names: tuple[str, ...], as_json: bool) -> None:
-    """Explain passes and groups: what they rewrite, refuse and promise, and their options."""
-    found = [REGISTRY.find(name) for name in names]
+    """Explain passes, groups and custom operators.
+
+    Of a pass: what it rewrites, refuses and promises, and its options. Of an operator such as Quant: what it computes,
+    its inputs and attributes, and the domains it is found in.
+    """
+    found = [thing for name in names for thing in _find(name)]
     if as_json:
-        click.echo(json.dumps([entry.to_json() for one in found for entry in one.entries], indent=2))
+        click.echo(json.dumps([data for thing in found for data in _data(thing)], indent=2))
         return
-    click.echo("\n\n".join(_explain(one) for one in found))
+    click.echo("\n\n".join(_explain(thing) for thing in found))
 
 
-def _explain(found: Found) -> str:
+def _find(name: str) -> tuple[Found | Definition, ...]:
+    """Look among the passes first: operators take longer to load."""
+    try:
+        return (REGISTRY.find(name),)
+    except UnknownPassError:
+        from onnx_passes.ops.describe import definitions_named, operator_names
+
+        definitions = definitions_named(name)
+        if not definitions:
+            raise UnknownPassError(
+                f"there is no pass, group or operator named '{name}'",
+                hint=did_you_mean(kebab(name), [*REGISTRY.names(), *operator_names()])
+                or "'onnx-passes list' shows the passes",
+            ) from None
+        return definitions
+
+
+def _data(thing: Found | Definition) -> list[dict[str, object]]:
+    if isinstance(thing, Found):
+        return [entry.to_json() for entry in thing.entries]
+    from onnx_passes.ops.describe import to_json
+
+    return [to_json(thing)]
+
+
+def _explain(thing: Found | Definition) -> str:
+    if isinstance(thing, Found):
+        return _explain_found(thing)
+    from onnx_passes.ops.describe import to_text
+
+    return to_text(thing)
+
+
+def _explain_found(found: Found) -> str:
     if found.is_group:
         members = "\n".join(f"  {entry.name}: {entry.summary}" for entry in found.entries)
         return f"{found.name} (group)\n\nRuns its members in this order:\n{members}"

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import onnx_ir as ir
 
+from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph import annotations
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.annotate.known_shapes import KnownShapes
@@ -46,9 +47,11 @@ def _prepare_registry() -> None:
 
     from onnx_passes.passes.annotate.corrections import correct
     from onnx_passes.passes.annotate.custom_shapes import add_custom_operators
+    from onnx_passes.passes.annotate.remembered import remember
 
     add_custom_operators(registry)
     correct(registry)
+    remember(registry)
 
 
 def _reason(error: BaseException) -> str:
@@ -64,8 +67,8 @@ def _no_traces(model: ir.Model, values: list[ir.Value]) -> Generator[None]:
     constants = {value: value.const_value for value in values if value.const_value is not None}
     notes = {value: value.metadata_props[SYM_DATA_KEY] for value in values if SYM_DATA_KEY in value.metadata_props}
     tensors = [
-        attribute.as_tensor()
-        for node in model.graph.all_nodes()
+        attribute.value
+        for node in all_nodes(model.graph)
         if node.op_type == "Constant"
         for attribute in node.attributes.values()
         if attribute.type is ir.AttributeType.TENSOR and not attribute.is_ref()
@@ -161,7 +164,7 @@ def _renamed(dim: int | ir.SymbolicDim, names: dict[str, str | None]) -> int | i
 
 def _doubtful_loops(model: ir.Model, before: KnownShapes) -> Iterator[ir.Node]:
     """Find loops that the engine may be wrong about; in functions that is any, as their inside is forgotten."""
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         if _is_loop(node) and _is_doubtful(node, before):
             yield node
     for function in model.functions.values():

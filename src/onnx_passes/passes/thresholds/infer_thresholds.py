@@ -15,7 +15,6 @@ from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.options import option
 from onnx_passes.graph.edits import remove_if_dead, replace_value
 from onnx_passes.graph.names import Names
-from onnx_passes.graph.shapes import rank
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.thresholds.levels import Levels, levels_of
 from onnx_passes.passes.thresholds.search import Domain, Floats, Function, Integers, bisect, enumerate_steps
@@ -37,15 +36,16 @@ class InferThresholds(Transformation):
     Rewrites: ``Quant(Relu(q * s + b), 1, 0, bits)`` → ``MultiThreshold(q, T)``. The thresholds are searched on the
               computation itself, which ONNX Runtime runs: over the integers that q can be, or over all floats where q
               is no integer, so that both agree on every input, ties and rounding included. Channels that fall are
-              turned around in the weights before them, or written as steps downwards.
+              turned around in the weights before them, or written as steps downwards. What gives every integer back as
+              it is goes.
     Refuses:  more than ``max-bits``, quantizers whose scale is not 1 (run extract-quant-scale-zeropoint first),
               parameters that vary along two axes or that are computed, integers that floats cannot hold, functions of
               floats that go up and down.
-    Exactness: bit-exact on every finite input.
+    Exactness: equal on every finite input, but for the sign of zeros.
     """
 
     needs = ("shape-inference",)
-    fast_math = ("nnan",)
+    fast_math = ("nnan", "nsz")
 
     max_bits: int = option(8, "widest quantizer to convert; n bits make 2**n - 1 thresholds")
 
@@ -94,8 +94,11 @@ class _Conversion:
         found = self._search(tail, domain, levels)
         if isinstance(found, str):
             return found
-        new = write(self.model, self.names, tail, found, levels)
-        self._replace(node, new)
+        if _is_identity(found, domain):
+            replace_value(node.outputs[0], tail.base, self.names)
+            remove_if_dead([node])
+        else:
+            self._replace(node, write(self.model, self.names, tail, found, levels))
         return ""
 
     def _is_integer(self, value: ir.Value) -> bool:
@@ -150,6 +153,18 @@ class _Conversion:
         remove_if_dead([node])
 
 
+def _is_identity(found: Counting | Steps, domain: Domain) -> bool:
+    """Tell whether counting gives back every integer as it is."""
+    if isinstance(found, Steps) or not isinstance(domain, Integers):
+        return False
+    low, high = domain.low[:, None], domain.high[:, None]
+    if int((high - low).max()) > found.thresholds.shape[1]:
+        return False
+    points = np.minimum(low + np.arange(int((high - low).max()) + 1), high)
+    reached = (points[:, :, None] >= found.thresholds[:, None, :]).sum(axis=2)
+    return bool((reached + found.low == points).all())
+
+
 def _enumerate(domain: Domain, function: Function, levels: Levels) -> Counting | Steps:
     steps = enumerate_steps(function, domain)
     start, at, jump = steps.start, steps.at, steps.jump
@@ -160,11 +175,9 @@ def _enumerate(domain: Domain, function: Function, levels: Levels) -> Counting |
 
 def _by_channel(array: np.ndarray, tail: Tail, join: Callable[..., np.ndarray]) -> np.ndarray:
     """Return one bound for each channel of a tail from bounds of any layout."""
-    if tail.axis is None or array.ndim == 0:
-        return np.full(tail.channels, join(array))
-    length = rank(tail.base) or 0
-    others = tuple(axis for axis in range(length) if axis != tail.axis)
-    return np.broadcast_to(join(array, axis=others), (tail.channels,)).astype(np.int64)
+    others = tuple(axis for axis in range(array.ndim) if axis not in tail.axes)
+    joined = join(array, axis=others, keepdims=True) if array.ndim else array
+    return np.broadcast_to(joined, tail.layout).reshape(-1).astype(np.int64)
 
 
 def _spread(start: np.ndarray, at: np.ndarray, jump: np.ndarray, domain: Domain, levels: Levels) -> np.ndarray:

@@ -44,6 +44,8 @@ def flip_channels(model: ir.Model, names: Names, tail: Tail, channels: np.ndarra
 def _weight_axis(node: ir.Node, tail: Tail) -> int | None:
     """Return the axis of the weights that makes the channels."""
     weights = constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    if len(tail.axes) > 1:
+        return None
     if weights is None or node.domain != "" or any(constant(value) is None for value in node.inputs[2:]):
         return None
     last = None if tail.base.shape is None else len(tail.base.shape) - 1

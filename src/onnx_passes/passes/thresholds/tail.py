@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -20,18 +21,36 @@ _ROUGH = frozenset(
     | {"Softplus", "Softsign", "Tanh"}
 )
 """Functions that are computed by approximation: their last bits may go up and down."""
+_MOST_CHANNELS = 2**14
 _PER_CHANNEL = 1
 """The axis of the channels of BatchNormalization."""
 
 
 @dataclass(frozen=True)
 class Tail:
-    """Nodes in their order, from ``base`` to ``result``; parameters differ along ``axis`` at most."""
+    """Nodes in their order, from ``base`` to ``result``, and the axes with their sizes along which parameters vary.
+
+    What has the same parameters is a channel; channels are numbered in the order of the axes.
+    """
 
     base: ir.Value
     nodes: tuple[ir.Node, ...]
-    axis: int | None
-    channels: int
+    axes: dict[int, int]
+
+    @property
+    def channels(self) -> int:
+        """Return the number of different functions."""
+        return math.prod(self.axes.values())
+
+    @property
+    def axis(self) -> int | None:
+        """Return the axis of the channels, if it is only one."""
+        return next(iter(self.axes)) if len(self.axes) == 1 else None
+
+    @property
+    def layout(self) -> tuple[int, ...]:
+        """Return the shape of the channels, of the rank of the base."""
+        return tuple(self.axes.get(axis, 1) for axis in range(rank(self.base) or 0))
 
     @property
     def result(self) -> ir.Value:
@@ -69,14 +88,14 @@ def find_tail(quantizer: ir.Node, is_integer: Callable[[ir.Value], bool]) -> Tai
     """
     walk = _Walk()
     found: Tail | None = None
-    farthest: Tail | str = "its input is constant"
+    farthest: Tail | str = "nothing is elementwise"
     node: ir.Node | None = quantizer
     while node is not None:
         base = _dynamic_input(node)
-        if isinstance(base, str) or not _add(walk, node, base):
-            break
-        axis, channels = next(iter(walk.axes.items()), (None, 1))
-        tail = Tail(base, tuple(walk.nodes[::-1]), axis, channels)
+        reason = base if isinstance(base, str) else _add(walk, node, base)
+        if isinstance(base, str) or reason:
+            return found or (farthest if walk.nodes else reason)
+        tail = Tail(base, tuple(walk.nodes[::-1]), dict(sorted(walk.axes.items())))
         farthest = tail
         if is_integer(base):
             found = tail
@@ -90,19 +109,21 @@ def _dynamic_input(node: ir.Node) -> ir.Value | str:
     if not (is_elementwise(node) or normalizes or is_quantizer(node)) or node.op_type == "Cast":
         return f"{node.op_type} is not elementwise"
     dynamic = [value for value in node.inputs if value is not None and constant(value) is None]
-    if len(dynamic) != 1 or dynamic[0].dtype != ir.DataType.FLOAT:
+    if not dynamic:
+        return "its input is constant"
+    if len(dynamic) != 1 or dynamic[0].dtype != ir.DataType.FLOAT or node.outputs[0].dtype != ir.DataType.FLOAT:
         return f"{node.op_type} does not depend on one tensor of floats alone"
     if (normalizes or is_quantizer(node)) and dynamic[0] is not node.inputs[0]:
         return f"a parameter of {node.op_type} is computed"
     return dynamic[0]
 
 
-def _add(walk: _Walk, node: ir.Node, base: ir.Value) -> bool:
-    """Take a node into the tail, if its parameters vary along the same axis as those before."""
+def _add(walk: _Walk, node: ir.Node, base: ir.Value) -> str:
+    """Take a node into the tail, if there are not too many parameters to look at each; returns why not."""
     result = node.outputs[0]
     length = rank(base)
-    if length is None or not same_shape(base, result) or result.dtype != ir.DataType.FLOAT:
-        return False
+    if length is None or not same_shape(base, result):
+        return "its shape is not known"
     axes = dict(walk.axes)
     for value in node.inputs:
         array = None if value is None or value is base else constant(value)
@@ -113,11 +134,13 @@ def _add(walk: _Walk, node: ir.Node, base: ir.Value) -> bool:
         else:
             found = {length - array.ndim + axis: size for axis, size in enumerate(array.shape) if size > 1}
         axes.update(found)
-    if len(axes) > 1 or any(axis < 0 for axis in axes):
-        return False
+    if any(axis < 0 for axis in axes):
+        return "its parameters have a higher rank"
+    if math.prod(axes.values()) > _MOST_CHANNELS or (len(axes) == length and length > 1):
+        return "its parameters are different for too many elements"
     walk.axes = axes
     walk.nodes.append(node)
-    return True
+    return ""
 
 
 def _is_monotone(node: ir.Node) -> bool:
@@ -137,11 +160,11 @@ class Evaluator:
     """Runs a tail in ONNX Runtime on chosen points of each channel: what it says is what the model computes."""
 
     def __init__(self, tail: Tail, opset_imports: dict[str, int], executor: Executor) -> None:
-        length = rank(tail.base)
-        assert length is not None
-        self._axis = tail.axis
-        self._rank = max(length, 1)
-        first = ir.Value(name="points", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([None] * self._rank))
+        self._layout = tail.layout or (1,)
+        self._free = next((axis for axis in range(len(self._layout)) if axis not in tail.axes), None)
+        first = ir.Value(
+            name="points", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([None] * len(self._layout))
+        )
         values: dict[ir.Value, ir.Value] = {tail.base: first}
         weights: list[ir.Value] = []
         nodes: list[ir.Node] = []
@@ -174,19 +197,12 @@ class Evaluator:
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Evaluate points of shape ``[channels, n]``; returns results of the same shape."""
-        channels, count = points.shape
-        shape = [1] * self._rank
-        if self._axis is None:
-            shape[0] = channels * count
-            return self._run(points.reshape(shape)).reshape(points.shape)
-        if self._rank == 1:
-            columns = [self._run(points[:, index]) for index in range(count)]
-            return np.stack(columns, axis=1) if columns else points
-        free = 0 if self._axis else self._rank - 1
-        shape[self._axis], shape[free] = channels, count
-        laid = points if self._axis < free else points.T
-        result = self._run(laid.reshape(shape)).reshape(laid.shape)
-        return result if self._axis < free else result.T
+        if self._free is None:
+            columns = [self._run(column.reshape(self._layout)).reshape(-1) for column in points.T]
+            return np.stack(columns, axis=1)
+        laid = np.moveaxis(points.reshape(*self._layout, -1), -1, self._free).squeeze(self._free + 1)
+        result = self._run(laid)
+        return np.moveaxis(np.expand_dims(result, self._free + 1), self._free, -1).reshape(points.shape)
 
     def _run(self, points: np.ndarray) -> np.ndarray:
         return self._ready.run({"points": np.ascontiguousarray(points, np.float32)})[self._output]

@@ -48,7 +48,7 @@ class Steps:
 
 def write(model: ir.Model, names: Names, tail: Tail, found: Counting | Steps, levels: Levels) -> ir.Node:
     """Make the node that stands for a tail; its constants are put into the model."""
-    layout = _LAYOUTS.get((rank(tail.base) or 0, tail.axis))
+    layout = _LAYOUTS.get((rank(tail.base) or 0, tail.axis)) if len(tail.axes) < 2 else None
     result = tail.result
     if isinstance(found, Counting) and layout is not None:
         thresholds = _initializer(model, names, f"{result.name}_thresholds", _joined(found.thresholds))
@@ -85,10 +85,7 @@ def _general(model: ir.Model, names: Names, tail: Tail, found: Counting | Steps,
         weights = np.concatenate([(start - lowest)[:, None].astype(np.float32), weights], axis=1)
     else:
         thresholds = found.thresholds
-    length = rank(tail.base) or 0
-    shape = [1] * length
-    if tail.axis is not None:
-        shape[tail.axis] = tail.channels
+    shape = tail.layout
     inputs = [
         tail.base,
         _initializer(model, names, f"{tail.result.name}_thresholds", thresholds.reshape(*shape, -1)),

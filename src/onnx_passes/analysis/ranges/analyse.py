@@ -1,0 +1,62 @@
+"""Find the range of every value of a model, from its inputs on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx_ir as ir
+
+from onnx_passes.analysis.ranges.range import UNKNOWN, Range
+from onnx_passes.analysis.ranges.rules import RULES
+from onnx_passes.analysis.ranges.seeds import Known, seeds
+from onnx_passes.analysis.ranges.settle import settle
+from onnx_passes.analysis.ranges.site import Site
+from onnx_passes.graph.constants import constant_tensor
+
+_NUMBERS = frozenset("fiub")
+
+
+def ranges_of(model: ir.Model, inputs: Mapping[str, Known] | None = None) -> dict[ir.Value, Range]:
+    """Return what is known of each value of the graph, bodies of If, Loop and Scan left out.
+
+    ``inputs`` says what comes in: a ``Range``, ``(low, high)``, or a data type such as ``"UINT8"`` by the name of the
+    input. Where it says nothing the annotation ``finn_datatype`` counts, then the integer type of the input.
+    Shapes must have been inferred before; where one is missing less is known.
+    """
+    graph = model.graph
+    found: dict[ir.Value, Range] = {}
+    found.update(seeds(graph.inputs, inputs or {}))
+    for node in graph:
+        rule = RULES.get((node.domain, node.op_type))
+        if rule is None:
+            results: Sequence[Range | None] = ()
+        else:
+            results = _results(rule(Site(node, [_known(value, found) for value in node.inputs])))
+        for index, value in enumerate(node.outputs):
+            result = results[index] if index < len(results) else None
+            found[value] = _of_constant(value) or settle(result or UNKNOWN, value)
+    return found
+
+
+def _results(found: Range | Sequence[Range | None] | None) -> Sequence[Range | None]:
+    return () if found is None else (found,) if isinstance(found, Range) else found
+
+
+def _known(value: ir.Value | None, found: dict[ir.Value, Range]) -> Range | None:
+    if value is None:
+        return None
+    known = found.get(value)
+    if known is None:
+        known = found[value] = _of_constant(value) or settle(UNKNOWN, value)
+    return known
+
+
+def _of_constant(value: ir.Value) -> Range | None:
+    tensor = constant_tensor(value)
+    if tensor is None or tensor.size == 0:
+        return None
+    array = tensor.numpy()
+    if array.dtype.kind not in _NUMBERS:
+        return None
+    known = Range.point(array)
+    return settle(known, value) if known is UNKNOWN else known

@@ -1,0 +1,235 @@
+"""Rules of convolutions: matrix products with the taps of a kernel summed up, and zeros around the image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product as combinations
+
+import numpy as np
+
+from onnx_passes.analysis.ranges.arrays import along, same
+from onnx_passes.analysis.ranges.contraction import Bounds, of_grid, of_range
+from onnx_passes.analysis.ranges.grid import Grid
+from onnx_passes.analysis.ranges.products import with_addend
+from onnx_passes.analysis.ranges.range import UNKNOWN, Range
+from onnx_passes.analysis.ranges.rounding import exact_up_to
+from onnx_passes.analysis.ranges.site import Rule, Site
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """Weights as ``[group, outputs, inputs, taps]``, one entry for each kernel that can be met."""
+
+    groups: int
+    outputs: int
+    inputs: int
+    taps: int
+    outside: bool
+    """Whether taps may meet nothing, as at a border or between the steps of a transposed convolution."""
+
+    @property
+    def terms(self) -> int:
+        return self.inputs * self.taps
+
+    def weights(self, array: np.ndarray) -> np.ndarray:
+        """Bring weights, or what has their rank, into the form of the kernel."""
+        rank = array.ndim
+        full = (self.groups * self.outputs, self.inputs, *array.shape[2:]) if rank else ()
+        shaped = np.broadcast_to(array, full) if rank else array
+        return shaped.reshape(self.groups, self.outputs, self.inputs, -1)
+
+    def channels(self, array: np.ndarray) -> np.ndarray:
+        """Bring what is known of the input, by channel, into the form of the kernel: ``[group, inputs]``."""
+        flat = array.reshape(-1)
+        return np.broadcast_to(flat, (self.groups * self.inputs,)).reshape(self.groups, self.inputs)
+
+    def total(self, weights: Bounds, x: Bounds) -> Bounds:
+        """Return bounds of the sum, for each output ``[group, outputs]``."""
+        if self.outside:
+            x = x.widened_to(0.0)
+        low, high = self.channels(x.low), self.channels(x.high)
+        share = self.taps // weights.low.shape[-1]
+        if weights.is_point:
+            above = np.maximum(weights.low, 0).sum(-1) * share
+            below = np.minimum(weights.low, 0).sum(-1) * share
+            return Bounds(
+                _summed(above, low) + _summed(below, high),
+                _summed(above, high) + _summed(below, low),
+            )
+        ends = [w * c[:, None, :, None] for w in weights for c in (low, high)]
+        least, most = ends[0], ends[0]
+        for end in ends[1:]:
+            least, most = np.minimum(least, end), np.maximum(most, end)
+        return Bounds(least.sum((-1, -2)) * share, most.sum((-1, -2)) * share)
+
+    def sizes(self, weights: Bounds, x: Bounds) -> np.ndarray:
+        """Return the bound of the sum of the absolute values of all products."""
+        share = self.taps // weights.low.shape[-1]
+        return _summed(weights.size.sum(-1) * share, self.channels(x.size))
+
+
+def _summed(weights: np.ndarray, channels: np.ndarray) -> np.ndarray:
+    return np.matmul(weights, channels[:, :, None])[:, :, 0]
+
+
+def convolution(site: Site, x: Range, w: Range, kernels: list[tuple[_Kernel, tuple[slice, ...]]], rank: int) -> Range:
+    """Return the range of a convolution: of all kernels that an element of the result can come from."""
+    spatial = range(2, rank)
+    x = x.joined([0, *spatial])
+    if not (x.is_finite and w.is_finite):
+        return UNKNOWN
+    dtype = site.node.outputs[0].dtype
+    found: Range | None = None
+    for kernel, taps in kernels:
+        part = w.mapped(lambda array, taps=taps: _sliced(array, taps))
+        result = _convolved(kernel, x, part, site.unit, exact_up_to(dtype), rank)
+        found = result if found is None else _either(found, result)
+    if found is None:
+        return UNKNOWN
+    if not site.has(2):
+        return found
+    addend = site[2].mapped(lambda array: along(array.reshape(-1), 1, rank))
+    return with_addend(found, addend, kernels[0][0].terms, site.unit, exact_up_to(dtype))
+
+
+def _either(a: Range, b: Range) -> Range:
+    grid = None
+    if a.grid is not None and b.grid is not None:
+        grid = Grid.of(
+            a.grid.scale, a.grid.bias, np.minimum(a.grid.low, b.grid.low), np.maximum(a.grid.high, b.grid.high)
+        )
+    return Range(np.minimum(a.low, b.low), np.maximum(a.high, b.high), grid)
+
+
+def _sliced(array: np.ndarray, taps: tuple[slice, ...]) -> np.ndarray:
+    index = tuple(tap if size > 1 else slice(None) for tap, size in zip(taps, array.shape[2:], strict=True))
+    return array[(slice(None), slice(None), *index)]
+
+
+def _convolved(kernel: _Kernel, x: Range, w: Range, unit: float, exact: float, rank: int) -> Range:
+    weights, channels = of_range(w), of_range(x)
+    shaped = _shaped(kernel, weights)
+    total = kernel.total(shaped, channels)
+    grid = _grid(kernel, x.grid, w.grid, rank)
+    slack: np.ndarray | float = kernel.sizes(shaped, channels) * ((kernel.terms + 2) * unit * 1.01)
+    if _is_exact(kernel, x.grid, w.grid, exact):
+        slack = 0.0
+    return Range(
+        along((total.low - slack).reshape(-1), 1, rank), along((total.high + slack).reshape(-1), 1, rank), grid
+    )
+
+
+def _shaped(kernel: _Kernel, weights: Bounds) -> Bounds:
+    low = kernel.weights(weights.low)
+    return Bounds(low, low if weights.is_point else kernel.weights(weights.high))
+
+
+def _is_exact(kernel: _Kernel, x: Grid | None, w: Grid | None, exact: float) -> bool:
+    steps = None if x is None else x.exact_in, None if w is None else w.exact_in
+    if x is None or w is None or steps[0] is None or steps[1] is None:
+        return False
+    if (kernel.inputs > 1 and x.scale.size > 1) or w.scale.size != w.scale.shape[0]:
+        return False
+    sizes = [step.astype(np.float64) for step in steps if step is not None]
+    return bool((kernel.sizes(_shaped(kernel, Bounds(sizes[1], sizes[1])), Bounds(sizes[0], sizes[0])) <= exact).all())
+
+
+def _grid(kernel: _Kernel, x: Grid | None, w: Grid | None, rank: int) -> Grid | None:
+    if x is None or w is None:
+        return None
+    x, w = x.centred() or x, w.centred() or w
+    if kernel.inputs > 1 and x.scale.size > 1:
+        x = x.uniform([1]) or x
+    w = w.uniform(range(2, rank)) or w
+    # Where a tap meets nothing the value is 0, not the bias.
+    if w.bias.any() or (x.bias.any() and (kernel.outside or not w.is_point)):
+        return None
+    scale = _scale(kernel, x.scale, w.scale)
+    if scale is None:
+        return None
+    total = kernel.total(_shaped(kernel, of_grid(w)), of_grid(x))
+    bias = np.zeros(1)
+    if x.bias.any():
+        values = w.bounds[0]
+        bias = kernel.total(_shaped(kernel, Bounds(values, values)), Bounds(x.bias, x.bias)).low
+    arrays = (along(array.reshape(-1), 1, rank) for array in (scale, bias, total.low, total.high))
+    return Grid.of(*arrays)
+
+
+def _scale(kernel: _Kernel, x: np.ndarray, w: np.ndarray) -> np.ndarray | None:
+    """Return the scale for each output: it must not vary along what is summed up."""
+    if x.size == 1 and w.size == w.shape[0]:
+        return x.reshape(-1) * w.reshape(-1)
+    by_input = kernel.weights(w) * kernel.channels(x)[:, None, :, None]
+    first = by_input[:, :, :1, :1]
+    return first if same(by_input, np.broadcast_to(first, by_input.shape)) else None
+
+
+def _conv(site: Site) -> Range:
+    rank, shape = site.rank(0), site.shape(1)
+    if rank is None or shape is None or len(shape) != rank or rank < 3:
+        return UNKNOWN
+    groups = site.attr_int("group", 1)
+    kernel = _Kernel(groups, shape[0] // groups, shape[1], int(np.prod(shape[2:])), is_padded(site))
+    return convolution(site, site[0], site[1], [(kernel, (slice(None),) * (rank - 2))], rank)
+
+
+def _conv_transpose(site: Site) -> Range:
+    rank, shape = site.rank(0), site.shape(1)
+    if rank is None or shape is None or len(shape) != rank or rank < 3:
+        return UNKNOWN
+    groups = site.attr_int("group", 1)
+    inputs, outputs, extent = shape[0] // groups, shape[1], shape[2:]
+    strides = site.attr_ints("strides") or [1] * (rank - 2)
+    if any(step != 1 for step in site.attr_ints("dilations") or []):
+        strides = [1] * (rank - 2)
+    # An element of the result meets the taps that are a whole number of strides apart.
+    phases = [
+        [slice(start, None, step) for start in range(min(step, size))]
+        for step, size in zip(strides, extent, strict=True)
+    ]
+    kernels: list[tuple[_Kernel, tuple[slice, ...]]] = []
+    for taps in combinations(*phases):
+        met = [len(range(size)[tap]) for tap, size in zip(taps, extent, strict=True)]
+        kernels.append((_Kernel(groups, outputs, inputs, int(np.prod(met)), True), taps))
+
+    def turned(array: np.ndarray) -> np.ndarray:
+        full = np.broadcast_to(array, (shape[0], shape[1], *array.shape[2:]))
+        grouped = full.reshape(groups, inputs, outputs, *array.shape[2:])
+        return np.swapaxes(grouped, 1, 2).reshape(groups * outputs, inputs, *array.shape[2:])
+
+    return convolution(site, site[0], site[1].mapped(turned), kernels, rank)
+
+
+def is_padded(site: Site) -> bool:
+    """Tell whether there may be anything around the image."""
+    automatic = site.attr_text("auto_pad", "NOTSET")
+    if automatic in ("SAME_UPPER", "SAME_LOWER"):
+        return True
+    return automatic == "NOTSET" and any(site.attr_ints("pads") or [])
+
+
+def channels_first(found: Range, rank: int) -> Range:
+    """Move the channels from the last axis to the second."""
+    return found.mapped(lambda array: np.moveaxis(array, -1, 1) if array.ndim == rank else array)
+
+
+def channels_last(found: Range, rank: int) -> Range:
+    """Move the channels from the second axis to the last."""
+    return found.of_rank(rank).mapped(lambda array: np.moveaxis(array, 1, -1))
+
+
+def _conv_channels_last(site: Site) -> Range:
+    rank, shape = site.rank(0), site.shape(1)
+    if rank is None or shape is None or len(shape) != rank or rank < 3:
+        return UNKNOWN
+    groups = site.attr_int("group", 1)
+    kernel = _Kernel(groups, shape[0] // groups, shape[-1], int(np.prod(shape[1:-1])), is_padded(site))
+    x, w = channels_first(site[0], rank), channels_first(site[1], rank)
+    found = convolution(site, x, w, [(kernel, (slice(None),) * (rank - 2))], rank)
+    return found if found is UNKNOWN else channels_last(found, rank)
+
+
+CONVOLUTIONS: Mapping[str, Rule] = {"Conv": _conv, "ConvTranspose": _conv_transpose}
+CHANNELS_LAST_CONVOLUTIONS: Mapping[str, Rule] = {"Conv": _conv_channels_last}

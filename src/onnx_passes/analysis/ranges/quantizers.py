@@ -1,0 +1,223 @@
+"""Rules of operators that round to a grid."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.analysis.ranges.arrays import along, of_rank
+from onnx_passes.analysis.ranges.elementwise import corners
+from onnx_passes.analysis.ranges.grid import Grid
+from onnx_passes.analysis.ranges.range import UNKNOWN, Range
+from onnx_passes.analysis.ranges.rounding import integer_limits
+from onnx_passes.analysis.ranges.site import Rule, Site, counted
+from onnx_passes.ops.integer_range import bounds
+from onnx_passes.ops.rounding import MODES, round_numpy
+
+_EXACT = 2**24
+
+
+class _Quantizer(NamedTuple):
+    scale: np.ndarray
+    zero: np.ndarray
+    bits: np.ndarray
+    signed: bool
+    narrow: bool
+    rounding: str
+
+    def integers(self, x: np.ndarray, kind: type[np.floating]) -> np.ndarray:
+        """Return the integers of values, computed in a type of floats."""
+        scale, zero = self.scale.astype(kind), self.zero.astype(kind)
+        with np.errstate(over="ignore", invalid="ignore"):
+            y = x.astype(kind) / scale + zero
+        if self.is_bipolar:
+            return np.where(y >= 0, kind(1), kind(-1))
+        return round_numpy(self.rounding, np.clip(y, *self.limits(kind)))
+
+    def limits(self, kind: type[np.floating]) -> tuple[np.ndarray, np.ndarray]:
+        return bounds(self.bits.astype(kind), signed=self.signed, narrow=self.narrow)
+
+    @property
+    def is_bipolar(self) -> bool:
+        return self.signed and bool((self.bits == 1).all())
+
+
+def _quant(site: Site) -> Range:
+    x = site[0]
+    bits, zero, scale = site.number(3), site.number(2), site.number(1)
+    rounding = site.attr_text("rounding_mode", "ROUND").upper()
+    signed, narrow = bool(site.attr_int("signed", 1)), bool(site.attr_int("narrow", 0))
+    if bits is None or zero is None or rounding not in MODES or (signed and (bits == 1).any() and (bits != 1).any()):
+        return UNKNOWN
+    if scale is None or (scale == 0).any():
+        return _scaled_at_run_time(site[1], _Quantizer(np.ones(()), zero, bits, signed, narrow, rounding))
+    quantizer = _Quantizer(scale, zero, bits, signed, narrow, rounding)
+    if x.is_point:
+        q = quantizer.integers(x.low, np.float32)
+        grid = _grid(scale, zero, q, q)
+        value = ((q - zero.astype(np.float32)) * scale.astype(np.float32)).astype(np.float64)
+        return Range(value, value, grid)
+    low, high = _ends(x, quantizer.integers)
+    return _on_grid(scale, zero, low, high)
+
+
+def _ends(x: Range, integers: Callable[[np.ndarray, type[np.floating]], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Quantize both ends of a range, in either precision: quantizers never fall, or never rise."""
+    ends = [integers(end, kind).astype(np.float64) for end in (x.low, x.high) for kind in (np.float32, np.float64)]
+    low, high = ends[0], ends[0]
+    for end in ends[1:]:
+        low, high = np.minimum(low, end), np.maximum(high, end)
+    return low, high
+
+
+def _grid(scale: np.ndarray, zero: np.ndarray, low: np.ndarray, high: np.ndarray) -> Grid | None:
+    # A zero point of -0.0 must not make a bias of its own.
+    return Grid.of(scale, 0.0 - scale * zero, low, high)
+
+
+def _on_grid(scale: np.ndarray, zero: np.ndarray, low: np.ndarray, high: np.ndarray) -> Range:
+    ends = (low - zero) * scale, (high - zero) * scale
+    return _rounded_twice(np.minimum(*ends), np.maximum(*ends), _grid(scale, zero, low, high))
+
+
+def _rounded_twice(low: np.ndarray, high: np.ndarray, grid: Grid | None) -> Range:
+    """Leave room for a difference that is rounded before the product is, unless it is one of small integers."""
+    centred = None if grid is None else grid.centred()
+    if centred is not None and bool((np.abs(centred.low) < _EXACT).all() and (np.abs(centred.high) < _EXACT).all()):
+        return Range(low, high, grid)
+    slack = 2.0**-23
+    return Range(low - np.abs(low) * slack, high + np.abs(high) * slack, grid)
+
+
+def _scaled_at_run_time(scale: Range, quantizer: _Quantizer) -> Range:
+    low, high = quantizer.limits(np.float64)
+    if quantizer.is_bipolar:
+        low, high = -np.ones(()), np.ones(())
+    integers = Range.of(np.floor(low) - quantizer.zero, np.ceil(high) - quantizer.zero)
+    return _rounded_twice(*corners(integers, scale, np.multiply), None)
+
+
+def _bipolar_quant(site: Site) -> Range:
+    x, scale = site[0], site.number(1)
+    low, high = np.where(x.low >= 0, 1.0, -1.0), np.where(x.high >= 0, 1.0, -1.0)
+    if scale is None or (scale == 0).any():
+        return Range(*corners(Range(low, high), site[1], np.multiply))
+    ends = low * scale, high * scale
+    if x.is_point:
+        return Range(ends[0], ends[0], Grid.of(scale, np.zeros(()), low, low))
+    return Range(np.minimum(*ends), np.maximum(*ends), Grid.of(scale, np.zeros(()), low, high))
+
+
+def _trunc(site: Site) -> Range:
+    return _trunc_to_scale(site) if len(site.ranges) > 5 else _trunc_bits(site)
+
+
+def _trunc_bits(site: Site) -> Range:
+    """Drop the lowest bits, and keep the scale: the value becomes smaller."""
+    scale, zero, before, after = (site.number(index) for index in range(1, 5))
+    rounding = site.attr_text("rounding_mode", "FLOOR").upper()
+    if scale is None or zero is None or before is None or after is None or rounding not in MODES or (scale == 0).any():
+        return UNKNOWN
+    divisor = np.exp2(before - after)
+
+    def integers(x: np.ndarray, kind: type[np.floating]) -> np.ndarray:
+        whole = np.rint(x.astype(kind) / scale.astype(kind) + zero.astype(kind))
+        return round_numpy(rounding, whole / divisor.astype(kind))
+
+    return _on_grid(scale, zero, *_ends(site[0], integers))
+
+
+def _trunc_to_scale(site: Site) -> Range:
+    scale, zero, _, new_scale, bits = (site.number(index) for index in range(1, 6))
+    rounding = site.attr_text("rounding_mode", "FLOOR").upper()
+    if scale is None or zero is None or new_scale is None or bits is None or rounding not in MODES:
+        return UNKNOWN
+    if (scale == 0).any() or (new_scale == 0).any() or ((new_scale / scale) <= 0).any():
+        return UNKNOWN
+    divisor = np.exp2(np.rint(np.log2(new_scale / scale)))
+    limits = bounds(bits, signed=bool(site.attr_int("signed", 1)), narrow=bool(site.attr_int("narrow", 0)))
+
+    def integers(x: np.ndarray, kind: type[np.floating]) -> np.ndarray:
+        whole = np.rint(x.astype(kind) / scale.astype(kind) + zero.astype(kind))
+        return round_numpy(rounding, np.clip(whole / divisor.astype(kind), *limits))
+
+    return _on_grid(new_scale, zero / divisor, *_ends(site[0], integers))
+
+
+def _float_quant(site: Site) -> Range:
+    scale, exponent, mantissa, bias, largest = (site.number(index) for index in range(1, 6))
+    x = site[0]
+    if scale is None or exponent is None or mantissa is None or bias is None or largest is None:
+        return UNKNOWN
+    if not site.attr_int("saturation", 1):
+        return UNKNOWN
+    most = np.minimum(largest, (2 - np.exp2(-mantissa)) * np.exp2(np.exp2(exponent) - 1 - bias)) * np.abs(scale)
+    # Rounding moves a value by less than the distance to its neighbours.
+    step = np.exp2(-mantissa) * np.maximum(x.size, np.exp2(1 - bias) * np.abs(scale))
+    with np.errstate(invalid="ignore"):
+        low, high = np.clip(x.low - step, -most, most), np.clip(x.high + step, -most, most)
+    return _rounded_twice(low, high, None)
+
+
+def _quantize_linear(site: Site) -> Range:
+    x = site[0]
+    scale, zero = _along_axis(site, 1), _along_axis(site, 2) if site.has(2) else np.zeros(())
+    limits = integer_limits(site.node.outputs[0].dtype or _zero_type(site))
+    if limits is None or scale is None or zero is None or (scale == 0).any() or site.attr_int("block_size", 0):
+        return UNKNOWN
+
+    def integers(values: np.ndarray, kind: type[np.floating]) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            return np.clip(np.rint(values.astype(kind) / scale.astype(kind)) + zero, *limits)
+
+    low, high = _ends(x, integers)
+    return Range(low, high, Grid.integers(low, high))
+
+
+def _zero_type(site: Site) -> ir.DataType | None:
+    zero = site.value(2)
+    return ir.DataType.UINT8 if zero is None else zero.dtype
+
+
+def _dequantize_linear(site: Site) -> Range:
+    q, scale = site[0].integer_grid, _along_axis(site, 1)
+    zero = _along_axis(site, 2) if site.has(2) else np.zeros(())
+    if q is None or scale is None or zero is None or (scale == 0).any() or site.attr_int("block_size", 0):
+        return UNKNOWN
+    if q.is_point:
+        value = ((q.low - zero).astype(np.float32) * scale.astype(np.float32)).astype(np.float64)
+        return Range(value, value, _grid(scale, zero, q.low, q.low))
+    return _on_grid(scale, zero, q.low.astype(np.float64), q.high.astype(np.float64))
+
+
+def _along_axis(site: Site, index: int) -> np.ndarray | None:
+    """Return a scale or zero point, put along the axis that it is for."""
+    array, rank = site.number(index), site.rank()
+    if array is None or array.size == 1:
+        return None if array is None else array.reshape(())
+    axis = counted(site.attr_int("axis", 1), rank)
+    if axis is None or rank is None or array.ndim != 1:
+        return of_rank(array, rank or 0)
+    return along(array, axis, rank)
+
+
+def _quantize_dynamically(site: Site) -> list[Range | None]:
+    return [Range.integers(0, 255), Range.of(0, math.inf), Range.integers(0, 255)]
+
+
+QUANTIZERS: Mapping[str, Rule] = {
+    "BipolarQuant": _bipolar_quant,
+    "FloatQuant": _float_quant,
+    "IntQuant": _quant,
+    "Quant": _quant,
+    "Trunc": _trunc,
+}
+LINEAR_QUANTIZERS: Mapping[str, Rule] = {
+    "DequantizeLinear": _dequantize_linear,
+    "DynamicQuantizeLinear": _quantize_dynamically,
+    "QuantizeLinear": _quantize_linear,
+}

@@ -1,0 +1,134 @@
+"""What is known of the values of a tensor: an interval, and perhaps a grid."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnx_passes.analysis.ranges.arrays import of_rank, shrink
+from onnx_passes.analysis.ranges.grid import Grid
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """The bounds that a computation in the element type of the tensor cannot leave, and the grid it stays near.
+
+    Arrays have the rank of the tensor and along each axis size 1 or the size of the tensor; of an unknown rank is
+    known what holds for all elements, with rank 0. Nothing is said of runs in which NaN occurs.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    grid: Grid | None = None
+
+    @staticmethod
+    def of(low: float | np.ndarray, high: float | np.ndarray, grid: Grid | None = None) -> Range:
+        """Make a range from numbers or arrays."""
+        return Range(np.asarray(low, np.float64), np.asarray(high, np.float64), grid)
+
+    @staticmethod
+    def point(value: np.ndarray) -> Range:
+        """Make the range of a constant; if it holds integers they are its grid."""
+        exact = shrink(value.astype(np.float64))
+        if not np.isfinite(exact).all():
+            return UNKNOWN if np.isnan(exact).any() else Range(exact, exact.copy())
+        if value.dtype.kind in "iub":
+            integers = shrink(value.astype(np.int64)) if value.dtype != np.uint64 else None
+        else:
+            integers = exact.astype(np.int64) if _holds_integers(exact) else None
+        return Range(exact, exact, None if integers is None else Grid.integers(integers, integers))
+
+    @staticmethod
+    def integers(low: float | np.ndarray, high: float | np.ndarray) -> Range:
+        """Make the range of a tensor that holds integers."""
+        low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
+        return Range(low, high, Grid.integers(low, high))
+
+    @property
+    def is_point(self) -> bool:
+        """Tell whether every element has a single, finite value."""
+        if self.low is self.high:
+            return True
+        return bool((self.low == self.high).all() and np.isfinite(self.low).all())
+
+    @property
+    def is_finite(self) -> bool:
+        """Tell whether there are bounds on both sides, everywhere."""
+        return bool(np.isfinite(self.low).all() and np.isfinite(self.high).all())
+
+    @property
+    def is_unknown(self) -> bool:
+        """Tell whether nothing is known."""
+        return self.grid is None and bool((self.low == -math.inf).all() and (self.high == math.inf).all())
+
+    @property
+    def integer_grid(self) -> Grid | None:
+        """Return the grid of a tensor that holds integers itself."""
+        return self.grid if self.grid is not None and self.grid.is_integer else None
+
+    @property
+    def size(self) -> np.ndarray:
+        """Return the bound of the absolute value."""
+        return np.maximum(np.abs(self.low), np.abs(self.high))
+
+    @property
+    def exact(self) -> np.ndarray:
+        """Return a single value as exact arithmetic has it: from the grid, where it has one."""
+        return self.low if self.grid is None else self.grid.bounds[0]
+
+    def mapped(self, change: Callable[[np.ndarray], np.ndarray]) -> Range:
+        """Apply a movement of elements to all arrays alike."""
+        low = change(self.low)
+        high = low if self.high is self.low else change(self.high)
+        return Range(low, high, None if self.grid is None else self.grid.mapped(change))
+
+    def joined(self, axes: Collection[int]) -> Range:
+        """Return the range of what may be any of the elements along axes."""
+        axes = tuple(axes)
+        if not axes:
+            return self
+        return Range(
+            self.low.min(axis=axes, keepdims=True),
+            self.high.max(axis=axes, keepdims=True),
+            None if self.grid is None else self.grid.joined(axes),
+        )
+
+    def overall(self) -> Range:
+        """Return what holds for all elements, with rank 0."""
+        return self.joined(range(self.low.ndim)).mapped(lambda array: array.reshape(()))
+
+    def without_grid(self) -> Range:
+        """Return the interval alone."""
+        return Range(self.low, self.high)
+
+    def of_rank(self, rank: int) -> Range:
+        """Add leading axes, or remove them; what cannot be removed is joined."""
+        low = of_rank(self.low, rank)
+        high = low if self.high is self.low else of_rank(self.high, rank)
+        grid = None if self.grid is None else self.grid.of_rank(rank)
+        if low is None or high is None or (self.grid is not None and grid is None):
+            return self.overall().of_rank(rank)
+        return Range(low, high, grid)
+
+
+UNKNOWN = Range.of(-math.inf, math.inf)
+
+
+def bits_for(low: int, high: int) -> int:
+    """Return how many bits hold the integers of a range: two's complement if any is negative."""
+    if low > high:
+        raise ValueError(f"{low} is greater than {high}")
+    if low >= 0:
+        return int(high).bit_length()
+    return max(int(-low - 1).bit_length(), int(max(high, 0)).bit_length()) + 1
+
+
+def _holds_integers(array: np.ndarray) -> bool:
+    flat = array.reshape(-1)
+    few = flat[:64]
+    if not np.isfinite(few).all() or (few != np.rint(few)).any():
+        return False
+    return bool(np.isfinite(flat).all() and (np.abs(flat) < 2.0**62).all() and (flat == np.rint(flat)).all())

@@ -1,0 +1,71 @@
+"""Ranges of integers and arithmetic on them, exact whatever their size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onnx_passes.core.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Range:
+    """All integers from ``low`` to ``high``; an operation gives the smallest range with every possible result."""
+
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        """Refuse ranges without an integer."""
+        if self.low > self.high:
+            raise UsageError(f"no integer lies between {self.low} and {self.high}", hint="give the smaller one first")
+
+    def __add__(self, other: Range) -> Range:
+        return Range(self.low + other.low, self.high + other.high)
+
+    def __sub__(self, other: Range) -> Range:
+        return Range(self.low - other.high, self.high - other.low)
+
+    def __neg__(self) -> Range:
+        return Range(-self.high, -self.low)
+
+    def __mul__(self, other: Range) -> Range:
+        corners = [a * b for a in (self.low, self.high) for b in (other.low, other.high)]
+        return Range(min(corners), max(corners))
+
+    def __or__(self, other: Range) -> Range:
+        """Join: the smallest range with the integers of both."""
+        return Range(min(self.low, other.low), max(self.high, other.high))
+
+    def __contains__(self, other: Range | int) -> bool:
+        if isinstance(other, int):
+            return self.low <= other <= self.high
+        return self.low <= other.low and other.high <= self.high
+
+    def times(self, factor: int) -> Range:
+        """Multiply by a number."""
+        return self * Range(factor, factor)
+
+    def shifted(self, bits: int) -> Range:
+        """Shift to the left or, by a negative number of bits, to the right, rounding down."""
+        if bits >= 0:
+            return Range(self.low << bits, self.high << bits)
+        return Range(self.low >> -bits, self.high >> -bits)
+
+    def dot(self, other: Range, terms: int) -> Range:
+        """Multiply ``terms`` pairs and add the products up."""
+        return (self * other).times(terms)
+
+    def clamped(self, low: int | None, high: int | None) -> Range:
+        """Clamp as ``min(max(x, low), high)`` does."""
+        ends = [self.low, self.high]
+        if low is not None:
+            ends = [max(end, low) for end in ends]
+        if high is not None:
+            ends = [min(end, high) for end in ends]
+        return Range(*ends)
+
+    def __str__(self) -> str:
+        return f"[{self.low}, {self.high}]"
+
+
+ZERO = Range(0, 0)

@@ -1,0 +1,94 @@
+"""Quant: quantize to integers of any number of bits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.ops.definition import Attribute, Input
+from onnx_passes.ops.integer_range import clamp, clamp_nodes
+from onnx_passes.ops.portable import equal, greater_or_equal
+from onnx_passes.ops.quantizer import Quantizer, Working
+from onnx_passes.ops.rounding import round_nodes, round_numpy, rounding_mode
+
+if TYPE_CHECKING:
+    from onnx_passes.graph.builder import Builder
+
+_SCALE, _ZERO_POINT, _BITS = 1, 2, 3
+
+
+class Quant(Quantizer):
+    """Quantize to integers of any number of bits, and scale back.
+
+    The result is ``(round(clamp(x / scale + zeropt)) - zeropt) * scale``. The range is ``-2^(b-1) … 2^(b-1)-1`` if
+    signed, ``0 … 2^b-1`` if not; narrow, it loses its least integer if signed and its greatest if not. One signed bit
+    is -1 or 1: 1 where ``x / scale + zeropt`` is not negative, -1 elsewhere and for NaN. Otherwise NaN stays NaN, and
+    infinities go to the ends of the range. A bit width may be fractional; scale, zero point and bit width may each be
+    computed, and differ from channel to channel.
+
+    Versions 1 and 2 of the operator are the same.
+    """
+
+    name = "Quant"
+    aliases = ("IntQuant",)
+    inputs = (
+        Input("x", "the values"),
+        Input("scale", "the size of one step"),
+        Input("zeropt", "the integer that stands for zero, or any number"),
+        Input("bitwidth", "the number of bits"),
+    )
+    attributes = (
+        Attribute("signed", "int", "whether there are negative integers", default=1),
+        Attribute("narrow", "int", "whether the range is one integer smaller", default=0),
+        rounding_mode("ROUND"),
+    )
+
+    def quantize(self, inputs: Sequence[np.ndarray], attributes: Mapping[str, Any]) -> np.ndarray:
+        """Compute the result."""
+        x, scale, zero_point, bits = inputs
+        signed, narrow = bool(attributes["signed"]), bool(attributes["narrow"])
+        y = x / scale + zero_point
+        one_bit = bits == 1 if signed else np.False_
+        if one_bit.all():
+            q = _sign(y)
+        else:
+            q = round_numpy(attributes["rounding_mode"], clamp(y, bits, signed=signed, narrow=narrow))
+            if one_bit.any():
+                q = np.where(one_bit, _sign(y), q)
+        return (q - zero_point) * scale
+
+    def build(self, op: Builder, call: Working) -> ir.Value:
+        """Build the result of standard operators."""
+        scale, zero_point = call.input(_SCALE), call.input(_ZERO_POINT)
+        known = call.constant(_ZERO_POINT)
+        negative_zero = known is None or bool(((known == 0) & np.signbit(known)).any())
+        # Even a zero is added: it makes a negative zero positive. It need not be subtracted.
+        y = op.Add(op.Div(call.x, scale), zero_point)
+        q = _integers(op, call, y, negative_zero=negative_zero)
+        if known is None or known.any() or negative_zero:
+            q = op.Sub(q, zero_point)
+        return op.Mul(q, scale)
+
+
+def _integers(op: Builder, call: Working, y: ir.Value, *, negative_zero: bool) -> ir.Value:
+    signed, narrow, known = bool(call["signed"]), bool(call["narrow"]), call.constant(_BITS)
+    if signed and known is not None and (known == 1).all():
+        return _sign_nodes(op, call, y)
+    # Of signed ranges only that of one bit ends at zero, and it is not used.
+    clamped = clamp_nodes(op, call, y, _BITS, signed=signed, narrow=narrow, negative_zero=negative_zero and not signed)
+    q = round_nodes(op, call, call["rounding_mode"], clamped)
+    if not signed or (known is not None and not (known == 1).any()):
+        return q
+    one_bit = equal(op, call.input(_BITS), call.number(1)) if known is None else known == 1
+    return op.Where(one_bit, _sign_nodes(op, call, y), q)
+
+
+def _sign_nodes(op: Builder, call: Working, y: ir.Value) -> ir.Value:
+    return op.Where(greater_or_equal(op, y, call.number(0)), call.number(1), call.number(-1))
+
+
+def _sign(y: np.ndarray) -> np.ndarray:
+    return np.where(y >= 0, 1, -1).astype(y.dtype)

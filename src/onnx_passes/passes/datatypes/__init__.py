@@ -1,0 +1,1 @@
+"""Passes that find out and check the data types of tensors."""

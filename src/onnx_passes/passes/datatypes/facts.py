@@ -1,0 +1,123 @@
+"""What is known of the numbers in a tensor: a data type and, of integers, between which two they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.datatypes import FLOAT32, DataType, Integer, Range, smallest_for, smallest_for_values
+from onnx_passes.datatypes.arithmetic import join, range_of
+from onnx_passes.datatypes.elements import ELEMENTS
+from onnx_passes.datatypes.integers import BINARY
+from onnx_passes.datatypes.smallest import integer_ends
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.tensor_types import datatype_of
+
+
+@dataclass(frozen=True)
+class Fact:
+    """The data type of a tensor; integers may lie in a smaller range than their type has."""
+
+    datatype: DataType
+    range: Range | None = None
+
+    @staticmethod
+    def of(datatype: DataType) -> Fact:
+        """Know no more than the type."""
+        return Fact(datatype, range_of(datatype))
+
+    @staticmethod
+    def between(range_: Range) -> Fact:
+        """Know that the numbers are integers of a range."""
+        return Fact(smallest_for(range_.low, range_.high), range_)
+
+    def joined(self, other: Fact) -> Fact:
+        """Know what holds for the numbers of both."""
+        if self.range is None or other.range is None:
+            return Fact.of(join(self.datatype, other.datatype))
+        both = self.range | other.range
+        return Fact(self.datatype, both) if self.datatype == other.datatype else Fact.between(both)
+
+
+UNKNOWN = Fact(FLOAT32)
+_SINGLE = 24
+
+
+def fact_of_element(dtype: ir.DataType | None) -> Fact:
+    """Know no more than the element type."""
+    if dtype is ir.DataType.BOOL:
+        return Fact.of(BINARY)
+    if dtype is None or not dtype.is_integer():
+        return UNKNOWN
+    return Fact.of(Integer(dtype.bitwidth, is_signed=dtype.is_signed()))
+
+
+class Facts:
+    """Facts of values by value; those of constants and inputs are found out when first asked for."""
+
+    def __init__(self) -> None:
+        self._known: dict[ir.Value, Fact] = {}
+        self._constants: dict[ir.Value, Fact] = {}
+        self.inexact: list[ir.Value] = []
+
+    def of(self, value: ir.Value | None) -> Fact:
+        """Return what is known of a value, at least its element type."""
+        if value is None:
+            return UNKNOWN
+        found = self._known.get(value) or self._constants.get(value)
+        if found is None:
+            array = constant(value)
+            if array is None:
+                found = self._known[value] = _fact_of_input(value)
+            else:
+                found = self._constants[value] = fact_of_constant(value, array)
+        return found
+
+    def learn(self, value: ir.Value, fact: Fact) -> None:
+        """Keep what was found out about a result."""
+        self._known[value] = fact
+
+    def constants(self) -> Iterator[tuple[ir.Value, Fact]]:
+        """Yield the constants that were asked for."""
+        yield from self._constants.items()
+
+    def computed(self, value: ir.Value, range_: Range, partial: Range | None = None) -> Fact:
+        """Return the fact of an integer result of arithmetic, in view of what its element type does to it.
+
+        ``partial`` are the numbers that may occur on the way to a sum, if others than in the result.
+        """
+        dtype = value.dtype
+        element = ELEMENTS.get("FLOAT" if dtype is None else dtype.name)
+        if element is None:
+            return UNKNOWN
+        ends = Range(int(element.low), int(element.high))
+        if dtype is not None and dtype.is_integer():
+            # Beyond its ends an integer wraps around, and may be any.
+            return Fact.between(range_) if range_ in ends else fact_of_element(dtype)
+        exact = Range(-(2**element.precision), 2**element.precision)
+        reached = range_ if partial is None else range_ | partial
+        if reached in exact:
+            return Fact.between(range_)
+        self.inexact.append(value)
+        # Rounded sums of integers are integers, and of up to 2**23 terms never twice as large as exact ones.
+        rounded = reached.times(2)
+        return Fact.between(rounded) if rounded in ends and element.precision >= _SINGLE else UNKNOWN
+
+
+def fact_of_constant(value: ir.Value, array: np.ndarray) -> Fact:
+    """Look at the numbers; a declared type that has all of them stays, unless it says nothing."""
+    declared = datatype_of(value)
+    ends = integer_ends(array)
+    range_ = None if ends is None else Range(*ends)
+    if declared not in (None, FLOAT32) and bool(declared.allowed(array).all()):
+        return Fact(declared, range_)
+    return UNKNOWN if range_ is None else Fact(smallest_for_values(array), range_)
+
+
+def _fact_of_input(value: ir.Value) -> Fact:
+    """Believe what is declared of an input; a result that no node before has computed may be anything."""
+    declared = datatype_of(value) if value.producer() is None else None
+    return fact_of_element(value.dtype) if declared is None else Fact.of(declared)

@@ -1,0 +1,103 @@
+"""Infer the data types of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Annotation, Context, PassResult
+from onnx_passes.core.options import option
+from onnx_passes.datatypes import BIPOLAR, FLOAT32, DataType, IntegerType, ScaledInteger
+from onnx_passes.datatypes.arithmetic import range_of
+from onnx_passes.datatypes.floats import Float
+from onnx_passes.graph import annotations
+from onnx_passes.graph.constants import is_constant
+from onnx_passes.graph.tensor_types import datatype_of, set_datatype
+from onnx_passes.graph.wording import count
+from onnx_passes.passes.datatypes.facts import Fact
+from onnx_passes.passes.datatypes.inference import Inference
+
+_INDICES = (ir.DataType.INT64, ir.DataType.BOOL)
+"""Element types of shapes, indices and conditions: nobody asks for their data type."""
+
+
+@passes.verify.equality
+@passes.register(tags=("annotate", "datatypes"))
+class InferDatatypes(Annotation):
+    """Annotate tensors with their data types (``finn_datatype``), carried forward through the graph.
+
+    Rewrites: ``y = MatMul(x, w)`` with ``x: UINT2`` and constant ``w`` of -1 and 1 in 8 rows → ``w: BIPOLAR``,
+              ``y: INT6`` or less. Quantizers give the type that they round to; sums and products the smallest with
+              all possible results, from the weights themselves where they are constant; moved numbers keep their
+              type, and what is joined has room for all; integer constants get the smallest type; anything else is
+              ``FLOAT32``. Types that do not hold what is computed are corrected, and a remark says how many.
+    Refuses:  to replace what is declared of inputs, of constants that fit, and of results of unknown operators;
+              data types that do not exist.
+    Exactness: annotates only. Sound for inputs of their declared type: integers wrap around as their element type
+              does, and sums that floats cannot hold exactly count as twice as large.
+    """
+
+    needs = ("shape-inference",)
+
+    allow_scaledint: bool = option(False, "give integers with a scale the type SCALEDINT instead of FLOAT32")
+
+    def call(self, model: ir.Model) -> PassResult:
+        """Run without a manager."""
+        return self.run(model, Context())
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
+        """Infer, then write what is new."""
+        inference = Inference(allow_scaledint=self.allow_scaledint)
+        inference.graph(model.graph)
+        modified, wrong, wide = False, list[str](), 0
+        for value, fact in list(_to_be_written(model.graph, inference)):
+            before = datatype_of(value)
+            if not set_datatype(value, fact.datatype):
+                continue
+            modified = True
+            if before is not None and not _holds(before, fact):
+                wrong.append(f"'{value.name}' is {fact.datatype}, not {before}")
+            elif before is not None and before != fact.datatype:
+                wide += 1
+        if wrong:
+            context.note(f"corrected {count(wrong, 'data type')} that may not hold all results, first {wrong[0]}")
+        if wide:
+            context.note(f"replaced {count(wide, 'data type')} by one that says more")
+        inexact = inference.facts.inexact
+        if inexact:
+            context.note(
+                f"{count(inexact, 'sum')} may exceed the integers that floats hold exactly, first '{inexact[0].name}'"
+            )
+        return PassResult(model, modified=modified)
+
+
+def _to_be_written(graph: ir.Graph, inference: Inference) -> Iterator[tuple[ir.Value, Fact]]:
+    """Yield what was found out; of indices and of constants that are no integers only what replaces a declared type."""
+    declared = {value for value in annotations.values(graph) if datatype_of(value) is not None}
+    for value in declared:
+        if is_constant(value) and datatype_of(value) != FLOAT32:
+            inference.facts.of(value)
+    for value, fact in inference.facts.constants():
+        if value in declared or (isinstance(fact.datatype, IntegerType) and value.dtype not in _INDICES):
+            yield value, fact
+    for value, fact in inference.results.items():
+        if value in declared or (_is_number(value) and value.dtype not in _INDICES):
+            yield value, fact
+
+
+def _is_number(value: ir.Value) -> bool:
+    return value.dtype is None or value.dtype.is_floating_point() or value.dtype.is_integer()
+
+
+def _holds(declared: DataType, fact: Fact) -> bool:
+    """Tell whether a type has every number that was found possible."""
+    if (
+        declared == fact.datatype
+        or isinstance(declared, ScaledInteger)
+        or (isinstance(declared, Float) and declared.bitwidth >= 32)
+    ):
+        return True
+    known = range_of(declared)
+    return known is not None and declared != BIPOLAR and fact.range is not None and fact.range in known

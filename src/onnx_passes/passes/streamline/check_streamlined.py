@@ -1,0 +1,54 @@
+"""Say how far a quantized network is in integers."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.analysis.streamlined import Streamlined, streamlined
+from onnx_passes.core.base import Analysis, AnalysisResult, Context
+from onnx_passes.core.errors import OptionError, StructureError
+from onnx_passes.core.options import option
+
+_SHOWN = 10
+
+
+@passes.verify.equality
+@passes.register(tags=("streamline", "check", "quantized"))
+class CheckStreamlined(Analysis):
+    """Say what part of the multiply-accumulates is computed on integers, and name every node that stands in the way.
+
+    Rewrites: nothing; finds a ``Streamlined``: ``apply(model, "check-streamlined")["check-streamlined"].fraction``.
+    Refuses:  a model with a smaller part behind its first quantizer than ``least`` asks for.
+    Exactness: changes nothing.
+    """
+
+    needs = ("shape-inference",)
+
+    least: float = option(0.0, "end the run if a smaller part of the MACs than this is computed on integers")
+
+    def __post_init__(self) -> None:
+        """Refuse what no model could have."""
+        if not 0 <= self.least <= 1:
+            raise OptionError(f"'least' of pass 'check-streamlined' is {self.least}", hint="give a number from 0 to 1")
+
+    def analyze(self, model: ir.Model) -> Streamlined:
+        """Look at the model as it is."""
+        return streamlined(model)
+
+    def run(self, model: ir.Model, context: Context) -> AnalysisResult:
+        """Say what was found in the notes of the run."""
+        found = self.analyze(model)
+        behind = found.macs - found.head_macs
+        head = f"; {found.head_macs:,} more come before it" if found.head_macs else ""
+        context.note(f"{found.fraction:.0%} of the {behind:,} MACs behind the first quantizer are integer{head}")
+        for blocker in found.blockers[:_SHOWN]:
+            context.note(str(blocker))
+        if len(found.blockers) > _SHOWN:
+            context.note(f"and {len(found.blockers) - _SHOWN} more nodes compute in floats")
+        if found.fraction < self.least:
+            first = f": {found.blockers[0]}" if found.blockers else ""
+            raise StructureError(
+                f"only {found.fraction:.1%} of the MACs are integer, {self.least:.1%} are wanted{first}"
+            )
+        return AnalysisResult(model, modified=False, value=found)

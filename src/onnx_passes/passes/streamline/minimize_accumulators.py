@@ -1,0 +1,53 @@
+"""Annotate the least data types that hold everything that is computed."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.analysis.ranges.analyse import ranges_of
+from onnx_passes.core.base import Annotation, Context, PassResult
+from onnx_passes.datatypes.smallest import smallest_for, smallest_for_values
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.tensor_types import datatype_of, set_datatype
+
+
+@passes.verify.equality
+@passes.register(tags=("streamline", "annotate", "quantized"))
+class MinimizeAccumulators(Annotation):
+    """Annotate every tensor of integers with the least data type that holds its values, accumulators above all.
+
+    Rewrites: ``y = MatMul(x, w)`` with integers from -37 to 90 in y → ``y: INT8``; from the values of weights and the
+              ranges of inputs, not from their types. Tensors that hold no integers lose an integer annotation.
+    Refuses:  to change what is declared for inputs and outputs of the model.
+    Exactness: annotates only; no node and no result changes.
+    """
+
+    needs = ("shape-inference",)
+
+    def call(self, model: ir.Model) -> PassResult:
+        """Run without a manager."""
+        return self.run(model, Context())
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
+        """Annotate results of nodes, and the constants they use."""
+        changed = 0
+        for value, known in ranges_of(model).items():
+            if value.is_graph_input() or value.dtype not in (None, ir.DataType.FLOAT):
+                continue
+            held, grid = constant(value), known.integer_grid
+            if held is not None:
+                wanted = smallest_for_values(held) if grid is not None and held.size else None
+            elif grid is None:
+                wanted = None
+            else:
+                low, high = int(grid.low.min()), int(grid.high.max())
+                declared = datatype_of(value)
+                # A range cannot say that zero is left out.
+                bipolar = declared is not None and str(declared) == "BIPOLAR" and (low, high) == (-1, 1)
+                wanted = declared if bipolar else smallest_for(low, high)
+            old = datatype_of(value)
+            if wanted is None and (old is None or not old.is_integer):
+                continue
+            changed += set_datatype(value, wanted)
+        return PassResult(model, modified=changed > 0)
