@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 
 import onnx_passes
+from onnx_passes.api import run_model
+from onnx_passes.core.errors import UsageError
 from onnx_passes.core.fingerprint import full_hash
 
 MODEL = """
@@ -73,3 +76,34 @@ def test_rules_of_onnxscript_are_taken_as_they_are():
         result = onnx_passes.apply(ir.from_onnx_text(text), pipeline, verify=False)
         assert [node.op_type for node in result.model.graph] == ["Relu", "Abs"]
     assert onnx_passes.apply(ir.from_onnx_text(text), negneg).modified
+
+
+def test_models_run_by_name_by_order_and_on_generated_inputs():
+    x = np.array([-1, 2], np.float32)
+    for inputs in ({"x": x}, [x], [{"x": x}]):
+        assert run_model(ir.from_onnx_text(MODEL), inputs)["y"].tolist() == [0, 2]
+    assert run_model(ir.from_onnx_text(MODEL), [np.stack([x, -x])])["y"].tolist() == [[0, 2], [1, 0]]
+    assert run_model(ir.from_onnx_text(MODEL))["y"].shape == (2,)
+
+
+def test_what_operators_need_to_know_is_inferred_to_run_a_model():
+    model = ir.from_onnx_text("""
+        <ir_version: 8, opset_import: ["": 18, "qonnx.custom_op.general": 1]>
+        g (float[1, 2] x) => (float[1, 2] y) <float[2, 1] t = {0.0, 1.0}>
+        {
+            n = Neg (x)
+            y = qonnx.custom_op.general.MultiThreshold <out_dtype = "UINT1"> (n, t)
+        }
+    """)
+    before = full_hash(model)
+    assert run_model(model, {"x": np.full((1, 2), -0.5, np.float32)})["y"].tolist() == [[1, 0]]
+    assert full_hash(model) == before
+
+
+def test_results_of_samples_have_to_have_one_shape_to_be_stacked():
+    model = ir.from_onnx_text(
+        '<ir_version: 8, opset_import: ["": 18]> g (float[4] x) => (int64[1, N] y) { y = NonZero (x) }'
+    )
+    samples = np.array([[0, 0, 0, 1], [1, 1, 0, 0]], np.float32)
+    with pytest.raises(UsageError, match="another shape for every sample"):
+        run_model(model, [samples])

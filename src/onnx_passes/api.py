@@ -7,10 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 import onnx_passes.passes  # noqa: F401  # pyright: ignore[reportUnusedImport] - teaches the registry foreign rules
+from onnx_passes.core.base import Context
+from onnx_passes.core.build import collect
 from onnx_passes.core.compose import PassLike
+from onnx_passes.core.errors import ModelError, UsageError
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import plan
@@ -18,8 +22,11 @@ from onnx_passes.core.records import RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import load
 from onnx_passes.verify.contracts import Paranoid
+from onnx_passes.verify.execute import Executable, ExecutionError, Executor
+from onnx_passes.verify.generate import generate
 from onnx_passes.verify.measuring import Measuring
 from onnx_passes.verify.ranges import Range
+from onnx_passes.verify.reference import Array, Source, read_inputs
 from onnx_passes.verify.requirements import Requirements
 from onnx_passes.verify.structure import Property
 from onnx_passes.verify.verification import Verification
@@ -91,6 +98,44 @@ def apply(
         watchers.append(Requirements(structure))
     outcome = Manager(watchers).run(planned, loaded)
     return Result(outcome.model, outcome.record)
+
+
+def run_model(
+    model: ir.Model | str | os.PathLike[str], inputs: Mapping[str, Array] | Sequence[Source] = (), *, seed: int = 0
+) -> dict[str, Array]:
+    """Run a model, given as object or file, and return its outputs by name.
+
+    ``inputs`` are arrays by name, or sources as for ``apply``; without any, one sample is generated from the seed.
+    Operators of quantized networks run too. Several samples add one leading dimension to every output.
+    """
+    loaded = load(model)
+    sources = [inputs] if isinstance(inputs, Mapping) else inputs
+    samples = read_inputs(loaded, sources) if sources else generate(loaded, seed=seed, samples=1)
+    try:
+        ready = _prepared(loaded, {name for sample in samples for name in sample})
+        results = [ready.run(sample) for sample in samples]
+    except ExecutionError as error:
+        raise ModelError(error.what, where=error.where, hint=error.hint) from error
+    if len(results) == 1:
+        return results[0]
+    return {name: _stacked(name, [result[name] for result in results]) for name in results[0]}
+
+
+def _prepared(model: ir.Model, feeds: set[str]) -> Executable:
+    """Make a model executable; what custom operators need to know of shapes is inferred on a copy."""
+    executor = Executor()
+    try:
+        return executor.prepare(model, feeds=feeds)
+    except ModelError:
+        inferred = copy_model(model)
+        collect("shape-inference")[0].run(inferred, Context())
+        return executor.prepare(inferred, feeds=feeds)
+
+
+def _stacked(name: str, arrays: Sequence[Array]) -> Array:
+    if len({array.shape for array in arrays}) > 1:
+        raise UsageError(f"output '{name}' has another shape for every sample", hint="run the samples one by one")
+    return np.stack(arrays)
 
 
 def _again(model: ir.Model | str | os.PathLike[str]) -> Callable[[], ir.Model]:

@@ -94,11 +94,11 @@ def total(amounts: Iterable[Amount | None]) -> Amount:
     return Polynomial(symbolic) + number if symbolic else number
 
 
-def nominal(amount: Amount) -> int:
-    """Return a number to compare by: every dynamic dimension counts as ``NOMINAL``."""
+def nominal(amount: Amount, of: int = NOMINAL) -> int:
+    """Return a number to compare by: every dynamic dimension counts as ``of``."""
     if isinstance(amount, int):
         return amount
-    return sum(factor * NOMINAL ** len(names) for names, factor in amount.terms.items())
+    return sum(factor * of ** len(names) for names, factor in amount.terms.items())
 
 
 def json_amount(amount: Amount | None) -> int | str | None:

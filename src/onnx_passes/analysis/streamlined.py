@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.amounts import UnknownSizeError
+from onnx_passes.analysis.amounts import UnknownSizeError, nominal
 from onnx_passes.analysis.formulas import work_of
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import Range, bits_for
+from onnx_passes.datatypes.integers import IntegerType
+from onnx_passes.datatypes.smallest import smallest_for
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import name_of
@@ -21,6 +23,7 @@ PRODUCTS = frozenset({"Conv", "ConvInteger", "ConvTranspose", "Gemm", "MatMul", 
 _QUANTIZERS = frozenset(
     {"BipolarQuant", "FloatQuant", "IntQuant", "MultiThreshold", "Quant", "QuantAvgPool2d", "Trunc"}
 )
+_EXACT_IN_FLOAT = 2**24
 _SHAPES = frozenset({"Shape", "Size"})
 
 
@@ -28,18 +31,20 @@ _SHAPES = frozenset({"Shape", "Size"})
 class Accumulator:
     """What one product of matrices, or convolution, adds up.
 
-    ``bits`` hold what the values of weights and inputs allow; ``bits_by_type`` what their data types would allow if
-    all weights were as large as their type lets them be; ``thresholds`` is how many follow for each channel.
+    ``bits`` hold every sum that the values of weights and the ranges of inputs allow. ``bits_by_norm`` would be needed
+    for any input of its type (the bound of A2Q, from the sum of absolute weights), ``bits_by_type`` for any weights of
+    their type too. ``thresholds`` is how many follow for each channel.
     """
 
     node: str
     macs: int | None
+    input: str
+    weight: str
     low: int
     high: int
     bits: int
+    bits_by_norm: int | None
     bits_by_type: int
-    input_bits: int
-    weight_bits: int
     thresholds: int | None
 
 
@@ -59,7 +64,7 @@ class Blocker:
 class Streamlined:
     """How far a network is in integers.
 
-    ``head_macs`` are those before the first quantizer: no integers reach them. MACs of unknown number count 0.
+    ``head_macs`` are those before the first quantizer: no integers reach them. Dynamic dimensions count as 1.
     """
 
     macs: int = 0
@@ -89,7 +94,7 @@ class Streamlined:
 def streamlined(model: ir.Model, ranges: Mapping[ir.Value, Range] | None = None) -> Streamlined:
     """Look at every product of the graph, and at all that lies between quantizers."""
     known = ranges_of(model) if ranges is None else ranges
-    behind = _behind_quantizers(model.graph)
+    behind = _behind_quantizers(model.graph, known)
     ahead = _before_products(model.graph)
     macs = head = integer = 0
     accumulators: list[Accumulator] = []
@@ -105,7 +110,7 @@ def streamlined(model: ir.Model, ranges: Mapping[ir.Value, Range] | None = None)
                 accumulators.append(_accumulator(node, known, work))
             else:
                 blockers.append(_blocker_at_product(node, known))
-        elif node in behind and node in ahead and _computes_floats(node, known):
+        elif node in behind and node in ahead and _computes_floats(node, known) and not _is_affine(node):
             blockers.append(_blocker(node))
     return Streamlined(macs, head, integer, tuple(accumulators), tuple(blockers))
 
@@ -117,7 +122,7 @@ def is_quantizer(node: ir.Node) -> bool:
     return node.op_type in _QUANTIZERS and node.domain != ""
 
 
-def _behind_quantizers(graph: ir.Graph) -> set[ir.Node]:
+def _behind_quantizers(graph: ir.Graph, known: Mapping[ir.Value, Range]) -> set[ir.Node]:
     """Return what depends on a quantized activation, or on an input that is declared to hold integers."""
     found: set[ir.Node] = set()
     for node in graph:
@@ -158,29 +163,34 @@ def _computes_floats(node: ir.Node, known: Mapping[ir.Value, Range]) -> bool:
 
 
 def _blocker_at_product(node: ir.Node, known: Mapping[ir.Value, Range]) -> Blocker:
+    where, result = name_of(node), known.get(node.outputs[0])
     for value, what in zip(node.inputs[:2], ("input", "weight"), strict=False):
-        if value is not None and not _holds_integers(value, known):
-            found = known.get(value)
-            if found is None or found.grid is None:
-                return Blocker(name_of(node), f"its {what} '{value.name}' is not quantized", "quantize it")
-            varies = "differ along the sum" if found.grid.scale.size > 1 else "are not taken out"
-            return Blocker(name_of(node), f"the scales of its {what} '{value.name}' {varies}", "run aggregate-scales")
-    return Blocker(name_of(node), "it computes in floats", "run aggregate-scales")
+        found = None if value is None else known.get(value)
+        if value is None or found is None or found.grid is None:
+            name = None if value is None else value.name
+            return Blocker(where, f"its {what} '{name}' is on no grid of integers", "quantize it")
+    largest = 0 if result is None or result.grid is None else int(np.maximum(-result.grid.low, result.grid.high).max())
+    if largest >= _EXACT_IN_FLOAT:
+        return Blocker(
+            where, f"its sums reach {largest:,}, more than floats hold", "quantize its input again, to fewer bits"
+        )
+    return Blocker(
+        where, "the scales of its inputs vary along the sum", "let a scale be the same for all that is added up"
+    )
+
+
+def _is_affine(node: ir.Node) -> bool:
+    """Tell whether a node only makes a float of an integer: what it is for is the reason, not the node."""
+    return node.op_type in ("Add", "Mul", "Sub", "Div") and any(constant(value) is not None for value in node.inputs)
 
 
 def _blocker(node: ir.Node) -> Blocker:
-    kind = traits_of(node).kind
-    if node.op_type in ("Add", "Sub", "Mul", "Concat"):
-        return Blocker(
-            name_of(node),
-            "scales of what it joins are no multiples of one another, or not taken out",
-            "let the quantizers before it share a scale, or run aggregate-scales",
-        )
+    where, kind = name_of(node), traits_of(node).kind
+    if node.op_type in ("Add", "Sub", "Concat", "Sum"):
+        return Blocker(where, "the scales of what it joins are no multiples of one another", "share a scale before it")
     if kind == "elementwise" or node.op_type == "BatchNormalization":
-        return Blocker(
-            name_of(node), "it is computed in floats", "run infer-thresholds, behind a quantizer of few bits"
-        )
-    return Blocker(name_of(node), f"{node.op_type} of integers is no integer", "keep it in floats, between quantizers")
+        return Blocker(where, "it is computed in floats", "put a quantizer of few bits behind it")
+    return Blocker(where, f"{node.op_type} of integers is no integer", "keep it in floats, between quantizers")
 
 
 def _macs(node: ir.Node) -> int | None:
@@ -188,21 +198,45 @@ def _macs(node: ir.Node) -> int | None:
         work = work_of(node)
     except UnknownSizeError:
         return None
-    return work.macs if work is not None and isinstance(work.macs, int) else None
+    # A dynamic dimension counts once: parts of the whole are wanted, and most often it is the batch.
+    return None if work is None else nominal(work.macs, of=1)
 
 
 def _accumulator(node: ir.Node, known: Mapping[ir.Value, Range], macs: int | None) -> Accumulator:
     low, high = _bounds(node.outputs[0], known)
-    (x_low, x_high), (w_low, w_high) = (_bounds(value, known) for value in node.inputs[:2])
-    weights = constant(node.inputs[1])
-    terms = 0 if weights is None else _terms(node, weights)
-    inputs, factors = bits_for(x_low, x_high), bits_for(w_low, w_high)
-    largest = max(abs(x_low), abs(x_high)) * (2 ** (factors - 1) if w_low < 0 else 2**factors - 1) * max(terms, 1)
+    inputs, weights = (smallest_for(*_bounds(value, known)) for value in node.inputs[:2])
+    held = constant(node.inputs[1])
+    norm = None if held is None else _norm(node, held)
+    terms = 1 if held is None else _terms(node, held)
+    largest = _largest(inputs) * _largest(weights) * terms
     following = next((user for user in node.outputs[0].consumers() if user.op_type == "MultiThreshold"), None)
-    steps = None if following is None or constant(following.inputs[1]) is None else following.inputs[1]
-    count = None if steps is None or steps.shape is None else int(np.asarray(constant(steps)).shape[-1])
-    by_type = bits_for(-largest if min(x_low, w_low) < 0 else 0, largest)
-    return Accumulator(name_of(node), macs, low, high, bits_for(low, high), by_type, inputs, factors, count)
+    steps = None if following is None else constant(following.inputs[1])
+    return Accumulator(
+        node=name_of(node),
+        macs=macs,
+        input=str(inputs),
+        weight=str(weights),
+        low=low,
+        high=high,
+        bits=bits_for(low, high),
+        bits_by_norm=None if norm is None else bits_for(-norm * _largest(inputs), norm * _largest(inputs)),
+        bits_by_type=bits_for(-largest, largest),
+        thresholds=None if steps is None else int(steps.shape[-1]),
+    )
+
+
+def _largest(datatype: IntegerType) -> int:
+    return max(abs(datatype.min), abs(datatype.max))
+
+
+def _norm(node: ir.Node, weights: np.ndarray) -> int:
+    """Return the greatest sum of absolute weights of one output."""
+    sizes = np.abs(weights.astype(np.float64))
+    if node.op_type in ("Conv", "ConvInteger"):
+        return int(sizes.reshape(len(sizes), -1).sum(axis=1).max(initial=0))
+    if node.op_type == "ConvTranspose":
+        return int(sizes.sum(axis=(0, *range(2, sizes.ndim))).max(initial=0))
+    return int(sizes.sum(axis=-2).max(initial=0)) if sizes.ndim > 1 else int(sizes.sum())
 
 
 def _terms(node: ir.Node, weights: np.ndarray) -> int:
@@ -210,7 +244,7 @@ def _terms(node: ir.Node, weights: np.ndarray) -> int:
         return int(np.prod(weights.shape[1:]))
     if node.op_type == "ConvTranspose":
         return int(weights.shape[0] * np.prod(weights.shape[2:]))
-    return int(weights.shape[-1 if node.attributes.get_int("transB", 0) else -2]) if weights.ndim > 1 else weights.size
+    return int(weights.shape[-2]) if weights.ndim > 1 else weights.size
 
 
 def _bounds(value: ir.Value | None, known: Mapping[ir.Value, Range]) -> tuple[int, int]:

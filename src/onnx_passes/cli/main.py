@@ -13,7 +13,7 @@ import onnx_passes
 from onnx_passes.core.errors import ExitCode, OnnxPassesError
 
 COMMANDS = (
-    *("run", "list", "explain", "plan", "inspect"),
+    *("run", "list", "explain", "plan", "inspect", "run-model"),
     *("verify", "diff", "bisect", "reduce", "repro", "why", "why-not"),
     *("fuzz", "new", "demo", "completion"),
 )

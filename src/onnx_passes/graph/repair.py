@@ -37,6 +37,7 @@ KNOWN_DOMAINS = {
     "finn.custom_op.fpgadataflow.rtl": 1,
     "finn.custom_op.general": 1,
     "onnx.brevitas": 1,
+    "onnx_passes": 1,
     "org.pytorch.aten": 1,
     "qonnx.custom_op.channels_last": 1,
     "qonnx.custom_op.general": 1,

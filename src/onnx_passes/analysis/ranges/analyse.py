@@ -21,7 +21,8 @@ def ranges_of(model: ir.Model, inputs: Mapping[str, Known] | None = None) -> dic
 
     ``inputs`` says what comes in: a ``Range``, ``(low, high)``, or a data type such as ``"UINT8"`` by the name of the
     input. Where it says nothing the annotation ``finn_datatype`` counts, then the integer type of the input.
-    Shapes must have been inferred before; where one is missing less is known.
+    Shapes and types must have been inferred before; where a shape is missing less is known, and where a type is
+    missing it is taken for ``float32``.
     """
     graph = model.graph
     found: dict[ir.Value, Range] = {}

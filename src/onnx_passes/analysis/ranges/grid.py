@@ -176,11 +176,6 @@ class Grid:
             return None
         return Grid.of(self.scale, self.bias, np.minimum(self.low, place), np.maximum(self.high, place))
 
-    def point(self, value: np.ndarray) -> Grid | None:
-        """Return a single value as a grid of the same scale and bias, if it is on it."""
-        place, meant = nearly_integer((value - self.bias) / self.scale)
-        return Grid.of(self.scale, self.bias, place, place) if meant.all() else None
-
     def of_rank(self, rank: int) -> Grid | None:
         """Add or remove leading axes of size 1."""
         scale, bias, low = (of_rank(array, rank) for array in (self.scale, self.bias, self.low))

@@ -61,16 +61,13 @@ def _slice(site: Site) -> Range:
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         before = step < 0 and end < -(2**30)
         parts[axis % rank] = slice(start, None if before else end, step)
-    dims = site.dims() or []
-    # With a negative step, ends count from a size that must be known; so does any end if the size is not.
-    return x.mapped(
-        lambda array: array[
-            tuple(
-                part if size > 1 and size == dim else slice(None)
-                for part, size, dim in zip(parts, array.shape, dims, strict=True)
-            )
-        ]
-    )
+    # Where to start and to end depends on a size that may not be known.
+    x = x.joined([axis for axis, dim in enumerate(site.dims() or []) if not isinstance(dim, int)])
+    return x.mapped(lambda array: array[tuple(_cut(part, size) for part, size in zip(parts, array.shape, strict=True))])
+
+
+def _cut(part: slice, size: int) -> slice:
+    return part if size > 1 else slice(None)
 
 
 def _gather(site: Site) -> Range:
@@ -86,7 +83,7 @@ def _gather(site: Site) -> Range:
 
     def picked(array: np.ndarray) -> np.ndarray:
         if array.shape[axis] > 1:
-            return np.take(array, index, axis=axis)
+            return np.take(array, index, axis=axis, mode="wrap")
         return array.reshape((*array.shape[:axis], *(1,) * rank, *array.shape[axis + 1 :]))
 
     return x.mapped(picked)
@@ -271,12 +268,18 @@ def _shape(site: Site) -> Range:
     return Range.point(np.array(chosen, dtype=np.int64)) if chosen else UNKNOWN
 
 
+def _constant_of_shape(site: Site) -> Range:
+    given = site.node.attributes.get_tensor("value")
+    return Range.point(np.zeros(()) if given is None else given.numpy().reshape(()))
+
+
 MOVEMENT: Mapping[str, Rule] = {
     "ArgMax": _arg,
     "ArgMin": _arg,
     "Cast": _cast,
     "CastLike": _cast,
     "Concat": _concat,
+    "ConstantOfShape": _constant_of_shape,
     "DepthToSpace": _any_along_axes,
     "Dropout": lambda site: None if site.has(2) else [site[0]],
     "Expand": _same,

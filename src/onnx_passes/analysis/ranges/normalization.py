@@ -40,22 +40,27 @@ def _affine(site: Site, axis: int) -> Range:
     offset = along(beta - mean * (gamma / deviation), axis, rank)
     x = site[0]
     found = add(multiply(x, Range(factor, factor)), Range(offset, offset))
-    if not x.is_finite:
-        return found
-    terms = (
-        x.size * np.abs(factor)
-        + np.abs(along(mean * (gamma / deviation), axis, rank))
-        + np.abs(along(beta, axis, rank))
-    )
+    with np.errstate(invalid="ignore"):
+        terms = np.nan_to_num(x.size * np.abs(factor), nan=0.0, posinf=math.inf)
+    terms = terms + np.abs(along(mean * (gamma / deviation), axis, rank)) + np.abs(along(beta, axis, rank))
     slack = terms * (8 * site.unit)
     return Range(found.low - slack, found.high + slack, found.grid)
 
 
 def _normalized(site: Site, count: int | None, gamma: Range, beta: Range, *, centred: bool) -> Range:
-    """Bound the deviation of one of so many elements from their mean, in standard deviations."""
-    if count is None or count < 1:
+    """Bound the deviation of one of so many elements from their mean, in standard deviations.
+
+    Runtimes subtract the square of the mean from the mean of the squares: the error of that can be all of a small
+    variance, and only ``epsilon`` is left of it then.
+    """
+    x = site[0]
+    if count is None or count < 1 or not x.is_finite:
         return UNKNOWN
-    most = math.sqrt(count - 1 if centred else count) * (1 + _SLACK) + _SLACK
+    error = float(x.size.max()) ** 2 * (2 * (count + 4) * site.unit) if centred else 0.0
+    epsilon = site.attr_float("epsilon", 1e-5)
+    if epsilon <= 0:
+        return UNKNOWN
+    most = math.sqrt((count - 1 if centred else count) * max(1.0, error / epsilon)) * (1 + _SLACK) + _SLACK
     found = multiply(Range.of(-most, most), gamma)
     return add(found, beta).without_grid()
 

@@ -12,11 +12,18 @@ from onnx_passes.analysis.ranges.rounding import integer_limits, outward
 
 _MOST = 1 << 16
 """Bounds of more numbers than this are joined along their longest axes, unless the tensor is constant."""
+_NOT_FOLLOWED = frozenset(dtype for dtype in ir.DataType if dtype.is_floating_point() and dtype.bitwidth < 16)
+"""Floats of so few bits that rounding to them is no matter of the last digit."""
 
 
 def settle(found: Range, value: ir.Value) -> Range:
     """Fit arrays to rank and shape, round bounds outwards, and let integer types have their limits."""
-    if np.isnan(found.low).any() or np.isnan(found.high).any() or (found.low.size == 0 or found.high.size == 0):
+    if (
+        value.dtype in _NOT_FOLLOWED
+        or np.isnan(found.low).any()
+        or np.isnan(found.high).any()
+        or (found.low.size == 0 or found.high.size == 0)
+    ):
         found = UNKNOWN
     fitted = _limited(_fitted(found, value))
     limits = integer_limits(value.dtype)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
 from onnx_passes.cli.options import debug_option
 
-_PIPELINE = "convert-opset21, shape-inference, cleanup, checker"
+_PIPELINE = "streamline"
 
 
 @click.command("demo", short_help="Run the main job on an example model.")
@@ -16,16 +17,31 @@ _PIPELINE = "convert-opset21, shape-inference, cleanup, checker"
 @click.option("-o", "--output", metavar="FILE", help="Where the result goes; without it, nowhere.")
 @debug_option
 def command(model: str, output: str | None) -> None:
-    """Load a quantized network trained on real digits, run the passes on it, and show what they did."""
+    """Take a quantized network, trained on real digits, to integers, and show what was done and how it is known."""
+    from rich.console import Console
+
     from onnx_passes import examples
-    from onnx_passes.api import apply
+    from onnx_passes.analysis.streamlined import streamlined
+    from onnx_passes.api import apply, run_model
     from onnx_passes.graph.save import save
+    from onnx_passes.report.accumulators import accumulators_table
     from onnx_passes.report.tables import show_run
 
     path = examples.path(model)
-    click.echo(f"onnx-passes -o {output or 'out.onnx'} {path.name} {_PIPELINE.replace(',', '')}", err=True)
-    result = apply(path, _PIPELINE, paranoid=True)
-    show_run(result.record, rules=True)
+    click.echo(f"onnx-passes -o {output or 'out.onnx'} {path.name} {_PIPELINE}\n", err=True)
+    digits = examples.digits()
+    result = apply(path, _PIPELINE, inputs=[{"image": digits.image[:8]}])
+    show_run(result.record)
+    console = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 120)
+    console.print()
+    console.print(accumulators_table(streamlined(result.model)))
+    before, after = (run_model(version, {"image": digits.image})["logits"] for version in (path, result.model))
+    right = [float((logits.argmax(axis=1) == digits.label).mean()) for logits in (before, after)]
+    click.echo(
+        f"\naccuracy on {len(digits.label)} test images: {right[0]:.2%} before, {right[1]:.2%} after; "
+        f"logits differ by {abs(before - after).max():.1e} at most",
+        err=True,
+    )
     if output is not None:
         save(result.model, Path(output))
         click.echo(f"wrote {output}", err=True)

@@ -15,6 +15,7 @@ from onnx_passes.analysis.dimensions import bind, dynamic_inputs, require_known
 from onnx_passes.analysis.formulas import FORMULAS
 from onnx_passes.analysis.quantizers import Quantizer, quantizers_of
 from onnx_passes.analysis.statistics import GraphStatistics, statistics_of
+from onnx_passes.analysis.streamlined import Streamlined, streamlined
 from onnx_passes.analysis.summary import Summary, summarize
 from onnx_passes.analysis.support import Support, support_of
 from onnx_passes.analysis.weights import Weights, weights_of
@@ -47,6 +48,7 @@ class Inspection:
     support: tuple[Support, ...]
     statistics: GraphStatistics
     cost: ModelCost
+    streamlined: Streamlined | None = None
     notes: tuple[str, ...] = ()
     trial: Trial | None = None
 
@@ -61,6 +63,7 @@ class Inspection:
         ``quantizers``: kinds with ``operator, bits, signed, of, per, nodes``.
         ``operator_support``: ``operator, nodes, defined_by, kernel`` for every operator that ONNX does not define or
         ONNX Runtime has no kernel for. ``statistics``: the form of the graph. ``cost``: see ``ModelCost.to_json``.
+        ``streamlined``: how far a quantized network is in integers, with a row for each integer layer, or nothing.
         ``notes``: what the numbers leave out. ``run``: ``runs, seconds, why``, or nothing if it was not tried.
         """
         return {
@@ -72,6 +75,7 @@ class Inspection:
             "operator_support": [found.to_json() for found in self.support if not found.is_plain],
             "statistics": self.statistics.to_json(),
             "cost": self.cost.to_json(layers=layers),
+            "streamlined": None if self.streamlined is None else self.streamlined.to_json(),
             "notes": list(self.notes),
             "run": None if self.trial is None else vars(self.trial),
         }
@@ -81,15 +85,17 @@ def inspect(model: ir.Model, *, dimensions: Mapping[str, int] | None = None, run
     """Look at a model, with numbers for dynamic dimensions if given; ``run`` tries whether it can be executed."""
     sizes = dict(dimensions or {})
     inferred, notes = with_shapes(model, sizes)
+    quantizers = quantizers_of(inferred)
     return Inspection(
         summary=summarize(model),
         dynamic=dynamic_inputs(model.graph),
         dimensions=sizes,
         weights=weights_of(model),
-        quantizers=quantizers_of(inferred),
+        quantizers=quantizers,
         support=tuple(support_of(model)),
         statistics=statistics_of(model),
         cost=cost_of(inferred),
+        streamlined=streamlined(inferred) if quantizers else None,
         notes=tuple(notes),
         trial=try_to_run(model, sizes) if run else None,
     )

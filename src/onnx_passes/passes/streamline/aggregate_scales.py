@@ -102,9 +102,11 @@ class _Sweep:
             if not any(dynamic) or not self.shop.fits(node.outputs[0]):
                 continue
             forms = [self._form(value) for value in node.inputs]
+            self.shop.here = node
             form = rule(self.shop, node, forms)
             if form is not None:
                 self.forms[node.outputs[0]] = form
+        self.shop.here = None
 
     def _take_as_integer(self, value: ir.Value) -> None:
         known, length = self.shop.known(value), rank(value)
@@ -157,6 +159,7 @@ class _Sweep:
                 replace_value(value, floats.get(value) or self._as_float(value, self.forms[value]), self.shop.names)
                 changed = True
         removed = remove_if_dead([*self.nodes[::-1], *list(self.shop.made)])
+        self.shop.tidy()
         return changed or any(node not in self.shop.made for node in removed)
 
     def _has_other_form(self, value: ir.Value) -> bool:
@@ -167,14 +170,15 @@ class _Sweep:
 
     def _is_written_so(self, value: ir.Value, form: Form) -> bool:
         """Tell whether a value is its integer times scale plus bias as it is."""
-        node = value.producer()
-        if form.has_bias:
-            if node is None or node.op_type != "Add" or not _holds(node.inputs[1], form.bias):
+        found: ir.Value | None = value
+        for operator, array, neutral in (("Add", form.bias, 0), ("Mul", form.scale, 1)):
+            if (array == neutral).all():
+                continue
+            node = None if found is None else found.producer()
+            if node is None or node.op_type != operator or not _holds(node.inputs[1], array):
                 return False
-            node = None if node.inputs[0] is None else node.inputs[0].producer()
-        if node is None or node.op_type != "Mul" or node.inputs[0] is not form.integer:
-            return False
-        return _holds(node.inputs[1], form.scale)
+            found = node.inputs[0]
+        return found is form.integer
 
     def _as_float(self, value: ir.Value, form: Form) -> ir.Value:
         result = form.integer

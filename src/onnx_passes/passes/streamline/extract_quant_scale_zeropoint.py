@@ -98,28 +98,32 @@ def _like(x: ir.Value, number: float) -> np.ndarray:
     return np.array(number, np.float32 if x.dtype is None else x.dtype.numpy())
 
 
+def _shaped(value: ir.Value, like: ir.Value) -> ir.Value:
+    """Give a value the type and shape of the quantizer, which nothing on the way to it changes."""
+    value.type = like.type
+    value.shape = None if like.shape is None else like.shape.copy()
+    return value
+
+
 def _extract_quant(op: Any, x: ir.Value, y: ir.Value, s: ir.Value, z: ir.Value, b: ir.Value) -> ir.Value:
     node = y.producer()
     assert node is not None
     scale, zero = constant(s), constant(z)
     assert scale is not None
     assert zero is not None
-    inner = x if (scale == 1).all() else op.Div(x, s)
-    inner = op.Add(inner, z) if zero.any() else inner
+    inner = x if (scale == 1).all() else _shaped(op.Div(x, s), y)
+    inner = _shaped(op.Add(inner, z), y) if zero.any() else inner
     result = op.op(
         node.op_type, inner, _like(x, 1), _like(x, 0), b, _domain=node.domain, **dict(node.attributes.items())
     )
-    result.type, result.shape = y.type, y.shape
-    result = op.Sub(result, z) if zero.any() else result
+    result = _shaped(op.Sub(_shaped(result, y), z), y) if zero.any() else _shaped(result, y)
     return result if (scale == 1).all() else op.Mul(result, s)
 
 
 def _extract_bipolar(op: Any, x: ir.Value, y: ir.Value, s: ir.Value) -> ir.Value:
     node = y.producer()
     assert node is not None
-    result = op.BipolarQuant(x, _like(x, 1), _domain=node.domain)
-    result.type, result.shape = y.type, y.shape
-    return op.Mul(result, s)
+    return op.Mul(_shaped(op.BipolarQuant(x, _like(x, 1), _domain=node.domain), y), s)
 
 
 def _extract_trunc(
@@ -132,9 +136,9 @@ def _extract_trunc(
     assert outer is not None
     attributes = dict(node.attributes.items())
     ratio = np.asarray(scale / outer)
-    result = op.Trunc(op.Div(x, t), ratio, z, inner, _like(x, 1), b, _domain=node.domain, **attributes)
-    result.type, result.shape = y.type, y.shape
-    return op.Mul(result, t)
+    divided = _shaped(op.Div(x, t), y)
+    result = op.Trunc(divided, ratio, z, inner, _like(x, 1), b, _domain=node.domain, **attributes)
+    return op.Mul(_shaped(result, y), t)
 
 
 _REWRITES: dict[str, Callable[..., ir.Value]] = {

@@ -55,6 +55,8 @@ class Workshop:
         self.ranges = ranges
         self.names = Names.of(model.graph)
         self.made: set[ir.Node] = set()
+        self.constants: list[ir.Value] = []
+        self.here: ir.Node | None = None
         self.opset = model.opset_imports.get("", 1)
 
     def node(
@@ -67,7 +69,13 @@ class Workshop:
         after: ir.Node | None = None,
         domain: str = "",
     ) -> ir.Value:
-        """Make a node behind the producer of ``like``, or behind ``after``; its result has the shape of ``like``."""
+        """Make a node behind the producer of ``like``, or behind ``after``; its result has the shape of ``like``.
+
+        What the model computes so already is taken as it is: a second run changes nothing.
+        """
+        twin = self._twin(operator, inputs, attributes, domain)
+        if twin is not None:
+            return twin
         place = after or like.producer()
         assert place is not None
         assert place.graph is not None
@@ -80,11 +88,23 @@ class Workshop:
         self.made.add(made)
         return output
 
+    def _twin(
+        self, operator: str, inputs: Sequence[ir.Value | None], attributes: Sequence[ir.Attr], domain: str
+    ) -> ir.Value | None:
+        """Find the same computation in the node that is looked at, or in the two before each of its inputs."""
+        nodes = [] if self.here is None else [self.here]
+        near = list(nodes)
+        for _ in range(2):
+            nodes = [found for node in nodes for value in node.inputs if value and (found := value.producer())]
+            near += nodes
+        return next((node.outputs[0] for node in near if _computes(node, operator, inputs, attributes, domain)), None)
+
     def constant(self, array: np.ndarray, wish: str) -> ir.Value:
         """Make a constant of floats."""
         held = np.ascontiguousarray(array, np.float32)
         value = ir.Value(name=self.names.value(wish), const_value=ir.Tensor(held), shape=ir.Shape(held.shape))
         value.type = ir.TensorType(ir.DataType.FLOAT)
+        self.constants.append(value)
         if held.size and bool((held == np.rint(held)).all()):
             set_datatype(value, smallest_for_values(held))
         self.model.graph.register_initializer(value)
@@ -95,8 +115,15 @@ class Workshop:
         held = np.array(numbers, np.int64)
         value = ir.Value(name=self.names.value(wish), const_value=ir.Tensor(held), shape=ir.Shape(held.shape))
         value.type = ir.TensorType(ir.DataType.INT64)
+        self.constants.append(value)
         self.model.graph.register_initializer(value)
         return value
+
+    def tidy(self) -> None:
+        """Remove constants that nothing uses."""
+        for value in self.constants:
+            if not value.uses() and value.name is not None and value.is_initializer():
+                del self.model.graph.initializers[value.name]
 
     def known(self, value: ir.Value) -> Range | None:
         """Return the range of a value."""
@@ -165,3 +192,22 @@ class Workshop:
 def spread(array: np.ndarray, rank: int) -> np.ndarray:
     """Add leading axes up to a rank."""
     return array.reshape((1,) * (rank - array.ndim) + array.shape)
+
+
+def _computes(
+    node: ir.Node, operator: str, inputs: Sequence[ir.Value | None], attributes: Sequence[ir.Attr], domain: str
+) -> bool:
+    return (
+        (node.op_type, node.domain, len(node.inputs)) == (operator, domain, len(inputs))
+        and len(node.outputs) == 1
+        and set(node.attributes) == {attribute.name for attribute in attributes}
+        and all(node.attributes[attribute.name].value == attribute.value for attribute in attributes)
+        and all(_are_same(left, right) for left, right in zip(node.inputs, inputs, strict=True))
+    )
+
+
+def _are_same(left: ir.Value | None, right: ir.Value | None) -> bool:
+    if left is right:
+        return True
+    a, b = constant(left), constant(right)
+    return a is not None and b is not None and a.dtype == b.dtype and np.array_equal(a, b)

@@ -8,10 +8,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant
-from onnx_passes.graph.shapes import rank, static_shape
+from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.passes.streamline.form import Form, Workshop, spread
 
 _MATRIX = 2
+_AXES_AS_INPUT = 13
 
 
 def matmul(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
@@ -156,9 +157,9 @@ def _pads(node: ir.Node) -> bool:
 
 def window_sum(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
     """Sum up the windows of an average with a convolution by ones; the number of summands goes into the scale."""
-    x, shape = forms[0], static_shape(node.inputs[0])
+    x, channels = forms[0], dimension(node.inputs[0], 1)
     kernel = node.attributes.get_ints("kernel_shape")
-    if x is None or shape is None or not kernel or node.attributes.get_int("ceil_mode", 0):
+    if x is None or channels is None or not kernel or node.attributes.get_int("ceil_mode", 0):
         return None
     padded = _pads(node)
     if padded and (x.has_bias or not node.attributes.get_int("count_include_pad", 0)):
@@ -166,21 +167,20 @@ def window_sum(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> F
     if _varies(x.scale, keep=1) or _varies(x.bias, keep=1):
         return None
     result, count = node.outputs[0], int(np.prod(kernel))
-    if not padded and tuple(kernel) == shape[2:]:
-        return _reduced(shop, node, x, list(range(2, len(shape))), count, keep=True)
-    ones = shop.constant(np.ones((shape[1], 1, *kernel)), f"{result.name}_ones")
+    spatial = range(2, x.scale.ndim)
+    if not padded and list(kernel) == _sizes(node, spatial):
+        return _reduced(shop, node, x, spatial, keep=True)
+    ones = shop.constant(np.ones((channels, 1, *kernel)), f"{result.name}_ones")
     kept = ("strides", "pads", "auto_pad", "dilations")
     attributes = [node.attributes[name] for name in kept if name in node.attributes]
-    attributes += [ir.AttrInt64("group", shape[1]), ir.AttrInt64s("kernel_shape", kernel)]
+    attributes += [ir.AttrInt64("group", channels), ir.AttrInt64s("kernel_shape", kernel)]
     return Form(shop.node("Conv", [x.integer, ones], result, attributes, after=node), x.scale / count, x.bias)
 
 
 def global_average(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
     """Sum up all that an average is of."""
-    x, shape = forms[0], static_shape(node.inputs[0])
-    if x is None or shape is None:
-        return None
-    return _reduced(shop, node, x, list(range(2, len(shape))), int(np.prod(shape[2:])), keep=True)
+    x = forms[0]
+    return None if x is None else _reduced(shop, node, x, range(2, x.scale.ndim), keep=True)
 
 
 def reduce_mean(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
@@ -194,8 +194,8 @@ def reduce_sum(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> F
 
 
 def _reduction(shop: Workshop, node: ir.Node, forms: Sequence[Form | None], *, mean: bool) -> Form | None:
-    x, shape = forms[0], static_shape(node.inputs[0])
-    if x is None or shape is None:
+    x = forms[0]
+    if x is None:
         return None
     given: Sequence[int] | None = node.attributes.get_ints("axes")
     if given is None and len(node.inputs) > 1 and node.inputs[1] is not None:
@@ -203,26 +203,35 @@ def _reduction(shop: Workshop, node: ir.Node, forms: Sequence[Form | None], *, m
         if array is None:
             return None
         given = [int(axis) for axis in array.reshape(-1)]
+    length = x.scale.ndim
     if not given:
         if node.attributes.get_int("noop_with_empty_axes", 0):
             return None
-        given = range(len(shape))
-    axes = sorted(axis % len(shape) for axis in given)
-    count = int(np.prod([shape[axis] for axis in axes]))
-    form = _reduced(shop, node, x, axes, count, keep=bool(node.attributes.get_int("keepdims", 1)))
-    if form is None or mean:
-        return form
-    return Form(form.integer, form.scale * count, form.bias * count)
+        given = range(length)
+    axes = sorted(axis % length for axis in given)
+    return _reduced(shop, node, x, axes, keep=bool(node.attributes.get_int("keepdims", 1)), mean=mean)
 
 
-def _reduced(shop: Workshop, node: ir.Node, x: Form, axes: list[int], count: int, *, keep: bool) -> Form | None:
-    """Return the form of a mean."""
-    if any(array.shape[axis] > 1 for array in (x.scale, x.bias) for axis in axes) or shop.opset < 13:
+def _reduced(
+    shop: Workshop, node: ir.Node, x: Form, axes: Sequence[int], *, keep: bool, mean: bool = True
+) -> Form | None:
+    """Return the form of a mean, or of a sum."""
+    sizes = _sizes(node, axes)
+    if sizes is None or any(array.shape[axis] > 1 for array in (x.scale, x.bias) for axis in axes):
         return None
-    result = node.outputs[0]
+    if shop.opset < _AXES_AS_INPUT:
+        return None
+    result, count = node.outputs[0], int(np.prod(sizes))
     where = shop.indices(axes, f"{result.name}_axes")
     integer = shop.node("ReduceSum", [x.integer, where], result, [ir.AttrInt64("keepdims", int(keep))], after=node)
-    scale, bias = x.scale / count, x.bias
+    scale, bias = (x.scale / count, x.bias) if mean else (x.scale, x.bias * count)
     if not keep:
         scale, bias = np.squeeze(scale, tuple(axes)), np.squeeze(bias, tuple(axes))
     return Form(integer, scale, bias)
+
+
+def _sizes(node: ir.Node, axes: Sequence[int]) -> list[int] | None:
+    """Return how large the input is along axes, if that is known."""
+    sizes = [dimension(node.inputs[0], axis) for axis in axes]
+    known = [size for size in sizes if size is not None]
+    return known if len(known) == len(sizes) else None

@@ -1,0 +1,97 @@
+"""``onnx-passes run-model``: what a model computes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onnx_passes.cli.options import debug_option, json_option
+from onnx_passes.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+
+_HEADER = ("output", "type", "shape", "min", "mean", "max")
+
+
+@click.command("run-model", short_help="Run a model in ONNX Runtime.")
+@click.argument("model")
+@click.option("--inputs", multiple=True, metavar="FILE", help="Inputs to run on (.npy, .npz, .pb); may be repeated.")
+@click.option("-o", "--output", metavar="FILE", help="Write the outputs to this file (.npz).")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated inputs.")
+@json_option
+@debug_option
+def command(model: str, inputs: tuple[str, ...], output: str | None, seed: int, as_json: bool) -> None:
+    """Run MODEL, a file or '-', with all operators of quantized networks, and show what comes out.
+
+    Without --inputs one sample is generated. If the inputs hold several samples, the outputs have one leading
+    dimension more, of the samples.
+    """
+    from onnx_passes.api import run_model
+
+    if output is not None and not output.endswith(".npz"):
+        raise UsageError("outputs are written as .npz", where=output, hint=f"write --output {output}.npz")
+    results = run_model(model, inputs, seed=seed)
+    if output is not None:
+        _write(Path(output), results)
+    rows = [_row(name, array) for name, array in results.items()]
+    if as_json:
+        click.echo(json.dumps({"outputs": [_json(row) for row in rows]}, indent=2))
+    else:
+        click.echo(_table([_HEADER, *([_text(cell) for cell in row] for row in rows)]))
+
+
+def _row(name: str, array: np.ndarray) -> tuple[Any, ...]:
+    """Describe an output: name, type, shape and, where there are any, what its numbers are."""
+    import numpy as np
+
+    shape = list(array.shape)
+    if array.size == 0 or array.dtype.kind in "OUSc":
+        return name, str(array.dtype), shape, None, None, None
+    wide = array.astype(np.int64 if array.dtype.kind in "iub" else np.float64)
+    with np.errstate(all="ignore"):
+        return name, str(array.dtype), shape, wide.min().item(), wide.mean().item(), wide.max().item()
+
+
+def _json(row: Sequence[Any]) -> dict[str, Any]:
+    from onnx_passes.core.records import plain_numbers
+
+    name, dtype, shape, *numbers = row
+    known = {key: number for key, number in zip(_HEADER[3:], numbers, strict=True) if number is not None}
+    return {"output": name, "type": dtype, "shape": shape, **plain_numbers(known)}
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, list):
+        return "[" + ",".join(map(str, cell)) + "]"  # pyright: ignore[reportUnknownArgumentType]
+    return f"{cell:.8g}" if isinstance(cell, float) else str(cell)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def _write(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays under any name; ``numpy.savez`` takes names for its own arguments."""
+    import zipfile
+
+    import numpy as np
+
+    from onnx_passes.graph.atomic import replacing
+
+    try:
+        with replacing(path) as (file,), zipfile.ZipFile(file, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    storable = array.astype(str) if array.dtype.kind == "O" else array
+                    np.lib.format.write_array(member, storable, allow_pickle=False)
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror or error}", where=str(path)) from error

@@ -1,0 +1,58 @@
+"""Give a model functions for the custom operators that it uses."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Context, PassResult, Transformation
+from onnx_passes.graph.wording import count
+from onnx_passes.ops.collection import definition_of
+from onnx_passes.ops.functions import Functions
+from onnx_passes.passes.qonnx.dialect import own_nodes
+
+_OVERLOADS_SINCE = 10
+
+
+@passes.verify.equality
+@passes.register(tags=("qonnx", "functions"))
+class InjectOps(Transformation):
+    """Give a model functions for the custom operators that it uses, so that the file runs in stock ONNX Runtime.
+
+    Rewrites: ``Quant <rounding_mode = "ROUND"> (x, s, z, b)`` → the same node with an ``overload``, and a function of
+              that name; one function for each combination of attributes, as functions cannot decide by text. Readers of
+              QONNX see the nodes as they were. The IR version becomes 10, the first that knows overloads.
+    Refuses:  operators inside of functions: they stay, and that is noted. What the model has a function for already
+              keeps it.
+    Exactness: bit-exact. With its optimizations on, ONNX Runtime drops the addition of zero, so that a negative zero
+              stays one that should become positive.
+    """
+
+    needs = ("shape-inference",)
+    preserves = ("remove-unused", "shape-inference", "topological-sort", "unique-names", "import-qonnx")
+
+    def call(self, model: ir.Model) -> PassResult:
+        """Run without a manager."""
+        return self.run(model, Context())
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
+        """Make all functions first, so that a refusal leaves the model as it was."""
+        functions = Functions(model.opset_imports, model.functions)
+        calls = [
+            (node, functions.get(definition, node))
+            for node in own_nodes(model, model.graph)
+            if (definition := definition_of(node)) is not None
+        ]
+        for function in model.functions.values():
+            left = [node for node in own_nodes(model, function) if definition_of(node) is not None]
+            if left:
+                context.note(
+                    f"{count(left, 'custom operator')} in function '{function.name}' had to stay, as ONNX Runtime does "
+                    "not let functions call overloads: run inline-functions first"
+                )
+        for node, function in calls:
+            node.overload = function.overload
+            model.functions[function.identifier()] = function
+        if calls:
+            model.ir_version = max(model.ir_version, _OVERLOADS_SINCE)
+        return PassResult(model, modified=bool(calls))

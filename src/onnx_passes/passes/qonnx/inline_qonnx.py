@@ -1,0 +1,86 @@
+"""Put standard operators in the place of those of QONNX, Brevitas and FINN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Context, PassResult, Transformation
+from onnx_passes.core.errors import ModelError
+from onnx_passes.ops.collection import DEFINITIONS, definition_of
+from onnx_passes.rewrite.driver import rewrite
+from onnx_passes.rewrite.index import RuleIndex
+from onnx_passes.rewrite.match import Match
+from onnx_passes.rewrite.refusal import no, yes
+from onnx_passes.rewrite.rule import Rule
+
+
+@passes.verify.equality
+@passes.register("inline", tags=("qonnx",))
+class InlineQonnx(Transformation):
+    """Put standard operators in the place of those of QONNX, Brevitas and FINN, also in subgraphs and functions.
+
+    Rewrites: ``Quant(x, s, z, b)`` → ``(Round(Clip(x / s + z)) - z) * s``, and so on for all operators that are
+              defined here; what is constant in them is computed at once.
+    Refuses:  operators that the model has a function for (inline-functions is for them), and those with attributes
+              that only the caller of a function knows.
+    Exactness: bit-exact.
+    """
+
+    needs = ("shape-inference",)
+
+    def call(self, model: ir.Model) -> PassResult:
+        """Run without a manager."""
+        return self.run(model, Context())
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
+        """Rewrite every node by the rule of its operator."""
+        return PassResult(model, modified=rewrite(model, _rules(), context, functions=True) > 0)
+
+
+@cache
+def _rules() -> RuleIndex:
+    """Make one rule for each name and domain of an operator."""
+    names = dict.fromkeys(
+        (domain, name)
+        for definition in DEFINITIONS
+        for domain in definition.domains
+        for name in (definition.name, *definition.aliases)
+    )
+    return RuleIndex(
+        [Rule(_pattern(domain, name), _rewrite, _check, name=f"Inline{name}", commute=False) for domain, name in names]
+    )
+
+
+def _pattern(domain: str, name: str) -> Callable[..., Any]:
+    def pattern(op: Any, x: Any) -> Any:
+        return getattr(op, name)(x, _domain=domain, _allow_other_inputs=True, _outputs=["y"])
+
+    return pattern
+
+
+def _check(op: Match, y: ir.Value) -> Any:
+    node = y.producer()
+    assert node is not None
+    if node.op_identifier() in op.model.functions:
+        return no("the model has a function for the operator", at=y)
+    definition = definition_of(node)
+    if definition is None:
+        return no("the operator is not defined with so many inputs", at=y)
+    try:
+        definition.call(node)
+    except ModelError as error:
+        return no(error.what, at=y)
+    return yes
+
+
+def _rewrite(op: Any, y: ir.Value) -> Any:
+    node = y.producer()
+    assert node is not None
+    definition = definition_of(node)
+    assert definition is not None
+    return definition.lower(op, definition.call(node))

@@ -1,0 +1,93 @@
+"""Thresholds of any shape and with weights, as QONNX knows them: one row for each channel, and equal steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.datatypes import smallest_for_values
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.names import Names
+from onnx_passes.graph.shapes import static_shape
+from onnx_passes.ops.definition import Definition
+from onnx_passes.passes.qonnx.dialect import GENERAL, USUAL_LAYOUTS
+
+_LAYOUTS = {(2, 1): "NC", (3, 1): "NCW", (3, 2): "NWC", (4, 1): "NCHW", (4, 3): "NHWC"}
+"""How QONNX names the axes of a tensor of so many axes whose channels are on this one."""
+
+
+@dataclass(frozen=True)
+class QonnxThresholds:
+    """What MultiThreshold of QONNX takes in the place of ours."""
+
+    rows: np.ndarray
+    scale: float
+    bias: float
+    layout: str
+    datatype: str
+
+    def apply(self, node: ir.Node, names: Names) -> None:
+        """Make a node one of QONNX."""
+        graph, given = node.graph, node.inputs[1]
+        assert isinstance(graph, ir.Graph)
+        assert given is not None
+        if static_shape(given) != self.rows.shape:
+            tensor = ir.Tensor(self.rows, name=names.value(f"{given.name}_rows"))
+            value = ir.Value(
+                name=tensor.name, const_value=tensor, type=ir.TensorType(tensor.dtype), shape=ir.Shape(self.rows.shape)
+            )
+            graph.register_initializer(value)
+            node.replace_input_with(1, value)
+        node.resize_inputs(2)
+        node.domain = GENERAL
+        node.attributes.clear()
+        node.attributes.add(ir.AttrString("out_dtype", self.datatype))
+        node.attributes.add(ir.AttrFloat32("out_scale", self.scale))
+        node.attributes.add(ir.AttrFloat32("out_bias", self.bias))
+        node.attributes.add(ir.AttrString("data_layout", self.layout))
+
+
+def qonnx_thresholds(definition: Definition, node: ir.Node) -> QonnxThresholds | str:
+    """Find out how QONNX would express a node; returns the reason if it cannot."""
+    x, given = node.inputs[0], node.inputs[1]
+    shape, thresholds = static_shape(x), constant(given)
+    weighted = node.inputs[2] if len(node.inputs) > 2 else None
+    weights = np.ones(1, np.float32) if weighted is None else constant(weighted)
+    if not isinstance(node.graph, ir.Graph):
+        return "it is in a function"
+    if thresholds is None or weights is None:
+        return "its thresholds or weights are not constant"
+    if x is None or shape is None:
+        return "the shape of its input is not known"
+    if x.dtype is not ir.DataType.FLOAT or thresholds.dtype != np.float32 or weights.dtype != np.float32:
+        return "it is not of float32 throughout"
+    if weights.size == 0 or (weights != weights.flat[0]).any():
+        return "its steps differ in height"
+    placed = _channels(thresholds.shape[:-1], len(shape))
+    if placed is None:
+        return "its thresholds differ along another axis than that of the channels"
+    amount = thresholds.shape[-1]
+    step = cast("np.float32", weights.flat[0])
+    bias = np.float32(definition.checked(node)["out_bias"])
+    counts = np.arange(amount + 1, dtype=np.float32)
+    levels = step * counts + bias
+    added = np.concatenate([[np.float32(0)], np.cumsum(np.full(amount, step))]) + bias
+    if not np.array_equal(levels, added):
+        return "its steps add up to other floats than their product with the count"
+    channels, layout = placed
+    rows = thresholds.reshape(channels, amount)
+    return QonnxThresholds(rows, float(step), float(bias), layout, str(smallest_for_values(levels)))
+
+
+def _channels(shape: tuple[int, ...], axes: int) -> tuple[int, str] | None:
+    """Return the number of channels and the layout, if thresholds of this shape are for channels or for all alike."""
+    if len(shape) > axes:
+        return None
+    long = [axes - len(shape) + index for index, size in enumerate(shape) if size != 1]
+    if not long:
+        return 1, USUAL_LAYOUTS.get(axes, "")
+    layout = _LAYOUTS.get((axes, long[0]))
+    return (max(shape), layout) if len(long) == 1 and layout is not None else None

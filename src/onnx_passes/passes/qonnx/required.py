@@ -1,0 +1,57 @@
+"""Attributes that QONNX insists on and others leave out, because they follow from something else."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes.graph.shapes import rank, static_shape
+from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
+from onnx_passes.passes.qonnx.dialect import GENERAL, USUAL_LAYOUTS
+
+_WINDOWS = {(GENERAL, "MaxPoolNHWC"), *((CHANNELS_LAST_DOMAIN, name) for name in ("Conv", "MaxPool", "AveragePool"))}
+
+
+def complete(node: ir.Node) -> bool:
+    """Add what a node lacks, as far as it is known; tells whether that was anything."""
+    operator = (node.domain, node.op_type)
+    found: dict[str, ir.Attr] = {}
+    if operator == (GENERAL, "MultiThreshold"):
+        found = _layout(node)
+    elif operator == (GENERAL, "Im2Col"):
+        found = _input_shape(node)
+    elif operator in _WINDOWS:
+        found = _windows(node)
+    added = [attribute for name, attribute in found.items() if not _is_given(node.attributes.get(name))]
+    for attribute in added:
+        node.attributes.add(attribute)
+    return bool(added)
+
+
+def _is_given(attribute: ir.Attr | None) -> bool:
+    return attribute is not None and (attribute.is_ref() or bool(attribute.value))
+
+
+def _layout(node: ir.Node) -> dict[str, ir.Attr]:
+    """Say where the channels are: versions of QONNX differ in what they take for granted."""
+    layout = USUAL_LAYOUTS.get(rank(node.inputs[0]) or 0)
+    return {} if layout is None else {"data_layout": ir.AttrString("data_layout", layout)}
+
+
+def _input_shape(node: ir.Node) -> dict[str, ir.Attr]:
+    shape = static_shape(node.inputs[0])
+    return {} if shape is None else {"input_shape": ir.AttrString("input_shape", f"({','.join(map(str, shape))})")}
+
+
+def _windows(node: ir.Node) -> dict[str, ir.Attr]:
+    """Spell out steps, padding and dilations, and the size of the windows where the weights say it."""
+    kernel = node.attributes.get("kernel_shape")
+    if kernel is not None and kernel.is_ref():
+        return {}
+    weights = static_shape(node.inputs[1]) if len(node.inputs) > 1 else None
+    sizes = list(kernel.as_ints()) if kernel is not None and kernel.value else list((weights or ())[1:-1])
+    if not sizes:
+        return {}
+    wanted = {"kernel_shape": sizes, "strides": [1] * len(sizes), "pads": [0] * 2 * len(sizes)}
+    if node.domain == CHANNELS_LAST_DOMAIN:
+        wanted["dilations"] = [1] * len(sizes)
+    return {name: ir.AttrInt64s(name, numbers) for name, numbers in wanted.items()}
