@@ -87,7 +87,7 @@ def nodes(path: str) -> int:
 def main() -> None:
     tool, path, output = sys.argv[1:]
     tools = {f.__name__: f for f in (onnxsim, onnxslim, onnxoptimizer, onnxscript, ours, ours_unverified)}
-    # Warmed up on a tiny model, lest imports be counted.
+    # Warmed up on a tiny model that has something of all, lest imports be counted.
     warm = Path(output).with_suffix(".warm.onnx")
     _tiny(warm)
     tools[tool](str(warm), output)
@@ -98,7 +98,9 @@ def main() -> None:
 def _tiny(path: Path) -> None:
     import onnx
 
-    text = '<ir_version: 8, opset_import: ["": 17]> g (float[2,2] x) => (float[2,2] y) { a = Neg(x) y = Relu(a) }'
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[N, 2] x) => (float[M, 4] y)
+    <float[2] a = {1.0, 2.0}, float[2] b = {3.0, 4.0}, int64[2] shape = {-1, 4}>
+    { c = Add(a, b) n = Neg(x) s = Add(n, c) r = Relu(s) y = Reshape(r, shape) }"""
     onnx.save(onnx.parser.parse_model(text), str(path))
 
 

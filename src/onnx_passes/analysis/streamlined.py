@@ -164,9 +164,13 @@ def _computes_floats(node: ir.Node, known: Mapping[ir.Value, Range]) -> bool:
 
 def _blocker_at_product(node: ir.Node, known: Mapping[ir.Value, Range]) -> Blocker:
     where, result = name_of(node), known.get(node.outputs[0])
-    for value, what in zip(node.inputs[:2], ("input", "weight"), strict=False):
+    inputs = list(zip(node.inputs[:2], ("input", "weight"), strict=False))
+    grids = [found.grid for value, _ in inputs if value is not None and (found := known.get(value)) is not None]
+    varies = any(grid is not None and grid.scale.size > 1 for grid in grids)
+    for value, what in inputs:
         found = None if value is None else known.get(value)
-        if value is None or found is None or found.grid is None:
+        # Weights of a product that stays in floats may be folded: they are not the reason.
+        if (value is None or found is None or found.grid is None) and not (varies and constant(value) is not None):
             name = None if value is None else value.name
             return Blocker(where, f"its {what} '{name}' is on no grid of integers", "quantize it")
     largest = 0 if result is None or result.grid is None else int(np.maximum(-result.grid.low, result.grid.high).max())
@@ -174,8 +178,14 @@ def _blocker_at_product(node: ir.Node, known: Mapping[ir.Value, Range]) -> Block
         return Blocker(
             where, f"its sums reach {largest:,}, more than floats hold", "quantize its input again, to fewer bits"
         )
+    if varies:
+        return Blocker(
+            where, "the scales of its inputs vary along the sum", "let a scale be the same for all that is added up"
+        )
     return Blocker(
-        where, "the scales of its inputs vary along the sum", "let a scale be the same for all that is added up"
+        where,
+        "scales or biases of its inputs are not taken out",
+        "run aggregate-scales, or let a bias be a multiple of the scale",
     )
 
 
@@ -236,7 +246,7 @@ def _norm(node: ir.Node, weights: np.ndarray) -> int:
         return int(sizes.reshape(len(sizes), -1).sum(axis=1).max(initial=0))
     if node.op_type == "ConvTranspose":
         return int(sizes.sum(axis=(0, *range(2, sizes.ndim))).max(initial=0))
-    return int(sizes.sum(axis=-2).max(initial=0)) if sizes.ndim > 1 else int(sizes.sum())
+    return int(sizes.sum(axis=_summed(node)).max(initial=0)) if sizes.ndim > 1 else int(sizes.sum())
 
 
 def _terms(node: ir.Node, weights: np.ndarray) -> int:
@@ -244,7 +254,12 @@ def _terms(node: ir.Node, weights: np.ndarray) -> int:
         return int(np.prod(weights.shape[1:]))
     if node.op_type == "ConvTranspose":
         return int(weights.shape[0] * np.prod(weights.shape[2:]))
-    return int(weights.shape[-2]) if weights.ndim > 1 else weights.size
+    return int(weights.shape[_summed(node)]) if weights.ndim > 1 else weights.size
+
+
+def _summed(node: ir.Node) -> int:
+    """Return the axis of weights along which a product of matrices adds up."""
+    return -1 if node.op_type == "Gemm" and node.attributes.get_int("transB", 0) else -2
 
 
 def _bounds(value: ir.Value | None, known: Mapping[ir.Value, Range]) -> tuple[int, int]:

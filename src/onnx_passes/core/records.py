@@ -145,6 +145,7 @@ class Application:
 
     ``matched`` are the nodes that the pattern bound, ``added`` those that the rewrite built, ``replaced``
     the pairs of old and new values, ``owner`` the pass that the rule is from if it is not that of the step.
+    ``many`` says that it is one of many that change most of the model: values known from before are of no use to it.
     The graph still is as before in ``before_rewrite`` and already is as after in ``after_rewrite``.
     """
 
@@ -159,6 +160,7 @@ class Application:
     replaced: tuple[tuple[ir.Value, ir.Value], ...]
     initializers: tuple[ir.Value, ...]
     owner: Pass | None = None
+    many: bool = False
 
 
 @dataclass

@@ -13,7 +13,7 @@ def all_nodes(container: ir.Graph | ir.Function) -> Iterator[ir.Node]:
     """Yield every node, and after each the nodes of the graphs that it holds."""
     for node in container:
         yield node
-        if node.attributes:
+        if holds_graphs(node):
             for graph in nested_graphs(node):
                 yield from all_nodes(graph)
 
@@ -21,10 +21,20 @@ def all_nodes(container: ir.Graph | ir.Function) -> Iterator[ir.Node]:
 def all_graphs(container: ir.Graph | ir.Function) -> Iterator[ir.Graph]:
     """Yield the graphs that nodes hold, at any depth."""
     for node in container:
-        if node.attributes:
+        if holds_graphs(node):
             for graph in nested_graphs(node):
                 yield graph
                 yield from all_graphs(graph)
+
+
+def holds_graphs(node: ir.Node) -> bool:
+    """Tell whether a node has an attribute for graphs, which may be a reference or empty."""
+    # Attributes are a mapping written in Python, the one in it is not.
+    for attribute in node.attributes.data.values():
+        kind = attribute.type
+        if kind is _GRAPH or kind is _GRAPHS:
+            return True
+    return False
 
 
 def nested_graphs(node: ir.Node) -> Iterator[ir.Graph]:

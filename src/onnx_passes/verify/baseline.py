@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError, UsageError
@@ -16,6 +18,9 @@ from onnx_passes.verify.failure import VerificationError
 from onnx_passes.verify.generate import generate
 from onnx_passes.verify.promise import Limits, Promise
 from onnx_passes.verify.reference import read_inputs, read_outputs
+
+_SMALL = 1024
+"""Weights of no more bytes than this are copied by the engine in any case."""
 
 
 @dataclass(frozen=True)
@@ -68,40 +73,80 @@ class Baseline:
 
     def ran(self, executor: Executor, model: ir.Model) -> bool:
         """Tell whether this is, byte by byte, what ran last."""
-        try:
-            return self.key is not None and executor.key(model, self.feeds) == self.key
-        except (ExecutionError, ModelError):
-            return False
+        return _is_executed(self.key, executor, model, self.feeds)
+
+
+class Start:
+    """A model as it came, ready to run; it need not run at all if no step changes it.
+
+    Raises ExecutionError if it cannot be made ready.
+    """
+
+    def __init__(self, model: ir.Model, inputs: Sequence[Any], seed: int, executor: Executor) -> None:
+        self._samples = read_inputs(model, inputs) if inputs else _generate(model, seed)
+        self._all_must_run = bool(inputs)
+        self._feeds = frozenset(name for sample in self._samples for name in sample)
+        self._ready = executor.prepare(model, feeds=self._feeds)
+        self._declared = Declared.by(model)
+        self._weights = [(t, _checksum(t)) for v in model.graph.initializers.values() if _is_shared(t := v.const_value)]
+
+    def is_unchanged(self, executor: Executor, model: ir.Model) -> bool:
+        """Tell whether a model is, byte by byte, the one that is ready to run."""
+        return _is_executed(self._ready.key, executor, model, self._feeds)
+
+    def establish(self) -> Baseline:
+        """Run the model as it came. Raises ExecutionError if that is impossible.
+
+        Of generated samples, those that the model cannot take are left out.
+        """
+        for tensor, checksum in self._weights:
+            if _checksum(tensor) != checksum:
+                raise VerificationError(
+                    f"the elements of weight '{tensor.name}' were changed in place",
+                    hint="models share their tensors: a pass must put a new one in the place of the old",
+                )
+        baseline = Baseline([], [], [], self._ready.engine, self._feeds, self._ready.key, self._declared)
+        refusal: ExecutionError | None = None
+        for sample in self._samples:
+            try:
+                baseline.current.append(self._ready.run(sample))
+                baseline.samples.append(sample)
+            except ExecutionError as error:
+                refusal = error
+                if self._all_must_run:
+                    break
+        if refusal is not None and (self._all_must_run or not baseline.samples):
+            raise refusal
+        baseline.original = baseline.current
+        baseline.declared.excuse(baseline.current[0])
+        return baseline
 
 
 def establish(
     model: ir.Model, inputs: Sequence[Any], expect: Sequence[Any], seed: int, executor: Executor, limits: Limits
 ) -> Baseline:
-    """Read or generate samples and run the model as it came. Raises ExecutionError if that is impossible.
-
-    Of generated samples, those that the model cannot take are left out.
-    """
-    samples = read_inputs(model, inputs) if inputs else _generate(model, seed)
-    feeds = frozenset(name for sample in samples for name in sample)
-    ready = executor.prepare(model, feeds=feeds)
-    baseline = Baseline([], [], [], ready.engine, feeds, ready.key, Declared.by(model))
-    refusal: ExecutionError | None = None
-    for sample in samples:
-        try:
-            baseline.current.append(ready.run(sample))
-            baseline.samples.append(sample)
-        except ExecutionError as error:
-            refusal = error
-            if inputs:
-                break
-    if refusal is not None and (inputs or not baseline.samples):
-        raise refusal
-    baseline.original = baseline.current
-    baseline.declared.excuse(model, baseline.current[0])
+    """Read or generate samples and run the model as it came. Raises ExecutionError if that is impossible."""
+    baseline = Start(model, inputs, seed, executor).establish()
     if expect:
         baseline.original = read_outputs(model, expect, samples=len(baseline.samples))
         _require_expected(baseline, limits)
     return baseline
+
+
+def _is_executed(key: Key | None, executor: Executor, model: ir.Model, feeds: frozenset[str]) -> bool:
+    try:
+        return key is not None and executor.key(model, feeds) == key
+    except (ExecutionError, ModelError):
+        return False
+
+
+def _is_shared(tensor: ir.TensorProtocol | None) -> TypeGuard[ir.TensorProtocol]:
+    """Tell whether the engine reads a weight where it lies, or may do so."""
+    return tensor is not None and tensor.dtype is not ir.DataType.STRING and tensor.nbytes > _SMALL
+
+
+def _checksum(tensor: ir.TensorProtocol) -> int:
+    return zlib.crc32(np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8).data)
 
 
 def _generate(model: ir.Model, seed: int) -> list[Sample]:

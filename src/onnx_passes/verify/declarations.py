@@ -41,28 +41,38 @@ class Input:
         return f"{self.name}: {self.dtype or '?'}[{sizes}]"
 
 
+@dataclass(frozen=True)
+class Output:
+    """The shape of an output as declared, and as people read it."""
+
+    name: str
+    shape: Dimensions
+    text: str
+
+
 @dataclass
 class Declared:
     """What a model declared when it came; what was wrong then already is excused."""
 
     inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
     is_sorted: bool
     excused: frozenset[str] = frozenset()
 
     @classmethod
     def by(cls, model: ir.Model) -> Declared:
         """Take down what a model declares."""
-        return cls(inputs_of(model), not out_of_order(model.graph))
+        return cls(inputs_of(model), outputs_of(model), not out_of_order(model.graph))
 
-    def excuse(self, model: ir.Model, results: Mapping[str, np.ndarray]) -> None:
+    def excuse(self, results: Mapping[str, np.ndarray]) -> None:
         """Excuse outputs that never were as declared."""
-        self.excused = frozenset(wrong_outputs(model, results))
+        self.excused = frozenset(wrong_outputs(self.outputs, results))
 
     def broken_by(self, model: ir.Model, results: Mapping[str, np.ndarray]) -> str:
         """Say what a model declares that it did not, or that is not true; nothing if all is well."""
         problem = changed_inputs(self.inputs, inputs_of(model))
         if not problem:
-            wrong = wrong_outputs(model, results)
+            wrong = wrong_outputs(outputs_of(model), results)
             problem = next((text for name, text in wrong.items() if name not in self.excused), "")
         return problem or (out_of_order(model.graph) if self.is_sorted else "")
 
@@ -86,14 +96,21 @@ def changed_inputs(before: tuple[Input, ...], after: tuple[Input, ...]) -> str:
     return ""
 
 
-def wrong_outputs(model: ir.Model, results: Mapping[str, np.ndarray]) -> dict[str, str]:
-    """Say which results are not as the model declares its outputs, by name."""
+def outputs_of(model: ir.Model) -> tuple[Output, ...]:
+    """List the outputs of a model in order."""
+    return tuple(
+        Output(v.name or "", _dimensions(v.shape), "" if v.shape is None else str(v.shape)) for v in model.graph.outputs
+    )
+
+
+def wrong_outputs(outputs: Sequence[Output], results: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """Say which results are not as outputs are declared, by name."""
     wrong: dict[str, str] = {}
-    for value in model.graph.outputs:
-        found = results.get(value.name or "")
-        if found is not None and not _fits(_dimensions(value.shape), found.shape):
+    for output in outputs:
+        found = results.get(output.name)
+        if found is not None and not _fits(output.shape, found.shape):
             has = f"has the shape {list(found.shape)}"
-            wrong[value.name or ""] = f"output {value.name} is declared as {value.shape}, but {has}"
+            wrong[output.name] = f"output {output.name} is declared as {output.text}, but {has}"
     return wrong
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from onnx_passes.core.base import Pass
 from onnx_passes.core.claims import Claim
 from onnx_passes.verify.compare import Comparison, Status, TensorComparison
@@ -40,6 +42,16 @@ class Promise:
         if self.claim.kind == "metric":
             return all(tensor.status in (Status.EQUAL, Status.VALUES) for tensor in comparison.tensors)
         return self.limits is not None and comparison.within(self.limits.atol, self.limits.rtol)
+
+    def holds_inside(self, comparison: Comparison) -> bool:
+        """Tell whether values inside a model are as promised: a tolerance is meant for the size of the whole tensor."""
+        if self.limits is None or self.is_equality or self.claim.kind == "metric" or comparison.equal:
+            return self.holds(comparison)
+        for tensor in comparison.tensors:
+            size = 1.0 if tensor.arrays is None else float(np.abs(tensor.arrays[0]).max(initial=1.0))
+            if not tensor.within(self.limits.atol * max(size, 1.0), self.limits.rtol):
+                return False
+        return True
 
     def broken(self, comparison: Comparison) -> TensorComparison | None:
         """Return the first tensor that is not as promised."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
+from onnx_passes.analysis.ranges.exactness import held, judged
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.rules import RULES
 from onnx_passes.analysis.ranges.seeds import Known, seeds
@@ -26,16 +27,18 @@ def ranges_of(model: ir.Model, inputs: Mapping[str, Known] | None = None) -> dic
     """
     graph = model.graph
     found: dict[ir.Value, Range] = {}
-    found.update(seeds(graph.inputs, inputs or {}))
+    found.update((value, held(known)) for value, known in seeds(graph.inputs, inputs or {}).items())
     for node in graph:
         rule = RULES.get((node.domain, node.op_type))
+        ranges: Sequence[Range | None] = ()
         if rule is None:
             results: Sequence[Range | None] = ()
         else:
-            results = _results(rule(Site(node, [_known(value, found) for value in node.inputs])))
+            ranges = [_known(value, found) for value in node.inputs]
+            results = _results(rule(Site(node, ranges)))
         for index, value in enumerate(node.outputs):
             result = results[index] if index < len(results) else None
-            found[value] = _of_constant(value) or settle(result or UNKNOWN, value)
+            found[value] = _of_constant(value) or judged(settle(result or UNKNOWN, value), node, ranges)
     return found
 
 
@@ -60,4 +63,4 @@ def _of_constant(value: ir.Value) -> Range | None:
     if array.dtype.kind not in _NUMBERS:
         return None
     known = Range.point(array)
-    return settle(known, value) if known is UNKNOWN else known
+    return settle(known, value) if known is UNKNOWN else held(known)

@@ -130,7 +130,7 @@ def _computed(site: Site, function: Callable[[np.ndarray, np.ndarray], np.ndarra
 
 def _with_constants(
     function: Callable[[np.ndarray, np.ndarray], np.ndarray], rule: Callable[[Range, Range], Range]
-) -> Rule:
+) -> Callable[[Site], Range]:
     def apply(site: Site) -> Range:
         found = rule(site[0], site[1])
         computed = _computed(site, function)
@@ -149,7 +149,7 @@ def _mul(site: Site) -> Range:
     a = site[0]
     if site.node.inputs[0] is site.node.inputs[1]:
         return _power_of(a, 2, a.grid and product_of(a.grid, a.grid))
-    return _MULTIPLY(site)  # pyright: ignore[reportReturnType]
+    return _MULTIPLY(site)
 
 
 def _power_of(a: Range, exponent: int, grid: Grid | None) -> Range:
@@ -196,13 +196,11 @@ def _pow(site: Site) -> Range:
 
 
 def _loosened(found: Range) -> Range:
-    """Leave room for functions that are not correctly rounded; what is exact in integers stays."""
-    if found.integer_grid is not None and bool((found.size < 2.0**24).all()):
-        return found
+    """Leave room for functions that are not correctly rounded."""
     return Range(found.low - np.abs(found.low) * 1e-6, found.high + np.abs(found.high) * 1e-6, found.grid)
 
 
-def _folded(rule: Callable[[Range, Range], Range]) -> Rule:
+def _folded(rule: Callable[[Range, Range], Range]) -> Callable[[Site], Range]:
     def apply(site: Site) -> Range:
         result = site[0]
         for index in range(1, len(site.ranges)):
@@ -214,7 +212,6 @@ def _folded(rule: Callable[[Range, Range], Range]) -> Rule:
 
 def _sum(site: Site) -> Range:
     found = _folded(add)(site)
-    assert isinstance(found, Range)
     # The order of the additions is not prescribed.
     slack = sum((site[index].size for index in range(len(site.ranges))), np.zeros(())) * len(site.ranges) * site.unit
     if len(site.ranges) < 3 or (found.integer_grid is not None and (slack < 1).all()):
@@ -272,10 +269,8 @@ def _abs(site: Site) -> Range:
 
 def _rounded(function: Callable[[np.ndarray], np.ndarray]) -> Rule:
     def apply(site: Site) -> Range:
-        a = site[0]
-        if a.integer_grid is not None:
-            return a
-        return Range.integers(function(a.low), function(a.high))
+        # What is an integer in exact arithmetic may have been rounded to just below one.
+        return Range.integers(function(site[0].low), function(site[0].high))
 
     return apply
 

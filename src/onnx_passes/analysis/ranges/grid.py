@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from onnx_passes.analysis.ranges.arrays import nearly_integer, of_rank, shrink
 
 LIMIT = 2**62
 _FLOAT_EXACT = 2.0**53
+_HELD = 2**24
 
 Change = Callable[[np.ndarray], np.ndarray]
 
@@ -21,13 +22,15 @@ class Grid:
 
     Each array has the rank of the tensor, and along each axis size 1 or the size of the tensor. The grid is what
     exact arithmetic gives; a computation in floats stays near it. Scales are never 0, may be negative, and
-    integers are never beyond ``2**62``: what can be further out has no grid.
+    integers are never beyond ``2**62``: what can be further out has no grid. ``exact`` tells that no float has been
+    rounded on the way, so that the tensor holds exactly what the grid says.
     """
 
     scale: np.ndarray
     bias: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    exact: bool = False
 
     @staticmethod
     def of(scale: np.ndarray, bias: np.ndarray, low: np.ndarray, high: np.ndarray) -> Grid | None:
@@ -51,7 +54,7 @@ class Grid:
 
     @property
     def is_integer(self) -> bool:
-        """Tell whether the tensor itself holds integers, exactly."""
+        """Tell whether the tensor itself holds integers; if the grid is ``exact``, in floats as well."""
         return bool((self.scale == 1).all() and (self.bias == 0).all())
 
     @property
@@ -66,10 +69,17 @@ class Grid:
         return np.minimum(a, b), np.maximum(a, b)
 
     @property
+    def is_dyadic(self) -> bool:
+        """Tell whether floats can hold all values: a scale is a power of 2, and a bias a multiple of it."""
+        centred = self.centred()
+        if centred is None or (np.abs(np.frexp(self.scale)[0]) != 0.5).any():
+            return False
+        return bool((np.abs(centred.low) <= _HELD).all() and (np.abs(centred.high) <= _HELD).all())
+
+    @property
     def exact_in(self) -> np.ndarray | None:
-        """Return the largest integer in size if no float can round here: scales are powers of 2, biases are 0."""
-        mantissas = np.frexp(self.scale)[0]
-        if (np.abs(mantissas) != 0.5).any() or (self.bias != 0).any():
+        """Return the largest integer in size if the tensor holds exactly what an unbiased grid says."""
+        if not self.exact or (self.bias != 0).any():
             return None
         return np.maximum(np.abs(self.low), np.abs(self.high))
 
@@ -77,7 +87,7 @@ class Grid:
         """Apply a movement of elements to all arrays alike."""
         low = change(self.low)
         high = low if self.high is self.low else change(self.high)
-        return Grid(shrink(change(self.scale)), shrink(change(self.bias)), shrink(low), shrink(high))
+        return Grid(shrink(change(self.scale)), shrink(change(self.bias)), shrink(low), shrink(high), self.exact)
 
     def centred(self) -> Grid | None:
         """Return the same grid without bias: there is one if the bias is a multiple of the scale."""
@@ -121,7 +131,8 @@ class Grid:
         if grid is None:
             return None
         low, high = grid.low.min(axis=axes, keepdims=True), grid.high.max(axis=axes, keepdims=True)
-        return Grid.of(grid.scale, grid.bias, low, high)
+        found = Grid.of(grid.scale, grid.bias, low, high)
+        return None if found is None else replace(found, exact=self.exact)
 
     def scaled(self, factor: np.ndarray) -> Grid | None:
         """Return the grid of a multiple; where the factor is 0 a single value remains."""
@@ -147,7 +158,7 @@ class Grid:
         """Return the grid of the greater of the value and a limit: the limit is on the grid, or does not matter."""
         with np.errstate(invalid="ignore"):
             place = (limit - self.bias) / self.scale
-        nearest, meant = nearly_integer(place)
+        nearest, meant = self._places(limit, place)
         up = self.scale > 0
         above = np.where(up, self.low >= place, self.high <= place)
         below = np.where(up, self.high <= place, self.low >= place) & np.isfinite(limit) & ~meant & ~above
@@ -162,6 +173,13 @@ class Grid:
             np.where(below, 0, low),
             np.where(below, 0, high),
         )
+
+    def _places(self, limit: np.ndarray, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the integers of limits, and where they are meant: a point of the grid as float32 has it is one too."""
+        nearest, meant = nearly_integer(place)
+        with np.errstate(invalid="ignore", over="ignore"):
+            rounded = (self.scale * nearest + self.bias).astype(np.float32)
+            return nearest, meant | (rounded == limit)
 
     def at_most(self, limit: np.ndarray) -> Grid | None:
         """Return the grid of the lesser of the value and a limit: the limit is on the grid, or does not matter."""
@@ -182,7 +200,7 @@ class Grid:
         high = low if self.high is self.low else of_rank(self.high, rank)
         if scale is None or bias is None or low is None or high is None:
             return None
-        return Grid(scale, bias, low, high)
+        return Grid(scale, bias, low, high, self.exact)
 
 
 def in_common_steps(grids: Sequence[Grid]) -> list[Grid] | None:

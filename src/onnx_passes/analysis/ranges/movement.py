@@ -222,8 +222,6 @@ def _cast(site: Site) -> Range:
         return x if target is not None and not target.is_integer() else UNKNOWN
     if not target.is_integer() or source.dtype.is_integer():
         return UNKNOWN if target.name == "BOOL" else x
-    if x.integer_grid is not None:
-        return x
     low, high = np.trunc(x.low), np.trunc(x.high)
     return Range(low, high, Grid.integers(low, high))
 

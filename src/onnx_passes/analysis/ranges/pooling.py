@@ -91,7 +91,7 @@ def _sum_along(site: Site, axes: Sequence[int], sizes: Sequence[int]) -> Range:
     terms = total(x.size, axes, sizes)
     slack = terms * ((int(np.prod(sizes)) + 1) * site.unit)
     if grid is not None:
-        steps = grid.exact_in
+        steps = None if x.grid is None else x.grid.exact_in
         if (
             steps is not None
             and (total(steps.astype(np.float64), axes, sizes) <= exact_up_to(site.node.outputs[0].dtype)).all()

@@ -61,7 +61,7 @@ def _limited(found: Range) -> Range:
         low, high = _joined(low, high)
     if grid is not None and max(grid.low.size, grid.high.size) > _MOST and not grid.is_point:
         least, most = _joined(grid.low, grid.high)
-        grid = Grid(grid.scale, grid.bias, least, most)
+        grid = Grid(grid.scale, grid.bias, least, most, grid.exact)
     return Range(low, high, grid)
 
 

@@ -1,0 +1,1 @@
+"""Passes between the forms of quantized networks: QONNX, QuantizeLinear/DequantizeLinear, integer operators."""

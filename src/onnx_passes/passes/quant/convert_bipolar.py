@@ -1,0 +1,130 @@
+"""Write quantizers to one bit, -1 or 1, in one way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Transformation
+from onnx_passes.core.options import option
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.shapes import rank
+from onnx_passes.ops.portable import greater_or_equal
+from onnx_passes.passes.quant.linear import argument
+from onnx_passes.passes.quant.quantizer import DOMAIN, quant, quantizer_of
+from onnx_passes.passes.quant.samples import BIPOLAR
+from onnx_passes.passes.quant.widths import Width
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.refusal import Refusal, no
+from onnx_passes.rewrite.rule import Rule
+
+_UNDERFLOWS = 2.0
+"""Divided by this or more, the least negative number is zero, which is not negative."""
+
+
+@passes.verify.equality
+@passes.register(tags=("quant",))
+class ConvertBipolar(Transformation, RewriteRuleSetPass):
+    """Write quantizers to -1 or 1 in one way: as Quant of one signed bit, as BipolarQuant, or as a comparison.
+
+    Rewrites: ``BipolarQuant(x, s)`` → ``Quant(x, s, 0, 1)``; with ``to=bipolar-quant`` the other way round, and
+              ``Where(x >= 0, s, -s)`` → ``BipolarQuant(x, s)``; with ``to=standard`` ``BipolarQuant(x, s)`` →
+              ``Where(x >= 0, 1, -1) * s``.
+    Refuses:  to put Quant and BipolarQuant in the place of each other where scales are not constant, not positive, or 2
+              and more: the least negative numbers, divided by them, are zero; Quant with a zero point; types other than
+              single precision.
+    Exactness: bit-exact, NaN included, which becomes ``-s`` in all forms.
+    """
+
+    needs = ("import-qonnx", "shape-inference")
+    fuzz_hints = MappingProxyType({"models": BIPOLAR})
+
+    to: Literal["quant", "bipolar-quant", "standard"] = option("quant", "the form that all get")
+
+    def rules(self) -> Sequence[Rule]:
+        """Return the rules that lead to the form that is asked for."""
+        if self.to == "bipolar-quant":
+            return [_replacing(_quant, _to_bipolar), Rule(_comparison, _from_comparison, name="Where")]
+        return [_replacing(_bipolar_quant, _to_quant if self.to == "quant" else _to_standard)]
+
+
+def _bipolar_quant(op: Any, x: Any, scale: Any) -> Any:
+    return op.BipolarQuant(x, scale, _domain=DOMAIN, _outputs=["y"])
+
+
+def _quant(op: Any, x: Any, scale: Any, zero: Any, bits: Any) -> Any:
+    return op.Quant(x, scale, zero, bits, _domain=DOMAIN, _outputs=["y"])
+
+
+def _replacing(pattern: Callable[..., Any], build: Callable[[Any, ir.Node], Any]) -> Rule:
+    def rewrite(op: Any, y: ir.Value) -> Any:
+        node = y.producer()
+        assert node is not None
+        x = argument(node, 0)
+        if x is None or x.dtype is not ir.DataType.FLOAT:
+            return no("the input is not known to be in single precision", at=x)
+        return build(op, node)
+
+    return Rule(pattern, rewrite, name=pattern.__name__.strip("_"))
+
+
+def _to_quant(op: Any, node: ir.Node) -> Any:
+    x, scale = node.inputs
+    assert x is not None
+    refusal = _unlike(constant(scale), node)
+    if refusal is not None:
+        return refusal
+    return quant(op, x, scale, np.zeros((), np.float32), Width(1, signed=True, narrow=False))
+
+
+def _to_standard(op: Any, node: ir.Node) -> Any:
+    x, scale = node.inputs
+    assert x is not None
+    if scale is None or scale.dtype is not ir.DataType.FLOAT:
+        return no("the scale is not known to be in single precision", at=scale)
+    numbers = (np.array(number, np.float32) for number in (0, 1, -1))
+    zero, one, other = numbers
+    return op.Mul(op.Where(greater_or_equal(op, x, zero), one, other), scale)
+
+
+def _to_bipolar(op: Any, node: ir.Node) -> Any:
+    given = quantizer_of(node)
+    if isinstance(given, Refusal):
+        return given
+    if not given.width.is_bipolar:
+        return no("it is not of one signed bit", at=node)
+    if given.zero.any():
+        return no("it has a zero point", at=node)
+    if given.shape != given.scale.shape:
+        return no("zero point or bit width may enlarge the result", at=node)
+    refusal = _unlike(given.scale, node)
+    return op.BipolarQuant(*node.inputs[:2], _domain=DOMAIN) if refusal is None else refusal
+
+
+def _unlike(scale: np.ndarray | None, node: ir.Node) -> Refusal | None:
+    """Say why comparing with zero before and after division by a scale is not the same."""
+    if scale is None or scale.dtype != np.float32:
+        return no("the scale is not constant in single precision", at=node)
+    return None if ((scale > 0) & (scale < _UNDERFLOWS)).all() else no("a scale is not between 0 and 2", at=node)
+
+
+def _comparison(op: Any, x: Any, zero: Any, positive: Any, negative: Any) -> Any:
+    return op.Where(op.GreaterOrEqual(x, zero), positive, negative)
+
+
+def _from_comparison(op: Any, x: ir.Value, zero: ir.Value, positive: ir.Value, negative: ir.Value) -> Any:
+    limit, one, other = constant(zero), constant(positive), constant(negative)
+    if limit is None or one is None or other is None or any(array.dtype != np.float32 for array in (limit, one, other)):
+        return no("it does not select constants in single precision by comparing with one", at=positive)
+    if limit.size != 1 or limit.any():
+        return no("it does not compare with zero", at=zero)
+    if one.shape != other.shape or not np.array_equal(one, -other) or not (np.abs(one) > 0).all():
+        return no("what it selects are not opposite numbers", at=positive)
+    if limit.ndim > one.ndim and (rank(x) or 0) < limit.ndim:
+        return no("the comparison raises the rank", at=zero)
+    return op.BipolarQuant(x, positive, _domain=DOMAIN)

@@ -1,0 +1,48 @@
+"""Put standard operators and QuantizeLinear in the place of DynamicQuantizeLinear."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Transformation
+from onnx_passes.passes.quant.samples import DYNAMIC_QUANTIZER
+from onnx_passes.rewrite.passes import RewriteRulePass
+
+_STEPS = 255.0
+
+
+@passes.verify.equality
+@passes.register(tags=("quant",))
+class ConvertDynamicQuantizer(Transformation, RewriteRulePass):
+    """Compute scale and zero point by standard operators, in the place of DynamicQuantizeLinear.
+
+    Rewrites: ``DynamicQuantizeLinear(x)`` → ``QuantizeLinear(x, scale, zero)`` with ``scale = (max - min) / 255`` and
+              ``zero = round(-min / scale)``.
+    Refuses:  nothing.
+    Exactness: bit-exact, except for NaN and infinities.
+    """
+
+    fast_math = ("nnan", "ninf")
+    fuzz_hints = MappingProxyType({"models": DYNAMIC_QUANTIZER})
+
+    def pattern(self, op: Any, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Match the operator with all its results."""
+        return op.DynamicQuantizeLinear(x, _outputs=["y", "scale", "zero"])
+
+    def rewrite(self, op: Any, x: ir.Value) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Build what the standard says it means."""
+        nothing, most = np.zeros((), np.float32), np.array(_STEPS, np.float32)
+        low = op.Min(op.ReduceMin(x, keepdims=0), nothing)
+        high = op.Max(op.ReduceMax(x, keepdims=0), nothing)
+        step = op.Div(op.Sub(high, low), most)
+        scale = op.Where(op.Equal(high, low), np.ones((), np.float32), step)
+        # A range of the least numbers has the scale zero, and the place of zero is not a number.
+        place = op.Div(op.Neg(low), scale)
+        inside = op.Where(op.Less(place, most), place, most)
+        zero = op.Cast(op.Round(inside), to=ir.DataType.UINT8)
+        return [op.QuantizeLinear(x, scale, zero), scale, zero]

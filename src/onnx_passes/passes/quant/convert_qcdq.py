@@ -1,0 +1,161 @@
+"""Put Quant in the place of QuantizeLinear, Clip and DequantizeLinear."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Transformation
+from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.shapes import rank
+from onnx_passes.passes.quant.linear import (
+    DOMAINS,
+    Linear,
+    argument,
+    bounds_of,
+    dequantized,
+    linear_of,
+    on_axis,
+    quantized_type,
+    sizes_of,
+    steps,
+)
+from onnx_passes.passes.quant.quantizer import quant
+from onnx_passes.passes.quant.samples import QCDQ
+from onnx_passes.passes.quant.widths import exact_width, smallest_width
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.refusal import Refusal, no
+from onnx_passes.rewrite.rule import Rule
+
+_CLIP_TAKES_INPUTS = 11
+
+
+@passes.verify.equality
+@passes.register(tags=("quant",))
+class ConvertQcdq(Transformation, RewriteRuleSetPass):
+    """Put Quant in the place of QuantizeLinear and DequantizeLinear, with or without Clip between them.
+
+    Rewrites: ``DequantizeLinear(Clip(QuantizeLinear(x)))`` → ``Quant(x)`` of the width whose range is that of the
+              integers less the zero point, and of the next wider one with a ``Clip`` after it where no width has this
+              range: ``Clip(Quant(x, s, 0, 3), 0, 5 * s)``. ``DequantizeLinear(w)`` of constant integers →
+              ``Quant(w * s)``, also with Clip.
+    Refuses:  different scales or zero points on both sides; scales that are computed, not positive, or of blocks; types
+              other than integers; half precision; a rank that is not known where channels have scales of their own;
+              constants that Quant would change.
+    Exactness: bit-exact, except for NaN, of which QuantizeLinear makes the least integer and which Quant keeps. Zero
+              points of activations are never left to Quant: it adds them before it rounds, so that ties go elsewhere.
+              Signed quantizers get the zero point ``-0``, with which no zero is negative, as no integer is. 4-bit and
+              2-bit QuantizeLinear of ONNX Runtime overflow beyond 2³¹ steps, where Quant saturates.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nnan", "ninf")
+    fuzz_hints = MappingProxyType({"models": QCDQ})
+
+    def rules(self) -> Sequence[Rule]:
+        """Return the rules for activations and for constants, each with and without Clip."""
+        return [rule for domain in DOMAINS for rule in _rules(domain)]
+
+
+def _rules(domain: str) -> list[Rule]:
+    def quantized(op: Any, x: Any) -> Any:
+        return op.QuantizeLinear(x, _domain=domain, _allow_other_inputs=True)
+
+    def restored(op: Any, q: Any) -> Any:
+        return op.DequantizeLinear(q, _domain=domain, _allow_other_inputs=True, _outputs=["y"])
+
+    def clipped(op: Any, q: Any) -> Any:
+        return op.Clip(q, _allow_other_inputs=True)
+
+    def activation(op: Any, x: Any) -> Any:
+        return restored(op, quantized(op, x))
+
+    def clipped_activation(op: Any, x: Any) -> Any:
+        return restored(op, clipped(op, quantized(op, x)))
+
+    def clipped_constant(op: Any, q: Any) -> Any:
+        return restored(op, clipped(op, q))
+
+    # The node that quantizes stays as long as others use it, and each of them gets a Quant.
+    return [
+        Rule(clipped_activation, _activation, name="ClippedActivation", forks="duplicate"),
+        Rule(activation, _activation, name="Activation", forks="duplicate"),
+        Rule(clipped_constant, _constant, name="ClippedConstant", forks="duplicate"),
+        Rule(restored, _constant, name="Constant"),
+    ]
+
+
+def _activation(op: Any, y: ir.Value) -> Any:
+    dequantize, clip, source = _chain(y)
+    quantize = None if source is None else source.producer()
+    assert quantize is not None
+    x = argument(quantize, 0)
+    dtype = quantized_type(quantize)
+    first, second = linear_of(quantize), linear_of(dequantize)
+    if isinstance(first, Refusal) or isinstance(second, Refusal):
+        return first if isinstance(first, Refusal) else second
+    if x is None or x.dtype is not ir.DataType.FLOAT or dtype is None:
+        return no("the input is not known to be in single precision", at=x)
+    if not first.is_like(second, rank(x)):
+        return no("it is dequantized with another scale or zero point than it is quantized with", at=dequantize)
+    given = on_axis(first, sizes_of(x), quantize)
+    bounds = bounds_of(dtype, clip)
+    if isinstance(given, Refusal) or isinstance(bounds, Refusal):
+        return given if isinstance(given, Refusal) else bounds
+    if not (np.isfinite(given.scale).all() and (given.scale > 0).all()):
+        return no("a scale is not positive", at=quantize)
+    return _quantized(op, x, given, bounds)
+
+
+def _quantized(op: Any, x: ir.Value, given: Linear, bounds: tuple[int, int]) -> Any:
+    """Quantize without a zero point, which is exact, and clip where no width has the range that is left."""
+    scale, zero = given.spread(rank(x) or 0)
+    lows, highs = bounds[0] - zero, bounds[1] - zero
+    low, high = int(lows.min()), int(highs.max())
+    width = (exact_width(low, high) if zero.min() == zero.max() else None) or smallest_width(low, high)
+    # What rounds to a negative zero is one, and becomes positive when a negative zero is subtracted.
+    result = quant(op, x, scale, np.array(-0.0 if width.signed else 0.0, np.float32), width)
+    if (lows == width.bounds[0]).all() and (highs == width.bounds[1]).all():
+        return result
+    least, greatest = (np.asarray(bound.astype(np.float32) * scale, np.float32) for bound in (lows, highs))
+    if least.ndim == 0 and op.opset >= _CLIP_TAKES_INPUTS:
+        return op.Clip(result, least, greatest)
+    return op.Min(op.Max(result, least), greatest)
+
+
+def _constant(op: Any, y: ir.Value) -> Any:
+    dequantize, clip, source = _chain(y)
+    tensor = constant_tensor(source)
+    if tensor is None:
+        return no("what is dequantized is neither constant nor was it quantized just before", at=source)
+    given = linear_of(dequantize)
+    if isinstance(given, Refusal):
+        return given
+    given = on_axis(given, tensor.shape.numpy(), dequantize)
+    bounds = bounds_of(tensor.dtype, clip)
+    if isinstance(given, Refusal) or isinstance(bounds, Refusal):
+        return given if isinstance(given, Refusal) else bounds
+    integers = np.clip(tensor.numpy().astype(np.int64), *bounds)
+    scale, zero = given.spread(integers.ndim)
+    values = dequantized(integers, scale, zero)
+    width = exact_width(*bounds) or smallest_width(*bounds)
+    if not np.array_equal(np.rint(steps(values, scale, zero, width.bounds)), integers.astype(np.float32)):
+        return no("quantizing what is dequantized does not give the integers back", at=source)
+    name = None if source is None else f"{source.name}_dequantized"
+    return quant(op, op.initializer(values, name), scale, zero.astype(np.float32), width)
+
+
+def _chain(y: ir.Value) -> tuple[ir.Node, ir.Node | None, ir.Value | None]:
+    """Return the node that dequantizes, the one that clips, and what it clips or dequantizes."""
+    dequantize = y.producer()
+    assert dequantize is not None
+    source = argument(dequantize, 0)
+    node = None if source is None else source.producer()
+    if node is not None and node.domain == "" and node.op_type == "Clip":
+        return dequantize, node, argument(node, 0)
+    return dequantize, None, source

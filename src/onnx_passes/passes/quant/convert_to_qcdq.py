@@ -1,0 +1,170 @@
+"""Put QuantizeLinear, Clip and DequantizeLinear in the place of Quant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Transformation
+from onnx_passes.core.options import option
+from onnx_passes.graph.constants import constant
+from onnx_passes.ops.rounding import round_numpy
+from onnx_passes.passes.quant.linear import Linear, argument, dequantized, sizes_of, steps
+from onnx_passes.passes.quant.quantizer import DOMAIN, Quantizer, quantizer_of
+from onnx_passes.passes.quant.samples import QUANT
+from onnx_passes.passes.quant.storage import Storage, storage_of
+from onnx_passes.passes.quant.widths import type_bounds
+from onnx_passes.rewrite.passes import RewriteRulePass
+from onnx_passes.rewrite.refusal import Refusal, no
+
+_LEAST = 13
+"""Since when channels may have scales of their own, and integers of 8 bits can be clipped."""
+
+
+@passes.verify.tolerance
+@passes.register(tags=("quant",))
+class ConvertToQcdq(Transformation, RewriteRulePass):
+    """Put QuantizeLinear and DequantizeLinear in the place of Quant, with Clip between them for uncommon widths.
+
+    Rewrites: ``Quant(x)`` → ``DequantizeLinear(Clip(QuantizeLinear(x)))`` of int8 or uint8, and of int16 or uint16 for
+              exactly 16 bits; of a constant → ``DequantizeLinear(Clip(w))`` of integers, int32 for more than 8 bits.
+              ``convert-qcdq`` leads back to the same widths, scales and zero points.
+    Refuses:  where QuantizeLinear has no word for it: rounding other than half to even, zero points, which Quant adds
+              before it rounds, unless ``asymmetric``, one signed bit, other numbers of bits; constants may have these,
+              except for more than 32 bits and zero points that are no integers of the type. Parameters that are
+              computed or vary along several axes; a shape that is not known where channels have scales of their own;
+              opsets below 13, and below 21 for 16 bits.
+    Exactness: equal, but no zeros are negative, and NaN becomes the least integer; ``asymmetric`` quantizers are one
+              step off at and next to ties, which verification does not let pass. Of constants, the rounding mode and
+              that one bit was signed are forgotten, as the integers already are what they make of them.
+    """
+
+    needs = ("import-qonnx", "shape-inference")
+    fast_math = ("nnan", "nsz")
+    fuzz_hints = MappingProxyType({"models": QUANT})
+
+    int4: bool = option(default=False, help="use int4 and uint4 for exactly 4 bits, which takes opset 21")
+
+    asymmetric: bool = option(
+        default=False, help="also convert activations with integer zero points; ties then fall elsewhere"
+    )
+
+    def pattern(self, op: Any, x: Any, scale: Any, zero: Any, bits: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Match the operator under the name that all have once they are imported."""
+        return op.Quant(x, scale, zero, bits, _domain=DOMAIN, _outputs=["y"])
+
+    def rewrite(self, op: Any, y: ir.Value) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Build the three operators, or refuse."""
+        node = y.producer()
+        assert node is not None
+        return _linear_form(op, node, int4=self.int4, asymmetric=self.asymmetric)
+
+
+def _linear_form(op: Any, node: ir.Node, *, int4: bool, asymmetric: bool) -> Any:
+    x, given = argument(node, 0), quantizer_of(node)
+    if isinstance(given, Refusal):
+        return given
+    values = constant(x)
+    if x is None or (x.dtype if values is None else ir.DataType.from_numpy(values.dtype)) is not ir.DataType.FLOAT:
+        return no("the input is not known to be in single precision", at=x)
+    if values is None and given.rounding != "ROUND":
+        return no(f"it rounds by {given.rounding}, QuantizeLinear half to even", at=node)
+    if values is None and given.zero.any() and not asymmetric:
+        return no("it has a zero point, which QuantizeLinear adds after rounding", at=node)
+    linear = _linear(given, sizes_of(x) if values is None else values.shape, node)
+    storage = storage_of(given.width, op.opset, of_constant=values is not None, int4=int4)
+    for refusal in (linear, storage):
+        if isinstance(refusal, Refusal):
+            return refusal
+    assert isinstance(linear, Linear)
+    assert isinstance(storage, Storage)
+    refusal = _misfit(linear, storage, node)
+    if refusal is not None:
+        return refusal
+    if op.opset < _LEAST:
+        return no(f"it takes opset {_LEAST}: convert-opset{{version={_LEAST}}} first", at=node)
+    if values is None:
+        return _quantized(op, x, linear, storage)
+    return _constant(op, x, values, given, linear, storage)
+
+
+def _linear(given: Quantizer, sizes: Sequence[int | None] | None, node: ir.Node) -> Linear | Refusal:
+    """Put scales and zero points in one row, and find the axis they belong to."""
+    if not np.array_equal(given.zero, np.rint(given.zero)):
+        return no("the zero point is no integer", at=node)
+    if not (np.isfinite(given.scale).all() and (given.scale > 0).all()) or given.scale.dtype != np.float32:
+        return no("a scale is not a positive number in single precision", at=node)
+    shape = given.shape
+    if shape and (sizes is None or len(sizes) < len(shape)):
+        reason = "the rank is not known" if sizes is None else "the rank is raised"
+        return no(f"{reason}, so that parameters cannot be put on their axis", at=node)
+    axes = [axis for axis, size in enumerate(shape, -len(shape)) if size != 1]
+    if len(axes) > 1:
+        return no("scales and zero points vary along several axes", at=node)
+    scale, zero = (np.broadcast_to(array, shape).reshape(-1) for array in (given.scale, given.zero.astype(np.int64)))
+    if not axes:
+        return Linear(scale.reshape(()), zero.reshape(()), 0)
+    assert sizes is not None
+    if sizes[axes[0]] != scale.size:
+        return no("it is not known to have as many channels as there are scales", at=node)
+    return Linear(scale, zero, len(sizes) + axes[0])
+
+
+def _misfit(linear: Linear, storage: Storage, node: ir.Node) -> Refusal | None:
+    """Say why zero points cannot be stored."""
+    least, greatest = type_bounds(storage.dtype)
+    if linear.zero.any() and storage.dtype is ir.DataType.INT32:
+        return no("DequantizeLinear of int32 takes no zero point", at=node)
+    if linear.zero.min() < least or linear.zero.max() > greatest:
+        return no(f"the zero point does not fit into {storage.dtype.name}", at=node)
+    return None
+
+
+def _quantized(op: Any, x: ir.Value, linear: Linear, storage: Storage) -> Any:
+    """Build the integers of a value, and what brings them back."""
+    parameters = _parameters(op, linear, storage)
+    axis = linear.axis if linear.is_per_channel else None
+    integers = op.QuantizeLinear(x, *parameters, axis=axis)
+    return op.DequantizeLinear(_clipped(op, integers, storage), *parameters, axis=axis)
+
+
+def _constant(
+    op: Any, x: ir.Value, values: np.ndarray, given: Quantizer, linear: Linear, storage: Storage
+) -> ir.Value | Refusal:
+    """Build the integers of a constant, and what brings them back."""
+    scale, zero = linear.spread(values.ndim)
+    shifted = steps(values, scale, zero, given.width.bounds)
+    if given.width.is_bipolar:
+        with np.errstate(all="ignore"):
+            rounded = np.where(values / scale + zero.astype(np.float32) >= 0, np.float32(1), np.float32(-1))
+    else:
+        rounded = round_numpy(given.rounding, shifted)
+    if not np.isfinite(rounded).all():
+        return no("a constant is not a number", at=x)
+    low, high = storage.bounds
+    integers = np.clip(rounded.astype(np.int64), low, high)
+    if not np.array_equal(dequantized(integers, scale, zero), (rounded - zero.astype(np.float32)) * scale):
+        return no("the integers are too large for single precision", at=x)
+    stored = op.initializer(_tensor(integers, storage.dtype), f"{x.name}_quantized")
+    axis = linear.axis if linear.is_per_channel else None
+    return op.DequantizeLinear(_clipped(op, stored, storage), *_parameters(op, linear, storage), axis=axis)
+
+
+def _clipped(op: Any, integers: ir.Value, storage: Storage) -> ir.Value:
+    if not storage.has_to_clip:
+        return integers
+    low, high = (np.array(bound, storage.dtype.numpy()) for bound in storage.bounds)
+    return op.Clip(integers, low, high)
+
+
+def _parameters(op: Any, linear: Linear, storage: Storage) -> tuple[ir.Value, ir.Value]:
+    return op.initializer(linear.scale, "scale"), op.initializer(_tensor(linear.zero, storage.dtype), "zero_point")
+
+
+def _tensor(integers: np.ndarray, dtype: ir.DataType) -> ir.TensorProtocol:
+    return ir.Tensor(integers.astype(dtype.numpy()), dtype=dtype)

@@ -1,0 +1,26 @@
+"""One form for quantized networks, wherever they come from."""
+
+from __future__ import annotations
+
+from onnx_passes import passes
+from onnx_passes.core.compose import ComposePass
+
+
+@passes.verify.tolerance(atol=1.0)
+@passes.register(tags=("quant",))
+class ImportQuantized(ComposePass):
+    """Bring networks that ONNX Runtime, Brevitas and others quantized into one form: float operators between Quants.
+
+    Rewrites: ``convert-qoperator, convert-dynamic-quantization, convert-integer-product, move-dequantize-up,
+              convert-qcdq``.
+    Refuses:  what its members refuse; what stays as it is keeps its meaning.
+    Exactness: that of its members: bit-exact for QuantizeLinear and DequantizeLinear, one step for QLinear operators.
+    """
+
+    passes = (
+        "convert-qoperator",
+        "convert-dynamic-quantization",
+        "convert-integer-product",
+        "move-dequantize-up",
+        "convert-qcdq",
+    )

@@ -1,0 +1,67 @@
+"""Quant: building it, and reading what it is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.graph.constants import constant
+from onnx_passes.passes.quant.linear import argument
+from onnx_passes.passes.quant.widths import Width
+from onnx_passes.rewrite.refusal import Refusal, no
+
+DOMAIN = "qonnx.custom_op.general"
+_MOST_BITS = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Quantizer:
+    """The constant parameters of a Quant; scale and zero point as they are, to be broadcast."""
+
+    scale: np.ndarray
+    zero: np.ndarray
+    width: Width
+    rounding: str
+    shape: tuple[int, ...]
+    """What the parameters, bit widths among them, are broadcast to."""
+
+
+def quant(op: Any, x: ir.Value, scale: Any, zero: np.ndarray, width: Width) -> ir.Value:
+    """Build a Quant that rounds half to even."""
+    return op.Quant(
+        x,
+        scale,
+        zero,
+        np.array(width.bits, np.float32),
+        _domain=DOMAIN,
+        signed=int(width.signed),
+        narrow=int(width.narrow),
+        rounding_mode="ROUND",
+    )
+
+
+def quantizer_of(node: ir.Node) -> Quantizer | Refusal:
+    """Read the parameters of a Quant, or say what is special about them."""
+    if any(attribute.is_ref() for attribute in node.attributes.values()):
+        return no("an attribute comes from the function it is in", at=node)
+    given = [constant(argument(node, index)) for index in (1, 2, 3)]
+    scale, zero, bits = given
+    if scale is None or zero is None or bits is None:
+        which = ("scale", "zero point", "bit width")[[array is None for array in given].index(True)]
+        return no(f"the {which} is not constant", at=node)
+    if not (scale.size and zero.size and bits.size):
+        return no("a parameter is empty", at=node)
+    if bits.min() != bits.max():
+        return no("channels have bit widths of their own", at=node)
+    number = float(bits.flat[0])
+    if not number.is_integer() or not 1 <= number <= _MOST_BITS:
+        return no(f"there is no integer type of {number:g} bits", at=node)
+    attributes = node.attributes
+    signed, narrow = bool(attributes.get_int("signed", 1)), bool(attributes.get_int("narrow", 0))
+    rounding = attributes.get_string("rounding_mode", "ROUND").upper()
+    width = Width(int(number), signed, narrow)
+    shape = np.broadcast_shapes(scale.shape, zero.shape, bits.shape)
+    return Quantizer(scale, zero, width, "ROUND" if rounding == "HALF_EVEN" else rounding, shape)

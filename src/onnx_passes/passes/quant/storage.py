@@ -1,0 +1,45 @@
+"""Which integer type QuantizeLinear and DequantizeLinear use for a width, and whether they have to clip."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import onnx_ir as ir
+
+from onnx_passes.passes.quant.widths import Width, type_bounds
+from onnx_passes.rewrite.refusal import Refusal, no
+
+_SMALL_TYPES = 21
+"""The version that brought types of 4 and of 16 bits to QuantizeLinear and DequantizeLinear."""
+
+
+class Storage(NamedTuple):
+    """A type, and the range to clip to if it is not that of the type."""
+
+    dtype: ir.DataType
+    bounds: tuple[int, int]
+
+    @property
+    def has_to_clip(self) -> bool:
+        """Tell whether the type has integers beyond the bounds."""
+        return self.bounds != type_bounds(self.dtype)
+
+
+def storage_of(width: Width, opset: int, *, of_constant: bool, int4: bool) -> Storage | Refusal:
+    """Choose the type that integers of a width are stored in."""
+    bounds = (-1, 1) if width.is_bipolar else width.bounds
+    if width.is_bipolar and not of_constant:
+        return no("one signed bit is -1 or 1, and QuantizeLinear has zero as well")
+    whole = opset >= _SMALL_TYPES and not width.narrow
+    if width.bits == 4 and whole and int4:
+        return Storage(ir.DataType.INT4 if width.signed else ir.DataType.UINT4, bounds)
+    if width.bits <= 8:
+        return Storage(ir.DataType.INT8 if width.signed else ir.DataType.UINT8, bounds)
+    if width.bits == 16 and whole:
+        return Storage(ir.DataType.INT16 if width.signed else ir.DataType.UINT16, bounds)
+    if of_constant and bounds[1] < 1 << 31:
+        return Storage(ir.DataType.INT32, bounds)
+    if width.bits == 16:
+        reason = "ONNX Runtime does not clip them" if width.narrow else f"convert-opset{{version={_SMALL_TYPES}}} first"
+        return no(f"16 bits need {'their full range' if width.narrow else f'opset {_SMALL_TYPES}'}: {reason}")
+    return no(f"QuantizeLinear has no type of {width.bits} bits")
