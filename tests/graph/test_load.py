@@ -413,3 +413,15 @@ def test_real_models_load_and_survive_being_saved(tmp_path):
         assert not origin(again).repairs, path
         save(again, tmp_path / "m.onnx", external=True)
         assert full_hash(load(tmp_path / "m.onnx")) == full_hash(again), path
+
+
+def test_small_weights_are_decoded_once_and_written_as_they_came():
+    text = '<ir_version: 10, opset_import: ["": 20]> g (float[2] x) => (float[2] y) { y = Add(x, w) }'
+    proto = onnx.parser.parse_model(text)
+    raw = np.array([1.5, -0.0], np.float32).tobytes()
+    tensor = onnx.TensorProto(name="w", data_type=1, dims=[2], raw_data=raw, doc_string="about")
+    tensor.metadata_props.add(key="k", value="v")
+    proto.graph.initializer.append(tensor)
+    loaded = load(proto).graph.initializers["w"].const_value
+    assert isinstance(loaded, ir.Tensor)
+    assert ir.serde.serialize_tensor(loaded) == tensor

@@ -53,7 +53,7 @@ def drawn(axes: int, seed: int) -> tuple[np.random.Generator, dict[str, Any], tu
     return rng, windows, (2, 4, *(int(n) + 5 for n in rng.integers(0, 4, axes)))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(1, 3), st.booleans(), st.booleans(), st.sampled_from([10, 11, 12, 18, 23]), st.integers(0, 2**32))
 def test_maximum(axes: int, ceil: bool, spread: bool, opset: int, seed: int):
     rng, windows, shape = drawn(axes, seed)

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.ops.multi_threshold import MultiThreshold, WeightedMultiThreshold
+from onnx_passes.ops.multi_threshold import MultiThreshold
+from onnx_passes.ops.weighted_multi_threshold import WeightedMultiThreshold
 from tests.ops.tools import assert_computes, one_node, results
 
 INF, NAN = np.inf, np.nan
@@ -70,13 +71,14 @@ def test_counts_what_is_reached(opset: int, fed: bool):
     assert_computes(model, x, np.array([[0, 0, 2, 3, 3, 4, 4, 4, 0]], np.float32))
 
 
+@pytest.mark.parametrize("fed", [False, True])
 @pytest.mark.parametrize("amount", [3, 40])
 @pytest.mark.parametrize("opset", [9, 18])
-def test_only_what_is_not_nan_reaches_minus_infinity(opset: int, amount: int):
+def test_infinity_reaches_all_but_nan(opset: int, amount: int, fed: bool):
     x = np.array([-INF, NAN, 1, INF], np.float32)
-    thresholds = np.array([[-INF] * (amount - 1) + [INF]], np.float32)
-    expected = np.array([amount - 1, 0, amount - 1, amount], np.float32)
-    assert_computes(one_node(MultiThreshold, x, thresholds, opset=opset), x, expected)
+    thresholds = np.array([[NAN, INF] + [-INF] * (amount - 2)], np.float32)
+    expected = np.array([amount - 2, 0, amount - 2, amount - 1], np.float32)
+    assert_computes(one_node(MultiThreshold, x, thresholds, opset=opset, fed=fed), x, expected)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,7 @@ def test_negative_scale_of_nothing_is_a_positive_zero():
     assert_computes(one_node(MultiThreshold, x, np.float32([[0]]), out_scale=-1.0), x, np.array([[0]], np.float32))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([1, 2, 7, 15, 16, 17, 32, 33, 63, 255, 300]), st.sampled_from(KINDS))
 def test_all_ways_agree(seed: int, amount: int, kind: str):
     rng = np.random.default_rng(seed)
@@ -130,12 +132,12 @@ def test_all_ways_agree(seed: int, amount: int, kind: str):
     x = near(rng, thresholds, (2, 3, 4))
     attributes = {"out_scale": float(rng.choice([1, 2, -1, 0.1])), "out_bias": float(rng.choice([0, -1, 0.1]))}
     layout = str(rng.choice(["NCW", "NWC"])) if channels == 1 else "NCW"
-    opset, fed = int(rng.choice(OPSETS)), bool(rng.random() < 0.2 and amount < 64)
+    opset, fed = int(rng.choice(OPSETS)), bool(rng.random() < 0.3)
     model = one_node(MultiThreshold, x, thresholds, opset=opset, fed=fed, data_layout=layout, **attributes)
     assert_computes(model, x, results(model, x)["numpy"])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([1, 2, 7, 16, 17, 33, 63, 255]), st.sampled_from(KINDS))
 def test_all_ways_agree_on_weights(seed: int, amount: int, kind: str):
     rng = np.random.default_rng(seed)
@@ -151,15 +153,12 @@ def test_all_ways_agree_on_weights(seed: int, amount: int, kind: str):
     weights = np.asarray(drawn).astype(dtype)
     if rng.random() < 0.3:
         weights = weights[..., :1]
-    opset, fed = (
-        int(rng.choice(OPSETS)),
-        bool(rng.random() < 0.2 and amount < 64 and dtype != np.uint8 and dtype != np.int8),
-    )
+    opset, fed = int(rng.choice(OPSETS)), bool(rng.random() < 0.3 and amount < 64)
     model = ours(x, thresholds, weights, opset=opset, fed=fed, out_bias=float(rng.choice([0, 1, 3])))
     assert_computes(model, x, results(model, x)["numpy"])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 2**32),
     st.sampled_from(["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "float16", "float64"]),
@@ -179,7 +178,7 @@ def test_all_ways_agree_on_other_types(seed: int, dtype: str, amount: int, reach
     with np.errstate(over="ignore"):
         x, thresholds = x.astype(kind), thresholds.astype(kind)
     opset = int(rng.choice(OPSETS))
-    model = ours(x, thresholds, opset=opset)
+    model = ours(x, thresholds, opset=opset, fed=bool(rng.random() < 0.4))
     assert_computes(model, x, results(model, x)["numpy"])
 
 
@@ -220,6 +219,26 @@ def test_memory_does_not_grow_with_thresholds():
             MultiThreshold, np.zeros((1, 4), np.float32), np.linspace(0, 1, amount, dtype=np.float32)[None]
         )
         assert not {"Unsqueeze", "ReduceSum", "Expand"} & set(operators(model))
+
+
+@pytest.mark.parametrize("amount", [3, 40])
+@pytest.mark.parametrize("shape", [(), (3,), (0, 3), (2, 0, 4)])
+def test_shared_thresholds_are_for_any_shape(shape: tuple[int, ...], amount: int):
+    x = np.full(shape, 0.5, np.float32)
+    model = one_node(MultiThreshold, x, np.arange(amount, dtype=np.float32)[None])
+    assert_computes(model, x, np.ones(shape, np.float32))
+
+
+def test_layout_tells_the_axes_where_the_shape_does_not():
+    x = np.zeros((2, 3, 4), np.float32)
+    for layout in ("NCW", ""):
+        model = one_node(MultiThreshold, x, np.zeros((3, 2), np.float32), data_layout=layout)
+        model.graph.inputs[0].shape = None
+        if layout:
+            assert_computes(model, x, np.full((2, 3, 4), 2, np.float32))
+        else:
+            with pytest.raises(ModelError, match="number of axes of x is not known"):
+                operators(model)
 
 
 def operators(model: ir.Model) -> list[str]:

@@ -24,7 +24,16 @@ def test_rounds_down_what_is_negative():
     assert_computes(one_node(QuantAvgPool2d, x, **given), x, np.array([[[[-1]]]], np.float32))
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.parametrize("kernel", [3, 5, 6, 7])
+def test_sums_are_whole_though_averages_are_not(kernel: int):
+    sums = np.arange(-3000, 3000, dtype=np.float32)
+    x = np.zeros((len(sums), 1, kernel, kernel), np.float32)
+    x[:, 0, 0, 0] = sums
+    given = {"kernel": kernel, "stride": 1, "ibits": 12, "obits": 32, "signed": 1}
+    assert_computes(one_node(QuantAvgPool2d, x, **given), x, sums.reshape(-1, 1, 1, 1))
+
+
+@settings(max_examples=25, deadline=None)
 @given(
     st.integers(1, 5),
     st.integers(1, 3),

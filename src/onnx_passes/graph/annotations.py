@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import onnx_ir as ir
 
 from onnx_passes.core.snapshot import ANNOTATIONS
-from onnx_passes.core.walk import all_graphs
+from onnx_passes.core.walk import holds_graphs, nested_graphs
 
 if TYPE_CHECKING:
     import builtins
@@ -40,17 +40,26 @@ def merge(into: ir.Value, other: ir.Value | Mapping[str, str]) -> None:
 
 def values(graph: ir.Graph | ir.Function) -> Iterator[ir.Value]:
     """Yield every value that a graph and its subgraphs define: inputs, initializers and results of nodes."""
-    for scope in (graph, *all_graphs(graph)):
+    scopes: list[ir.Graph | ir.Function] = [graph]
+    for scope in scopes:
         yield from scope.inputs
         if isinstance(scope, ir.Graph):
             yield from (value for value in scope.initializers.values() if not value.is_graph_input())
         for node in scope:
             yield from node.outputs
+            if holds_graphs(node):
+                scopes.extend(nested_graphs(node))
 
 
 def referenced_names(graph: ir.Graph | ir.Function) -> builtins.set[str]:
     """Return the names of tensors that annotations refer to: these must not be removed, nor renamed alone."""
-    return {text for value in values(graph) for key, text in get(value).items() if key.endswith(_NAMES_A_TENSOR)}
+    return {
+        text
+        for value in values(graph)
+        if value._metadata is not None  # pyright: ignore[reportPrivateUsage]
+        for key, text in get(value).items()
+        if key.endswith(_NAMES_A_TENSOR)
+    }
 
 
 def rename_references(graph: ir.Graph | ir.Function, names: Mapping[str, str]) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import onnx_ir as ir
 
@@ -38,11 +40,12 @@ def is_constant(value: ir.Value | None) -> bool:
 
 def tensor_of_constant_node(node: ir.Node) -> ir.TensorProtocol | None:
     """Return what a Constant node holds; a reference to a function's attribute holds nothing yet."""
-    attribute = next(iter(node.attributes.values()), None)
+    attribute = next(iter(node.attributes.data.values()), None)
     if attribute is None or attribute.is_ref():
         return None
     if attribute.type is ir.AttributeType.TENSOR:
-        return attribute.as_tensor()
+        # `as_tensor` looks at every member of the protocol each time.
+        return cast("ir.TensorProtocol", attribute.value)
     if attribute.name in _SCALAR_KINDS:
         return ir.Tensor(np.array(attribute.value, dtype=_SCALAR_KINDS[attribute.name]))
     if attribute.name == "value_string":

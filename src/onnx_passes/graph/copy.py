@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnx_passes.core.collector import paused_collector
 from onnx_passes.graph.edits import copy_type
 from onnx_passes.graph.origin import origin, set_origin
 
@@ -13,6 +14,15 @@ def copy_model(model: ir.Model) -> ir.Model:
 
     A clone of onnx_ir shares types with the original, so that setting a dtype would change both.
     """
+    with paused_collector():
+        copied = _copy(model)
+    source = origin(model)
+    if source is not None:
+        set_origin(copied, source)
+    return copied
+
+
+def _copy(model: ir.Model) -> ir.Model:
     try:
         copied = model.clone(deep_copy=True)
     except RuntimeError:
@@ -24,9 +34,6 @@ def copy_model(model: ir.Model) -> ir.Model:
         for node in graph:
             for value in node.outputs:
                 _own_type(value)
-    source = origin(model)
-    if source is not None:
-        set_origin(copied, source)
     return copied
 
 

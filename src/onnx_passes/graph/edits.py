@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import onnx_ir as ir
 
-from onnx_passes.core.walk import all_nodes
+from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.graph import annotations
 from onnx_passes.graph.names import Names
 
@@ -120,13 +120,7 @@ def _used_values(node: ir.Node) -> Iterable[ir.Value | None]:
 
 def subgraphs_of(node: ir.Node) -> list[ir.Graph]:
     """List the graphs held in the attributes of a node."""
-    graphs: list[ir.Graph] = []
-    for attribute in node.attributes.values():
-        if attribute.type is ir.AttributeType.GRAPH and not attribute.is_ref():
-            graphs.append(attribute.as_graph())
-        elif attribute.type is ir.AttributeType.GRAPHS and not attribute.is_ref():
-            graphs.extend(attribute.as_graphs())
-    return graphs
+    return list(nested_graphs(node)) if holds_graphs(node) else []
 
 
 def _detach_subgraphs(node: ir.Node) -> None:

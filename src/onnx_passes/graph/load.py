@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 
 from onnx_passes.core.collector import paused_collector
 from onnx_passes.core.errors import ModelError
+from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph.external import map_external_data
 from onnx_passes.graph.origin import Origin, origin, set_origin
 from onnx_passes.graph.repair import repair, sort
@@ -200,12 +201,30 @@ def _import(
         raise ModelError(f"the model cannot be represented: {root_cause(error)}", where=where) from error
     for name, tensor in tensors.items():
         model.graph.initializers[name].const_value = tensor
+    for graph in (model.graph, *all_graphs(model.graph)):
+        _decode_small(graph)
     if findings.unsorted:
         repairs += sort(model, where)
     folder = (path.parent if path is not None else Path()).absolute()
     external = findings.external and map_external_data(model, folder, where)
     set_origin(model, Origin(path=path, format=format_, external=external, repairs=tuple(repairs)))
     return model
+
+
+def _decode_small(graph: ir.Graph) -> None:
+    """Let weights that the message holds be arrays: its tensors decode type, shape and elements at every question."""
+    for value in graph.initializers.values():
+        tensor = value.const_value
+        if not isinstance(tensor, ir.TensorProtoTensor) or not tensor.raw.HasField("raw_data"):
+            continue
+        if tensor.dtype.bitwidth >= 8 and tensor.dtype is not ir.DataType.STRING:
+            value.const_value = ir.Tensor(
+                tensor.numpy(),
+                tensor.dtype,
+                name=tensor.name,
+                doc_string=tensor.doc_string,
+                metadata_props=dict(tensor.metadata_props) or None,
+            )
 
 
 def root_cause(error: BaseException) -> str:

@@ -20,10 +20,11 @@ from onnx_passes.ops.float_quant import FloatQuant
 from onnx_passes.ops.im2col import Im2Col
 from onnx_passes.ops.layout_converter import LayoutConverter
 from onnx_passes.ops.max_pool_nhwc import MaxPoolNHWC
-from onnx_passes.ops.multi_threshold import MultiThreshold, WeightedMultiThreshold
+from onnx_passes.ops.multi_threshold import MultiThreshold
 from onnx_passes.ops.quant import Quant
 from onnx_passes.ops.quant_avg_pool2d import QuantAvgPool2d
 from onnx_passes.ops.trunc import Trunc, TruncToBits
+from onnx_passes.ops.weighted_multi_threshold import WeightedMultiThreshold
 from onnx_passes.ops.xnor_popcount_matmul import XnorPopcountMatMul
 
 DEFINITIONS: tuple[Definition, ...] = (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops.layouts import pad
 from onnx_passes.ops.portable import greater_or_equal
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _GREATER_OR_EQUAL = _INTEGER_BOUNDS = 12
 """The first version in which Min and Max are for integers."""
 ADDED = ("float32", "float64", "int32", "int64")
 """The types in which every version adds, and all engines alike."""
+_SORTED_UPWARDS = 11
 _SMALL_SUMS = 14
 
 
@@ -134,6 +136,38 @@ def search(op: Builder, x: ir.Value, steps: Steps) -> ir.Value:
     reached = _reached(op, x, levels[0].reshape(steps.places))
     first = steps.numbered(2)
     return _descend(op, x, op.Where(reached, first + np.int32(1), first), levels[1:], cells.values)
+
+
+def can_count_by_search(op: Builder, kind: np.dtype[Any]) -> bool:
+    """Tell whether thresholds that are not constant can be sorted, in the type in which they are compared."""
+    return op.opset >= _SORTED_UPWARDS and kind.name in ADDED
+
+
+def count_by_search(op: Builder, x: ir.Value, given: ir.Value, steps: Steps) -> ir.Value:
+    """Count thresholds that are not constant: sort them, then search; as floats. ``steps`` only lends its shapes."""
+    functions, amount = steps.rows.shape
+    kind = steps.thresholds.dtype
+    width = (1 << amount.bit_length()) - 1
+    rows = op.Reshape(given, np.array([functions, amount]))
+    reachable: Any = np.float32(amount)
+    greatest = np.array(np.inf if kind.kind == "f" else np.iinfo(kind).max, kind)
+    if kind.kind == "f":
+        missing = op.IsNaN(rows)
+        rows = op.Where(missing, greatest, rows)
+        held = op.Cast(op.Not(missing), to=ir.DataType.FLOAT)
+        reachable = op.Reshape(op.MatMul(held, np.ones((amount, 1), np.float32)), np.array(steps.places, np.int64))
+    ascending = op.TopK(rows, np.array([amount]), axis=1, largest=0, _outputs=2)[0]
+    filled = pad(op, ascending, (0, 0, 0, width - amount), greatest)
+    place: Any = steps.numbered(1)
+    rounds = amount.bit_length()
+    for level in range(rounds):
+        distance = 1 << (rounds - level)
+        thresholds = op.Gather(filled, np.arange(distance // 2 - 1, width, distance), axis=1)
+        at = op.Gather(op.Reshape(thresholds, np.array([-1])), place)
+        place = op.Add(op.Add(place, place), op.Cast(_reached(op, x, at), to=ir.DataType.INT32))
+    found = op.Cast(op.Sub(place, steps.numbered(width + 1)), to=ir.DataType.FLOAT)
+    # What is filled up, and NaN, is nothing that infinity reaches.
+    return op.Min(found, reachable)
 
 
 def look_up(op: Builder, x: ir.Value, steps: Steps) -> ir.Value:

@@ -265,9 +265,9 @@ def _count_test(pattern: language.NodePattern) -> Callable[[ir.Node], str | None
     def count_mismatch(node: ir.Node) -> str | None:
         if len(node.outputs) < outputs:
             return f"expected {outputs} outputs, found {len(node.outputs)}"
-        surplus = () if more_inputs else node.inputs[inputs:]
-        if any(value is not None for value in surplus):
-            return f"expected {inputs} inputs, found {len(node.inputs)}"
+        given = node.inputs
+        if len(given) > inputs and not more_inputs and any(value is not None for value in given[inputs:]):
+            return f"expected {inputs} inputs, found {len(given)}"
         return None
 
     return count_mismatch

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.core.base import Context
 from onnx_passes.core.errors import BudgetError, OnnxPassesError
 from onnx_passes.core.records import Application, RuleRecord
-from onnx_passes.core.walk import all_nodes
+from onnx_passes.core.walk import all_nodes, holds_graphs
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import tensor_of_constant_node
 from onnx_passes.graph.names import Container
@@ -101,7 +101,7 @@ class _Driver:
         """Take note of a node, and queue it if it may be a root."""
         if node.op_type == "Constant" and node.domain == "" and node.outputs[0].const_value is None:
             node.outputs[0].const_value = tensor_of_constant_node(node)
-        if node.attributes:
+        if holds_graphs(node):
             self.nesting.enter(node)
         if self.others is not None:
             self.others.add(node)

@@ -21,6 +21,8 @@ def refuse_fork(forks: Forks, nodes: Sequence[ir.Node], outputs: Collection[ir.V
     A node that is used outside stays, and with it all that it is computed from. What is random is never
     computed twice: the two results would differ.
     """
+    if len(nodes) == 1 and all(value in outputs for value in nodes[0].outputs):
+        return None
     inside = set(nodes)
     waiting = {node: value for node in nodes for value in node.outputs if _is_used_outside(value, inside, outputs)}
     if not waiting:

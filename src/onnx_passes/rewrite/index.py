@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import onnx_ir as ir
 from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
@@ -16,13 +17,16 @@ Operator = tuple[str, str]
 _ANY_INPUT = -1
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, eq=False)
 class Entry:
-    """A rule, to be tried with a node as one of its roots; sorted by priority."""
+    """A rule, to be tried with a node as one of its roots."""
 
     priority: int
     role: int
-    rule: Rule = field(compare=False)
+    rule: Rule
+
+
+_BY_PRIORITY = attrgetter("priority", "role")
 
 
 @dataclass
@@ -44,7 +48,7 @@ class _Bucket:
                     more = table.get((producer.domain, producer.op_type))
                     if more:
                         found = [*found, *more]
-        return found if found is self.always else sorted(set(found))
+        return found if found is self.always else sorted(set(found), key=_BY_PRIORITY)
 
 
 class RuleIndex:
@@ -78,7 +82,7 @@ class RuleIndex:
         if bucket is None:
             return self._wild
         found = bucket.candidates(node)
-        return sorted({*found, *self._wild}) if self._wild else found
+        return sorted({*found, *self._wild}, key=_BY_PRIORITY) if self._wild else found
 
     def covers(self, node: ir.Node) -> bool:
         """Tell whether any rule has such a node as its root."""

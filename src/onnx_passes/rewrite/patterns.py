@@ -72,17 +72,27 @@ def may_be_uncomputed(pattern: language.ValuePattern | None) -> bool:
 
 def names(pattern: language.GraphPattern, nodes: Iterable[language.NodePattern]) -> tuple[str, ...]:
     """List the names that a match may bind: variables, values, attributes and tags."""
+    nodes = tuple(nodes)
     found = [value.name for value in (*pattern.inputs, *pattern.outputs)]
-    waiting: list[language.ValuePattern | None] = []
-    for node in nodes:
-        found.extend(attribute.name for attribute in node.attributes.values())
-        waiting.extend((*node.outputs, *node.inputs))
+    found.extend(attribute.name for node in nodes for attribute in node.attributes.values())
+    for value in _values(nodes):
+        found.extend((value.name, getattr(value, "tag_var", None)))
+    return tuple(dict.fromkeys(name for name in found if name is not None))
+
+
+def has_checks(nodes: Iterable[language.NodePattern]) -> bool:
+    """Tell whether a node or value of a pattern comes with a check of its own."""
+    nodes = tuple(nodes)
+    return any(cast(Any, part).check_method is not None for part in (*nodes, *_values(nodes)))
+
+
+def _values(nodes: Iterable[language.NodePattern]) -> Iterator[language.ValuePattern]:
+    waiting = [value for node in nodes for value in (*node.outputs, *node.inputs)]
     while waiting:
         value = waiting.pop()
         if value is not None:
-            found.extend((value.name, getattr(value, "tag_var", None)))
+            yield value
             waiting.extend(choice for _, choice in choices(value))
-    return tuple(dict.fromkeys(name for name in found if name is not None))
 
 
 def depths(roots: Sequence[language.NodePattern]) -> dict[language.NodePattern, int]:

@@ -16,7 +16,7 @@ from onnx_passes.core.errors import OnnxPassesError, RegistrationError, RewriteE
 from onnx_passes.rewrite.compile import Compiler, Continue, MatchNode
 from onnx_passes.rewrite.forks import Forks, refuse_fork
 from onnx_passes.rewrite.match import Match, NodesByOperator, Partial, State, describe_node
-from onnx_passes.rewrite.patterns import build_pattern, depths, names
+from onnx_passes.rewrite.patterns import build_pattern, depths, has_checks, names
 from onnx_passes.rewrite.refusal import Refusal, no, reason_of
 from onnx_passes.rewrite.roots import Link, bound_value, find_roots, order_roots
 from onnx_passes.rewrite.source import source_of
@@ -59,6 +59,7 @@ class Rule:
         self._unbound: dict[str, Any] = dict.fromkeys(bound)
         self.rewrite = _Call(rewrite, "rewrite", bound, name)
         self.check = None if check is None else _Call(check, "check", bound, name)
+        self._has_inner_checks = has_checks(nodes)
         self.has_many_outputs = len(self.pattern.outputs) > 1
         compiler = Compiler(commute=commute)
         self._plans = tuple(
@@ -129,7 +130,8 @@ class Rule:
 
     def _refuse(self, match: Match, state: State) -> Refusal | None:
         """Ask the checks inside the pattern, then that of the rule."""
-        for pattern, item in (*state.nodes.items(), *state.values.items()):
+        inner = (*state.nodes.items(), *state.values.items()) if self._has_inner_checks else ()
+        for pattern, item in inner:
             if pattern.check_method is not None:
                 answer = pattern.check_method(match, item)
                 if not answer:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from hypothesis import strategies as st
 
 GENERAL = "qonnx.custom_op.general"
+INTERVALS = ((-1.0, 1.0), (0.0, 255.0), (-3.7, 0.4), (999.0, 1000.0), (0.0, np.inf), (-np.inf, np.inf))
 ROUNDINGS = ("ROUND", "CEIL", "FLOOR", "UP", "DOWN", "HALF_UP", "HALF_DOWN")
 Step = Callable[["Network", ir.Value], "ir.Value | None"]
 
@@ -474,7 +475,7 @@ def network(seed: int, steps: list[int]) -> Drawn:
     shape = n.one_of((2, 4), (3, 3), (1, 6), (1, 2, 4, 4), (2, 3, 3, 4), (1, 1, 5, 5), (2, 3, 4))
     x = ir.Value(name="x", shape=ir.Shape(shape), type=ir.TensorType(ir.DataType.FLOAT))
     n.pool.append(x)
-    known: Any = n.one_of((-1.0, 1.0), (0.0, 255.0), (-3.7, 0.4), "INT4", "UINT3", "BIPOLAR", "INT8", "FIXED<6,3>")
+    known: Any = n.one_of(*INTERVALS, "INT4", "UINT3", "BIPOLAR", "INT8", "FIXED<6,3>")
     for index in steps:
         source = n.pool[-1] if n.random.random() < 0.8 else n.one_of(*n.pool)
         before = len(n.nodes)
@@ -498,7 +499,7 @@ def _samples(random: np.random.Generator, known: Any, shape: tuple[int, ...]) ->
         draws = [random.integers(low, high + 1, shape) * step, random.choice([low, high], shape) * step]
         draws += [random.choice([low, high], shape) * step, np.full(shape, low * step), np.full(shape, high * step)]
     else:
-        low, high = known
+        low, high = np.clip(known, -300.0, 300.0) if np.isinf(known).any() else known
         draws = [random.uniform(low, high, shape), random.uniform(low, high, shape) * 0 + low, np.full(shape, high)]
         draws += [random.choice([low, high], shape) for _ in range(3)]
         if low <= 0 <= high:

@@ -83,8 +83,8 @@ def _check(value: ir.Value, result: np.ndarray, known: Range, largest: float) ->
     assert grid.scale.ndim == grid.bias.ndim == grid.low.ndim == grid.high.ndim == known.low.ndim, what
     place = (x - grid.bias) / grid.scale
     slack = NOISE * (largest + np.abs(grid.bias)) / np.abs(grid.scale) + 1e-6
-    if grid.is_integer and float(np.abs(known.high).max()) < 2**24 and float(np.abs(known.low).max()) < 2**24:
-        assert (x == np.rint(x)).all(), f"{what}: integers were expected"
+    if grid.exact:
+        assert (place == np.rint(place)).all(), f"{what}: exact values were expected"
     fine = slack < 0.25
     off = np.abs(place - np.rint(place))
     assert (off <= slack)[np.broadcast_to(fine, off.shape)].all(), f"{what}: off its grid by {off.max()} steps"
@@ -92,4 +92,4 @@ def _check(value: ir.Value, result: np.ndarray, known: Range, largest: float) ->
     nearest = np.where(fine, np.rint(place), place)
     assert (nearest >= grid.low - room).all(), f"{what}: integer {nearest.min()} is below {grid.low.min()}"
     assert (nearest <= grid.high + room).all(), f"{what}: integer {nearest.max()} is above {grid.high.max()}"
-    return counts + Counter(grid=int(bool(fine.any())))
+    return counts + Counter(grid=int(bool(fine.any())), exact=int(grid.exact))

@@ -328,3 +328,32 @@ def test_values_of_images_stay_where_they_are_said_to_be(body: str) -> None:
     if "NHWC" not in body:
         samples = [{"x": np.random.default_rng(0).integers(-8, 8, (1, 2, 4, 4)).astype(np.float32)}]
         assert require_sound(model, {"x": "INT4"}, samples)["bounded"]
+
+
+def test_integers_that_floats_may_miss_are_not_exact() -> None:
+    model = model_of(
+        """g (float[50] x) => (float[50] y, float[50] z) <float c = {9}, float d = {2}> {
+          u = Div (x, c)
+          v = Mul (u, c)
+          y = Floor (v)
+          z = Mul (x, d)
+        }"""
+    )
+    found = {value.name: known.grid for value, known in ranges_of(model, {"x": "UINT6"}).items()}
+    assert found["v"] is not None
+    assert found["v"].is_integer
+    assert not found["v"].exact
+    assert found["z"] is not None
+    assert found["z"].exact
+    samples = [{"x": np.arange(50, dtype=np.float32)}]
+    assert require_sound(model, {"x": "UINT6"}, samples)["exact"] == 2
+
+
+def test_sums_of_products_are_exact_while_floats_can_hold_them() -> None:
+    found = known(MATMUL, x="UINT4")["y"].grid
+    assert found is not None
+    assert found.exact
+    wide = known(MATMUL.replace("{1, -2,", "{8388608, -2,"), x="UINT4")["y"]
+    assert wide.grid is not None
+    assert not wide.grid.exact
+    assert (wide.low < wide.grid.bounds[0]).all()

@@ -156,3 +156,20 @@ def test_random_models_compute_the_same(seed: int):
     apply(DeduplicateInitializers(), model)
     check(model)
     assert_equal_results(model, expected, feeds)
+
+
+def test_refuses_tensors_that_begin_alike_and_differ_at_the_end():
+    a, b = np.zeros(1000, np.float32), np.zeros(1000, np.float32)
+    b[-1] = 1
+    x = ir.val("x", ir.DataType.FLOAT, [1000])
+    weights = []
+    for name, array in (("a", a), ("b", b), ("c", b.copy())):
+        weight = ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([1000]))
+        weight.const_value = ir.Tensor(array, name=name)
+        weights.append(weight)
+    node = ir.node("Sum", [x, *weights])
+    node.outputs[0].name = "y"
+    graph = ir.Graph([x], node.outputs, nodes=[node], initializers=weights, opset_imports={"": 20}, name="g")
+    DeduplicateInitializers()(ir.Model(graph, ir_version=10))
+    assert list(graph.initializers) == ["a", "b"]
+    assert [value.name for value in node.inputs] == ["x", "a", "b", "b"]

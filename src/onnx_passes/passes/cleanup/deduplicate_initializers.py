@@ -18,6 +18,8 @@ from onnx_passes.graph.edits import carry_annotations, subgraphs_of
 Layout = tuple[ir.DataType, tuple[int, ...]]
 Annotation = tuple[tuple[str, str], ...]
 
+_FIRST = 64
+
 
 @passes.verify.equality
 @passes.register(tags=("cleanup", "constants"))
@@ -77,15 +79,19 @@ class _Merging:
         self.scope = scope
         self.max_size = max_size
         graphs = (scope, *all_graphs(scope))
-        layouts = (layout for graph in graphs for _, layout in self.candidates(graph))
-        # A tensor of a layout that no other has needs no reading.
-        self.layouts = Counter(layouts)
+        found = [item for graph in graphs for item in self.candidates(graph)]
+        layouts = Counter(layout for _, layout in found)
+        # A tensor of a layout that no other has needs no reading, and most others differ where they begin.
+        self.beginnings = {
+            value: (layout, _beginning(value.const_value)) for value, layout in found if layouts[layout] > 1
+        }
+        self.alike = Counter(self.beginnings.values())
         self.defined = Counter[str]() if len(graphs) == 1 else Counter(v.name or "" for v in annotations.values(scope))
         self.merged = self.redirected = 0
 
     def run(self) -> None:
         """Merge what can be merged."""
-        if any(count > 1 for count in self.layouts.values()):
+        if any(count > 1 for count in self.alike.values()):
             self.visit(self.scope, [])
 
     def candidates(self, graph: ir.Graph) -> Iterator[tuple[ir.Value, Layout]]:
@@ -99,8 +105,9 @@ class _Merging:
     def visit(self, graph: ir.Graph, outer: list[_Kept]) -> None:
         here = _Kept()
         renamed: dict[str, str] = {}
-        for value, layout in list(self.candidates(graph)):
-            if self.layouts[layout] == 1 or value.const_value is None or value.name is None:
+        for value in list(graph.initializers.values()):
+            beginning = self.beginnings.get(value)
+            if beginning is None or self.alike[beginning] == 1 or value.const_value is None or value.name is None:
                 continue
             content = tensor_digest(value.const_value)
             annotation = tuple(sorted(annotations.get(value).items()))
@@ -131,3 +138,13 @@ class _Merging:
         value.replace_all_uses_with(kept)
         del value.graph.initializers[value.name]
         return kept.name
+
+
+def _beginning(tensor: ir.TensorProtocol | None) -> bytes:
+    """Return the first elements of a tensor, where they can be had without reading or unpacking the others."""
+    if tensor is None or tensor.dtype is ir.DataType.STRING or tensor.dtype.bitwidth < 8:
+        return b""
+    try:
+        return tensor.numpy().flat[:_FIRST].tobytes()
+    except (OSError, ValueError):
+        return b""

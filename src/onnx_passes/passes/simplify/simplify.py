@@ -25,7 +25,7 @@ class Simplify(ComposePass):
 
     Rewrites: ``eliminate-zero-state, fold-constants, simplify-rules, deduplicate-initializers,
               eliminate-common-subexpression, remove-unused`` until nothing changes, then ``cleanup``; before that,
-              functions are inlined and shapes are inferred.
+              functions are inlined, constants are lifted and shapes are inferred.
     Refuses:  to touch the interface, except that weights of models of IR version 3 are no longer inputs, which nobody
               could set anyway; what its members refuse.
     Exactness: tolerance: fusing changes rounding and, as the flags of these passes say, where something overflows on
@@ -35,6 +35,7 @@ class Simplify(ComposePass):
     passes = (
         "remove-initializers-from-inputs{only-old=true}",
         "inline-functions",
+        "lift-constants",
         "remove-unused",
         f"fixpoint{{max=8}}({_ROUND})",
         "cleanup",

@@ -1,0 +1,95 @@
+"""Integer products, accumulators and blockers of small networks, counted by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import onnx_passes
+from onnx_passes.analysis.streamlined import Streamlined, is_quantizer, streamlined
+from tests.passes.streamline.tools import DOMAIN, network, numbers, quant
+from tests.passes.tools import value
+
+
+def found_in(body: str, x: str = "float[2,4] x", y: str = "float[2,3] y", **constants: object) -> Streamlined:
+    """Look at a network of a body and constants."""
+    model = network(body, x, y, one=1.0, **constants)
+    onnx_passes.apply(model, "shape-inference", in_place=True)
+    return streamlined(model)
+
+
+def test_integer_product():
+    found = found_in(f"q = {quant('x', 'one', 2, signed=0)} y = MatMul(q, w)", w=[[1.0, -1.0, 0.0]] * 4)
+    assert (found.macs, found.head_macs, found.integer_macs, found.fraction) == (24, 0, 24, 1)
+    assert not found.blockers
+    (accumulator,) = found.accumulators
+    assert (accumulator.low, accumulator.high, accumulator.bits) == (-12, 12, 5)
+    assert (accumulator.input, accumulator.weight, accumulator.macs) == ("UINT2", "TERNARY", 24)
+    assert (accumulator.bits_by_norm, accumulator.bits_by_type) == (5, 5)
+    assert accumulator.thresholds is None
+
+
+def test_thresholds_behind_an_accumulator_are_counted():
+    body = (
+        f"q = {quant('x', 'one', 2, signed=0)} a = MatMul(q, w)"
+        f' y = {DOMAIN}.MultiThreshold<out_dtype="UINT2", data_layout="NC">(a, t)'
+    )
+    found = found_in(body, w=[[1.0, -1.0, 0.0]] * 4, t=[[-5.0, 0.0, 5.0]])
+    assert [accumulator.thresholds for accumulator in found.accumulators] == [3]
+
+
+def test_accumulators_hold_all_that_is_computed():
+    w = np.rint(numbers(4, 3, size=3.0))
+    found = found_in(f"q = {quant('x', 'one', 3)} y = MatMul(q, w)", w=w)
+    (accumulator,) = found.accumulators
+    ends = [[np.where(w > 0, high, low) * w for low, high in pair] for pair in ([(-4, 3)], [(3, -4)])]
+    assert accumulator.high == int(ends[0][0].sum(axis=0).max())
+    assert accumulator.low == int(ends[1][0].sum(axis=0).min())
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (f"q = {quant('x', 's')} y = MatMul(q, w)", "are not taken out"),
+        (f"q = {quant('x', 'one')} y = MatMul(q, f)", "weight 'f' is on no grid"),
+        (f"q = {quant('x', 'one')} e = Exp(q) y = MatMul(e, w)", "input 'e' is on no grid"),
+        (f"q = {quant('x', 'each')} y = MatMul(q, w)", "vary along the sum"),
+    ],
+)
+def test_a_product_of_floats_is_named_with_its_reason(body: str, reason: str):
+    found = found_in(body, w=[[1.0, -1.0, 0.0]] * 4, f=numbers(4, 3), s=0.5, each=[0.5, 0.3, 0.7, 1.0])
+    assert found.fraction == 0
+    assert any("MatMul" in blocker.node and reason in blocker.reason for blocker in found.blockers), found.blockers
+
+
+def test_floats_behind_the_last_product_are_no_blockers():
+    found = found_in(f"q = {quant('x', 'one')} a = MatMul(q, w) b = Mul(a, f) y = Sigmoid(b)", w=[[1.0] * 3] * 4, f=0.3)
+    assert found.fraction == 1
+    assert not found.blockers
+
+
+def test_what_comes_before_the_first_quantizer_is_the_head():
+    found = found_in(f"a = MatMul(x, f) q = {quant('a', 'one')} y = MatMul(q, w)", f=numbers(4, 4), w=[[1.0] * 3] * 4)
+    assert (found.macs, found.head_macs, found.integer_macs) == (56, 32, 24)
+    assert found.fraction == 1
+
+
+def test_work_of_unknown_size_counts_nothing():
+    found = found_in(f"q = {quant('x', 'one')} y = MatMul(q, w)", "float[N,4] x", "float[N,3] y", w=[[1.0] * 3] * 4)
+    assert found.fraction == 1
+    assert len(found.accumulators) == 1
+
+
+def test_quantizers_are_known_by_domain():
+    model = network(f"a = {quant('x', 'one')} b = Relu(a) y = QuantizeLinear(b, one)", y="uint8[2,4] y", one=1.0)
+    kinds = {name: is_quantizer(node) for name in "aby" if (node := value(model, name).producer())}
+    assert kinds == {"a": True, "b": False, "y": True}
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_sums_of_transposed_weights(transposed: int):
+    w = np.array([[1.0, 2.0, 3.0]] * 4)
+    body = f"q = {quant('x', 'one', 2, signed=0)} y = Gemm<transB={transposed}>(q, w)"
+    (accumulator,) = found_in(body, w=w.T if transposed else w).accumulators
+    assert (accumulator.high, accumulator.bits) == (36, 6)
+    assert accumulator.bits_by_norm == 7
