@@ -8,7 +8,14 @@ from tests.passes.eliminate.tools import body, refusals, rewritten
 
 @pytest.mark.parametrize(
     ("outer", "inner", "kind"),
-    [("And", "Or", "bool"), ("Or", "And", "bool"), ("BitwiseOr", "BitwiseAnd", "int8"), ("Min", "Max", "int32")],
+    [
+        ("And", "Or", "bool"),
+        ("Or", "And", "bool"),
+        ("BitwiseOr", "BitwiseAnd", "int8"),
+        ("BitwiseAnd", "BitwiseOr", "uint8"),
+        ("Min", "Max", "int32"),
+        ("Max", "Min", "int64"),
+    ],
 )
 @pytest.mark.parametrize("order", ["x, a", "a, x"])
 def test_absorbs_the_other_operand(outer: str, inner: str, kind: str, order: str):

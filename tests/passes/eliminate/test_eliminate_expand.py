@@ -43,11 +43,24 @@ def test_operators_broadcast_themselves(node: str):
     assert body(model).split("; ")[-1] == "z = " + node.replace("e2", "y").replace("e", "x").replace(" (", "(")
 
 
-def test_where_of_integers_broadcasts_itself():
-    text = """g (bool[3,1] c, int32 x, int32[4] y) => (int32[3,4] z) <int64[2] s = {3, 4}> {
-        e = Expand (x, s) d = Expand (c, s) z = Where (d, e, y)
-    }"""
-    assert body(rewritten(EliminateExpand(), text)) == "z = Where(c, x, y)"
+@pytest.mark.parametrize("node", ["Sub (e, y)", "Div (y, e)", "Less (e, y)", "Less (y, e)", "LessOrEqual (e, y)",
+    "LessOrEqual (y, e)", "Greater (e, y)", "Greater (y, e)", "GreaterOrEqual (e, y)", "GreaterOrEqual (y, e)",
+    "Equal (e, y)", "And (e, y)", "Or (y, e)", "Xor (e, y)"])  # fmt: skip
+def test_operators_on_either_side_broadcast_themselves(node: str):
+    op_type = node.split()[0]
+    kind = "bool" if op_type in ("And", "Or", "Xor") else "float"
+    text = f"""g ({kind}[3,1] x, {kind}[3,4] y) => ({kind if op_type in ("Sub", "Div") else "bool"}[3,4] z)
+        <int64[2] s = {{3, 4}}> {{e = Expand (x, s) z = {node}}}"""
+    expected = f"z = {op_type}(" + node.split("(")[1].replace("e", "x")
+    assert body(rewritten(EliminateExpand(), text)) == expected
+
+
+@pytest.mark.parametrize("branches", ["e, y", "y, e"])
+def test_where_of_integers_broadcasts_itself(branches: str):
+    text = f"""g (bool[3,1] c, int32 x, int32[4] y) => (int32[3,4] z) <int64[2] s = {{3, 4}}> {{
+        e = Expand (x, s) d = Expand (c, s) z = Where (d, {branches})
+    }}"""
+    assert body(rewritten(EliminateExpand(), text)) == f"z = Where(c, {branches.replace('e', 'x')})"
 
 
 @pytest.mark.parametrize(("x", "y", "target"), [("1", "1", "3"), ("", "", "3"), ("3", "3", "1, 3"), ("1", "N", "3")])

@@ -13,7 +13,15 @@ def test_applies_once(op_type: str):
 
 
 @pytest.mark.parametrize(
-    ("op_type", "kind"), [("And", "bool"), ("Or", "bool"), ("BitwiseAnd", "int8"), ("Max", "float"), ("Min", "int32")]
+    ("op_type", "kind"),
+    [
+        ("And", "bool"),
+        ("Or", "bool"),
+        ("BitwiseAnd", "int8"),
+        ("BitwiseOr", "uint8"),
+        ("Max", "float"),
+        ("Min", "int32"),
+    ],
 )
 def test_same_operands_are_the_result(op_type: str, kind: str):
     text = f"g ({kind}[12] x) => ({kind}[12] y) {{a = {op_type} (x, x) y = Identity (a)}}"
@@ -21,9 +29,22 @@ def test_same_operands_are_the_result(op_type: str, kind: str):
 
 
 @pytest.mark.parametrize("order", ["a, y", "y, a"])
-def test_same_operand_again_has_no_effect(order: str):
-    text = f"g (bool[3,1] x, bool[4] y) => (bool[3,4] z) {{a = And (x, y) b = And ({order}) z = Not (b)}}"
-    assert body(rewritten(EliminateIdempotence(), text)) == "a = And(x, y); z = Not(a)"
+@pytest.mark.parametrize(
+    ("op_type", "kind"),
+    [
+        ("And", "bool"),
+        ("Or", "bool"),
+        ("BitwiseAnd", "int8"),
+        ("BitwiseOr", "uint8"),
+        ("Max", "int32"),
+        ("Min", "int64"),
+    ],
+)
+def test_same_operand_again_has_no_effect(op_type: str, kind: str, order: str):
+    text = f"""g ({kind}[3,1] x, {kind}[4] y) => ({kind}[3,4] z) {{
+        a = {op_type} (x, y) b = {op_type} ({order}) z = Identity (b)
+    }}"""
+    assert body(rewritten(EliminateIdempotence(), text)) == f"a = {op_type}(x, y); z = Identity(a)"
 
 
 def test_first_application_stays_for_others():

@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from onnx_passes.passes.eliminate.eliminate_pad import EliminatePad
-from tests.passes.eliminate.tools import body, refusals, rewritten
+from onnx_passes.rewrite.driver import rewrite
+from tests.passes.eliminate.tools import body, operators, refusals, rewritten
+from tests.passes.tools import apply, model_of
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
@@ -60,3 +62,10 @@ def test_keeps_mirrored_padding():
         a = Pad <mode = "reflect"> (x, p) y = Pad <mode = "reflect"> (a, p)
     }"""
     assert "the modes differ, or mirror what is there" in refusals(EliminatePad(), text)
+
+
+def test_scalars_are_padded_by_nothing():
+    model = model_of("g (float x) => (float y) <int64[0] p = {}> {a = Pad (x, p) b = Pad (a, p) y = Neg (b)}")
+    assert rewrite(model, [EliminatePad().rules()[1]]) == 1
+    assert apply(EliminatePad(), model)
+    assert operators(model.graph) == ["Neg"]

@@ -97,3 +97,8 @@ def test_keeps_pairs_that_remove_and_add():
 def test_keeps_axes_that_may_be_overridden():
     text = """g (float[2] x, int64[1] a = {0}) => (float[2] y) {c = Unsqueeze (x, a) d = Squeeze (c, a) y = Neg (d)}"""
     assert refusals(EliminateSqueeze(), text)
+
+
+def test_removes_unsqueeze_of_no_axes():
+    text = "g (float[2] x) => (float[2] y) <int64[0] none = {}> {a = Unsqueeze (x, none) y = Neg (a)}"
+    assert body(rewritten(EliminateSqueeze(), text)) == "y = Neg(x)"

@@ -85,6 +85,21 @@ def test_rule_that_hangs_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report.kinds == {Kind.HANG}
 
 
+def test_rule_that_was_slow_once_is_no_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("onnx_passes.testing.fuzz.campaign._TIMEOUT", 2.0)
+    was_slow = tmp_path / "slow"
+
+    def check(op: Any, x: ir.Value) -> bool:
+        if not was_slow.exists():
+            was_slow.touch()
+            time.sleep(60)
+        return True
+
+    report = fuzz(rule(lambda op, x: op.Neg(op.Neg(x)), lambda op, x: op.Identity(x), check), cases=5)
+    assert was_slow.exists()
+    assert report.ok, report.describe()
+
+
 def test_rule_that_feeds_itself_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onnx_passes.testing.fuzz.campaign._SHRINK_CASES", 3)
     report = fuzz(rule(lambda op, x: op.Relu(x), lambda op, x: op.Relu(op.Relu(x))), cases=5)

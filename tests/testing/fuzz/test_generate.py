@@ -130,3 +130,18 @@ def test_most_models_run(name: str) -> None:
         ran += 1
     assert total >= 20
     assert ran >= 0.3 * total, f"{ran} of {total}"
+
+
+def test_padding_that_crops_more_than_there_is_makes_no_model() -> None:
+    models = [model_of(case) for case in cases(lambda op, x, p: op.Abs(op.Pad(x, p)), 200)]
+    assert len(models) >= 100
+    outputs = [value.type.tensor_type.shape for model in models for value in model.graph.output]
+    sizes = [dim.dim_value for shape in outputs for dim in shape.dim]
+    assert min(sizes) >= 0
+
+
+def test_casts_do_not_saturate_where_onnxruntime_knows_no_other_way() -> None:
+    nodes = [node for case in cases(lambda op, x: op.Cast(x), 100) for node in model_of(case).graph.node]
+    saturated = [a.i for node in nodes for a in node.attribute if a.name == "saturate"]
+    assert saturated
+    assert all(saturated)

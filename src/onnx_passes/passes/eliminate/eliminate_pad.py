@@ -56,7 +56,7 @@ def _merge(op: Any, outer: ir.Node, inner: ir.Node) -> Any:
     first, second = _amounts(inner, length), _amounts(outer, length)
     if first is None or second is None or len(first) != len(second):
         return no("the amounts are not constant, or the axes differ", at=outer)
-    if min(*first, *second, 0) < 0:
+    if any(amount < 0 for amount in (*first, *second)):
         return no("something is cut off in between", at=outer)
     pads = [p + q for p, q in zip(first, second, strict=True)]
     if argument(outer, 1) is None:

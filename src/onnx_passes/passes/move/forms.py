@@ -10,7 +10,9 @@ from onnxscript.rewriter.pattern import ANY_VALUE, OrValue
 
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.passes.eliminate.evidence import Dim
+from onnx_passes.passes.move.steady import is_computed_as_max
 from onnx_passes.rewrite.forks import Forks
+from onnx_passes.rewrite.refusal import no
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.source import source_of
 
@@ -44,7 +46,10 @@ def exchange(
 
     def rewrite(op: Any, **bound: Any) -> Any:
         moved = next(value for key, value in bound.items() if key.startswith("moved") and value is not None)
-        return move(op, bound["result0"].producer(), moved.producer())
+        nodes = bound["result0"].producer(), moved.producer()
+        if any(is_computed_as_max(op, node) for node in nodes):
+            return no("the sign of zeros depends on the shape", at=moved)
+        return move(op, *nodes)
 
     place = f"At{slot}" if slot else ""
     return Rule(pattern, rewrite, name=name or f"{lower}{place}", commute=commutes, forks=forks, source=source_of(move))

@@ -12,7 +12,7 @@ from onnx_passes.core.base import Transformation
 from onnx_passes.graph.shapes import same_dtype
 from onnx_passes.passes.eliminate.evidence import dims
 from onnx_passes.passes.move.forms import rebuild, shaped
-from onnx_passes.passes.move.steady import elementwise
+from onnx_passes.passes.move.steady import elementwise, is_computed_as_max
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no
 from onnx_passes.rewrite.rule import Rule
@@ -25,7 +25,8 @@ class MoveConcatUp(Transformation, RewriteRuleSetPass):
     """Move Concat up past operators that do the same to each of its parts.
 
     Rewrites: ``Concat(f(a), f(b))`` → ``f(Concat(a, b))`` for elementwise operators with one operand.
-    Refuses:  parts with other operators, attributes, bounds or element types; results that others use too.
+    Refuses:  parts with other operators, attributes, bounds or element types; results that others use too;
+              Relu of half precision in opset 18.
     Exactness: bit-exact; functions that round differently in other places are left to ``move-concat-up-rounding``.
     """
 
@@ -68,6 +69,8 @@ def _past(name: str) -> Rule:
 def _join_first(op: Any, node: ir.Node | None, first: ir.Node | None) -> Any:
     assert node is not None
     assert first is not None
+    if is_computed_as_max(op, first):
+        return no("the sign of zeros depends on the shape", at=first)
     sources: list[ir.Value | None] = []
     for value in node.inputs:
         computed = None if value is None else value.producer()

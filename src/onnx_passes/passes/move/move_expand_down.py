@@ -31,7 +31,7 @@ class MoveExpandDown(Transformation, RewriteRuleSetPass):
     Rewrites: ``f(Expand(x))`` → ``Expand(f(x))`` and ``f(Tile(x))`` → ``Tile(f(x))`` for elementwise operators, with
               several operands if each other one has a single element.
     Refuses:  results that others use too; other operands that are not known to be single elements; integer division;
-              casts to types that are seldom supported.
+              casts to types that are seldom supported; Relu of half precision in opset 18.
     Exactness: bit-exact; functions that round differently in other places are left to ``move-expand-down-rounding``.
     """
 

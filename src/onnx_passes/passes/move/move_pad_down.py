@@ -50,7 +50,7 @@ class MovePadDown(Transformation, RewriteRuleSetPass):
 
     Rewrites: ``f(Pad(x))`` → ``Pad(f(x))`` for elementwise operators that make zero of zero, if zeros are padded, or
               elements of ``x`` (modes edge, reflect and wrap).
-    Refuses:  other values; a padded value that others use too.
+    Refuses:  other values; a padded value that others use too; Relu of half precision in opset 18.
     Exactness: bit-exact; functions that round differently in other places are left to ``move-pad-down-rounding``.
     """
 

@@ -33,7 +33,7 @@ class MoveReshapeDown(Transformation, RewriteRuleSetPass):
               has a single element, or only axes that the reshape leaves as they are at the end, or is reshaped
               alike, or is a constant of the same shape (which is reshaped back now).
     Refuses:  a reshape that others use too, unless they only use what this reader makes of it as well; operands that
-              widen the result, or may do so.
+              widen the result, or may do so; Relu of half precision in opset 18.
     Exactness: bit-exact; the order of elements stays. Operators that round differently, or lose the sign of zeros, when
               they broadcast in another way are left to ``move-reshape-down-rounding``.
     """

@@ -29,7 +29,8 @@ class MoveSelectionUp(Transformation, RewriteRuleSetPass):
 
     Rewrites: ``Slice(f(x))`` → ``f(Slice(x))`` and ``Gather(f(x), i)`` → ``f(Gather(x, i))`` for elementwise operators,
               on each operand only along the axes on which it is not broadcast.
-    Refuses:  results that others use too; with several operands, unknown shapes and axes; more indices than elements.
+    Refuses:  results that others use too; with several operands, unknown shapes and axes; more indices than elements;
+              Relu of half precision in opset 18.
     Exactness: bit-exact; functions that round differently in other places are left to ``move-selection-up-rounding``.
     """
 

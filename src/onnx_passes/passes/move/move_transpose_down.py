@@ -33,7 +33,8 @@ class MoveTransposeDown(Transformation, RewriteRuleSetPass):
               the same for Concat, Expand, Gather, Pad, Slice, Split, Squeeze, Unsqueeze, QuantizeLinear,
               DequantizeLinear, ArgMax, ArgMin, and of integers ReduceMax and ReduceMin, whose axes are mapped.
     Refuses:  a transposition that others use too, unless they only use what this reader makes of it as well;
-              unknown ranks; axes, pads or targets that are computed; operands that would have to be transposed.
+              unknown ranks; axes, pads or targets that are computed; operands that would have to be transposed;
+              Relu of half precision in opset 18.
     Exactness: bit-exact; operators that round differently in other places are left to
               ``move-transpose-down-rounding``.
     """

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import onnx_ir as ir
+
 from onnx_passes.graph.traits import operators
+from onnx_passes.passes.eliminate.evidence import opset_of
 
 UNSTEADY = frozenset(
     {
@@ -39,6 +44,7 @@ UNSTEADY = frozenset(
 Max, Min and Where are among them for the sign of zeros, which some of the loops that broadcast lose.
 """
 
+_RELU_IS_MAX = 18
 _LEFT_OUT = frozenset({"BitCast", "Identity", "Swish"})
 """Nothing need move past Identity, which vanishes; the others are too new for any runtime to show what they do."""
 
@@ -47,3 +53,12 @@ def elementwise(*, steady: bool | None = None, arity: int | None = None) -> tupl
     """List the elementwise operators whose results do not depend, or may depend, on the place of an element."""
     names = [name for name in operators("elementwise", arity=arity) if name not in _LEFT_OUT]
     return tuple(name for name in names if steady is None or (name not in UNSTEADY) is steady)
+
+
+def is_computed_as_max(op: Any, node: ir.Node) -> bool:
+    """Tell whether a runtime may compute an operator by Max, which loses the sign of some zeros when it broadcasts.
+
+    In opset 18 the definition of Relu is one, and ONNX Runtime uses it for half precision.
+    """
+    x = node.inputs[0] if node.op_type == "Relu" else None
+    return x is not None and x.dtype in (None, ir.DataType.FLOAT16) and opset_of(op) == _RELU_IS_MAX

@@ -154,6 +154,8 @@ class Build:
                 continue
             dims = [d.dim_value if d.HasField("dim_value") else 2 for d in known.shape.dim]
             shapes_found.append(tuple(dims))
+        if any(size < 0 for shape in shapes_found for size in shape):
+            raise UnbuildableError("less than nothing is left")
         if any(int(np.prod(shape)) > _MOST_ELEMENTS for shape in shapes_found):
             raise UnbuildableError("too large")
         return shapes_found

@@ -143,6 +143,9 @@ def _options(attribute: Any) -> list[Any]:
     """List values for an attribute that nobody knows more about: its default, and some others."""
     default = onnx.helper.get_attribute_value(attribute.default_value) if attribute.default_value.name else None
     kind = onnx.AttributeProto
+    if attribute.name == "saturate":
+        # About types of eight bits, which are not drawn; for others ONNX Runtime accepts nothing but the default.
+        return [default]
     match int(attribute.type):
         case kind.FLOAT:
             others = [0.5, 1.0, 2.0, -1.0, 0.0]

@@ -40,12 +40,19 @@ class Worker:
         self.stop()
 
     def judge(self, case: Case, *, match_only: bool = False) -> Verdict:
-        """Judge a case, whatever happens to the process."""
+        """Judge a case, whatever happens to the process; only what takes too long twice is a finding.
+
+        The second time it may take longer: on a busy machine the first says little.
+        """
+        verdict = self._judge(case, match_only, self._timeout) or self._judge(case, match_only, 3 * self._timeout)
+        return verdict or Verdict("finding", Kind.HANG, f"nothing came of it in {3 * self._timeout:g} s")
+
+    def _judge(self, case: Case, match_only: bool, seconds: float) -> Verdict | None:
         connection = self._connect()
         entered = False
         try:
             connection.send_bytes((_MATCH if match_only else _JUDGE) + case.encode())
-            while connection.poll(self._timeout):
+            while connection.poll(seconds):
                 answer = connection.recv_bytes()
                 if answer.startswith(_FAILED):
                     raise OnnxPassesError(f"the fuzzer itself failed: {answer.removeprefix(_FAILED).decode()}")
@@ -56,8 +63,7 @@ class Worker:
             how = self._reap()
             return Verdict("finding", Kind.CRASH, f"the process ended with {how}") if entered else Verdict("skipped")
         self.stop()
-        message = f"nothing came of it in {self._timeout:g} s"
-        return Verdict("finding", Kind.HANG, message) if entered else Verdict("skipped")
+        return None if entered else Verdict("skipped")
 
     def stop(self) -> None:
         """End the process."""
