@@ -79,6 +79,13 @@ class Streamlined:
         behind = self.macs - self.head_macs
         return self.integer_macs / behind if behind else 1.0
 
+    def __str__(self) -> str:
+        behind = self.macs - self.head_macs
+        if not behind:
+            return f"no MACs behind a quantizer, {self.head_macs:,} before it: nothing to be done in integers"
+        head = f"; {self.head_macs:,} more come before it" if self.head_macs else ""
+        return f"{self.fraction:.0%} of the {behind:,} MACs behind the first quantizer are integer{head}"
+
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
         return {

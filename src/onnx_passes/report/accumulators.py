@@ -31,10 +31,3 @@ def _row(layer: Accumulator) -> list[Text | str]:
         str(layer.bits_by_type),
         "" if layer.thresholds is None else str(layer.thresholds),
     ]
-
-
-def streamlined_line(found: Streamlined) -> str:
-    """Say in one line how far a network is in integers."""
-    behind = found.macs - found.head_macs
-    head = f"; {found.head_macs:,} more come before it" if found.head_macs else ""
-    return f"{found.fraction:.0%} of the {behind:,} MACs behind the first quantizer are integer{head}"

@@ -14,7 +14,7 @@ from onnx_passes.analysis.cost import SCALAR, Layer, ModelCost
 from onnx_passes.analysis.support import Support
 from onnx_passes.graph.wording import count
 from onnx_passes.passes.analyse.inspection import Inspection
-from onnx_passes.report.accumulators import accumulators_table, streamlined_line
+from onnx_passes.report.accumulators import accumulators_table
 from onnx_passes.report.tables import size_text
 
 _LABEL = 11
@@ -63,7 +63,7 @@ def _sections(found: Inspection) -> Iterator[tuple[str, list[str]]]:
     yield "bodies", list(_bodies(found))
     yield "functions", [", ".join(summary.functions)] if summary.functions else []
     yield "quantizers", [f"{number:6,} {kind}" for kind, number in found.quantizers.most_common()]
-    yield "integers", [] if found.streamlined is None else [streamlined_line(found.streamlined)]
+    yield "integers", [] if found.streamlined is None else [str(found.streamlined)]
     datatypes = ", ".join(f"{name} {number}" for name, number in summary.datatypes.most_common())
     yield "datatypes", [datatypes] if datatypes else []
     yield "no shape", [count(summary.values_without_shape, "value")] if summary.values_without_shape else []

@@ -10,18 +10,22 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.core.base import Context, PassResult, Transformation
+from onnx_passes.core.records import Application
+from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import remove_if_dead, replace_value
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.passes.streamline import elementwise, movement, products
 from onnx_passes.passes.streamline.form import Form, Workshop
 
-Rule = Callable[[Workshop, ir.Node, Sequence[Form | None]], Form | None]
+Rule = Callable[[Workshop, ir.Node, Sequence[Form | None]], Form | list[Form] | None]
 
+_SOURCE = __file__
 RULES: dict[str, Rule] = {
     "Add": elementwise.add,
     "AveragePool": products.window_sum,
     "BatchNormalization": elementwise.batch_normalization,
+    "Clip": elementwise.clip,
     "Concat": movement.concat,
     "Conv": products.conv,
     "ConvTranspose": products.conv_transpose,
@@ -44,6 +48,7 @@ RULES: dict[str, Rule] = {
     "Reshape": movement.move,
     "Resize": movement.resize,
     "Slice": movement.move,
+    "Split": movement.split,
     "Squeeze": movement.move,
     "Sub": elementwise.sub,
     "Tile": movement.move,
@@ -76,7 +81,7 @@ class AggregateScales(Transformation):
         """Find integer forms from the inputs on, then let everything else use them."""
         sweep = _Sweep(model)
         sweep.find_forms()
-        return PassResult(model, modified=sweep.use_forms())
+        return PassResult(model, modified=sweep.use_forms(context))
 
 
 class _Sweep:
@@ -85,6 +90,7 @@ class _Sweep:
         self.shop = Workshop(model, ranges_of(model))
         self.forms: dict[ir.Value, Form] = {}
         self.nodes = tuple(model.graph)
+        self.everywhere = tuple(all_nodes(model.graph))
 
     def find_forms(self) -> None:
         """Give every value an integer form that has one."""
@@ -99,13 +105,13 @@ class _Sweep:
             if all(self.shop.number(value) is not None for value in node.inputs if value is not None):
                 continue
             dynamic = [self.forms.get(value) for value in node.inputs if value is not None]
-            if not any(dynamic) or not self.shop.fits(node.outputs[0]):
+            if not any(dynamic) or not all(self.shop.fits(value) for value in node.outputs):
                 continue
             forms = [self._form(value) for value in node.inputs]
             self.shop.here = node
-            form = rule(self.shop, node, forms)
-            if form is not None:
-                self.forms[node.outputs[0]] = form
+            found = rule(self.shop, node, forms)
+            if found is not None:
+                self.forms.update(zip(node.outputs, found if isinstance(found, list) else [found], strict=True))
         self.shop.here = None
 
     def _take_as_integer(self, value: ir.Value) -> None:
@@ -141,26 +147,50 @@ class _Sweep:
         self.forms[value] = form
         return form
 
-    def use_forms(self) -> bool:
+    def use_forms(self, context: Context) -> bool:
         """Let nodes without a form, and outputs of the graph, see floats made from integers; remove what is left."""
-        floats: dict[ir.Value, ir.Value] = {}
-        changed = False
-        for node in self.nodes:
+        users: dict[ir.Value, list[tuple[ir.Node, int]]] = {}
+        for node in self.everywhere:
             if node.outputs[0] in self.forms and self.forms[node.outputs[0]].integer is not node.outputs[0]:
                 continue
             for index, value in enumerate(node.inputs):
                 if value is not None and self._has_other_form(value):
-                    if value not in floats:
-                        floats[value] = self._as_float(value, self.forms[value])
-                    node.replace_input_with(index, floats[value])
-                    changed = True
-        for value in tuple(self.model.graph.outputs):
+                    users.setdefault(value, []).append((node, index))
+        for value in self.model.graph.outputs:
             if self._has_other_form(value):
-                replace_value(value, floats.get(value) or self._as_float(value, self.forms[value]), self.shop.names)
-                changed = True
+                users.setdefault(value, [])
+        used = [value for value, places in users.items() if self._use_form(value, places, context)]
         removed = remove_if_dead([*self.nodes[::-1], *list(self.shop.made)])
         self.shop.tidy()
-        return changed or any(node not in self.shop.made for node in removed)
+        return bool(used) or any(node not in self.shop.made for node in removed)
+
+    def _use_form(self, value: ir.Value, places: list[tuple[ir.Node, int]], context: Context) -> bool:
+        """Let the users of a value see a float made from its integer, as one rewrite that can be checked by itself."""
+        node = value.producer()
+        assert node is not None
+        made = self._as_float(value, self.forms[value])
+        last = made.producer()
+        application = Application(
+            number=context.next_number(),
+            step=context.record,
+            rule=f"integer form of {node.op_type}",
+            source=_SOURCE,
+            graph=self.model.graph,
+            root=node,
+            matched=(node,),
+            added=() if last is None else (last,),
+            replaced=((value, made),),
+            initializers=(),
+            many=True,
+        )
+        if context.before_rewrite(application) is not None:
+            return False
+        for user, index in places:
+            user.replace_input_with(index, made)
+        if value.is_graph_output():
+            replace_value(value, made, self.shop.names)
+        context.after_rewrite(application)
+        return True
 
     def _has_other_form(self, value: ir.Value) -> bool:
         form = self.forms.get(value)

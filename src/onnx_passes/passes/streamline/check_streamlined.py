@@ -39,9 +39,7 @@ class CheckStreamlined(Analysis):
     def run(self, model: ir.Model, context: Context) -> AnalysisResult:
         """Say what was found in the notes of the run."""
         found = self.analyze(model)
-        behind = found.macs - found.head_macs
-        head = f"; {found.head_macs:,} more come before it" if found.head_macs else ""
-        context.note(f"{found.fraction:.0%} of the {behind:,} MACs behind the first quantizer are integer{head}")
+        context.note(str(found))
         for blocker in found.blockers[:_SHOWN]:
             context.note(str(blocker))
         if len(found.blockers) > _SHOWN:

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.arrays import nearly_integer
-from onnx_passes.graph.shapes import rank
+from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.passes.streamline.form import Form, Workshop, spread
 
 
@@ -28,10 +28,10 @@ def _sum(shop: Workshop, node: ir.Node, forms: Sequence[Form | None], sign: int)
     first, second = forms[0], forms[1]
     if length is None:
         return None
-    if b is not None and first is not None and first.scale.ndim == length:
-        return first.plus(sign * spread(b, length)) if b.ndim <= length else None
-    if a is not None and second is not None and second.scale.ndim == length:
-        return second.times(sign).plus(spread(a, length)) if a.ndim <= length else None
+    if b is not None and first is not None:
+        return first.plus(sign * spread(b, length)) if _keeps_shape(node.inputs[0], b) else None
+    if a is not None and second is not None:
+        return second.times(sign).plus(spread(a, length)) if _keeps_shape(node.inputs[1], a) else None
     if first is None or second is None:
         return None
     return _sum_of_integers(shop, node, first, second, sign, length)
@@ -62,7 +62,7 @@ def mul(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | N
     for index in (0, 1):
         number, form = shop.number(node.inputs[1 - index]), forms[index]
         if number is not None and form is not None:
-            return form.times(spread(number, length)) if form.scale.ndim == length >= number.ndim else None
+            return form.times(spread(number, length)) if _keeps_shape(node.inputs[index], number) else None
     a, b = forms
     if a is None or b is None:
         return None
@@ -78,9 +78,9 @@ def mul(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | N
 def div(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
     """Divide the scale by a number."""
     form, number, length = forms[0], shop.number(node.inputs[1]), rank(node.outputs[0])
-    if form is None or number is None or not number.all():
+    if form is None or number is None or length is None or not number.all():
         return None
-    if length is None or form.scale.ndim != length or number.ndim > length:
+    if not _keeps_shape(node.inputs[0], number):
         return None
     return form.times(1 / spread(number, length))
 
@@ -119,6 +119,37 @@ def relu(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | 
     return Form(shop.node("Max", [x.integer, least], result, after=node), x.scale, x.bias)
 
 
+def clip(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+    """Keep integers between those that stand for the bounds."""
+    x = forms[0]
+    if x is None or x.scale.size > 1 or x.bias.size > 1 or not (x.scale > 0).all():
+        return None
+    places: list[ir.Value | None] = []
+    for value in (*node.inputs[1:], None, None)[:2]:
+        number = None if value is None else shop.number(value)
+        if value is not None and number is None:
+            return None
+        if number is None or not np.isfinite(number).all():
+            places.append(None)
+            continue
+        place = np.rint((number.reshape(()) - x.bias) / x.scale)
+        # A bound that floats have rounded is the level that floats have rounded likewise.
+        if not ((x.scale * place + x.bias).astype(np.float32) == number.astype(np.float32)).all():
+            return None
+        places.append(shop.constant(place.reshape(()), f"{node.outputs[0].name}_bound"))
+    if "min" in node.attributes or "max" in node.attributes:
+        return None
+    return Form(shop.node("Clip", [x.integer, *places], node.outputs[0], after=node), x.scale, x.bias)
+
+
 def same(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
     """Leave everything as it is."""
     return forms[0]
+
+
+def _keeps_shape(value: ir.Value | None, number: np.ndarray) -> bool:
+    """Tell whether a number does not make a tensor larger: its integers would not grow along."""
+    length = rank(value)
+    if length is None or number.ndim > length:
+        return False
+    return all(size == 1 or dimension(value, axis - number.ndim) == size for axis, size in enumerate(number.shape))

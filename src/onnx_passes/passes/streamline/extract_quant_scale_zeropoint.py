@@ -113,9 +113,9 @@ def _extract_quant(op: Any, x: ir.Value, y: ir.Value, s: ir.Value, z: ir.Value, 
     assert zero is not None
     inner = x if (scale == 1).all() else _shaped(op.Div(x, s), y)
     inner = _shaped(op.Add(inner, z), y) if zero.any() else inner
-    result = op.op(
-        node.op_type, inner, _like(x, 1), _like(x, 0), b, _domain=node.domain, **dict(node.attributes.items())
-    )
+    # A zero point of -0.0 is not one of 0.0: it keeps the sign of zeros.
+    rest = _like(x, 0) if zero.any() else z
+    result = op.op(node.op_type, inner, _like(x, 1), rest, b, _domain=node.domain, **dict(node.attributes.items()))
     result = _shaped(op.Sub(_shaped(result, y), z), y) if zero.any() else _shaped(result, y)
     return result if (scale == 1).all() else op.Mul(result, s)
 

@@ -12,6 +12,7 @@ from onnx_passes.analysis.ranges.arrays import nearly_integer
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.datatypes.smallest import smallest_for_values
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.edits import detach
 from onnx_passes.graph.names import Names
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.tensor_types import set_datatype
@@ -56,6 +57,7 @@ class Workshop:
         self.names = Names.of(model.graph)
         self.made: set[ir.Node] = set()
         self.constants: list[ir.Value] = []
+        self.latest: dict[ir.Node, ir.Node] = {}
         self.here: ir.Node | None = None
         self.opset = model.opset_imports.get("", 1)
 
@@ -73,35 +75,50 @@ class Workshop:
 
         What the model computes so already is taken as it is: a second run changes nothing.
         """
-        twin = self._twin(operator, inputs, attributes, domain)
-        if twin is not None:
-            return twin
-        place = after or like.producer()
+        place = after or like.producer() or self.here
         assert place is not None
-        assert place.graph is not None
-        made = ir.Node(domain, operator, inputs, attributes, name=self.names.node(f"{like.name}/{operator}"))
-        output = made.outputs[0]
-        output.name = self.names.value(f"{like.name}_q")
-        output.type = ir.TensorType(ir.DataType.FLOAT)
-        output.shape = None if like.shape is None else like.shape.copy()
-        place.graph.insert_after(place, made)
-        self.made.add(made)
-        return output
+        made = ir.Node(domain, operator, inputs, attributes)
+        return self._placed(made, [like], place)[0]
 
-    def _twin(
-        self, operator: str, inputs: Sequence[ir.Value | None], attributes: Sequence[ir.Attr], domain: str
-    ) -> ir.Value | None:
+    def parts(self, like: ir.Node, x: ir.Value) -> Sequence[ir.Value]:
+        """Make a node of several results: another with ``x`` as its first input."""
+        made = ir.Node(
+            like.domain,
+            like.op_type,
+            [x, *like.inputs[1:]],
+            tuple(like.attributes.values()),
+            num_outputs=len(like.outputs),
+        )
+        return self._placed(made, like.outputs, like)
+
+    def _placed(self, made: ir.Node, like: Sequence[ir.Value], place: ir.Node) -> Sequence[ir.Value]:
+        twin = self._twin(made)
+        if twin is not None:
+            detach(made)
+            return twin.outputs
+        made.name = self.names.node(f"{like[0].name}/{made.op_type}")
+        for output, old in zip(made.outputs, like, strict=True):
+            output.name = self.names.value(f"{old.name}_q")
+            output.type = ir.TensorType(ir.DataType.FLOAT)
+            output.shape = None if old.shape is None else old.shape.copy()
+        assert place.graph is not None
+        place.graph.insert_after(self.latest.get(place, place), made)
+        self.latest[place] = made
+        self.made.add(made)
+        return made.outputs
+
+    def _twin(self, made: ir.Node) -> ir.Node | None:
         """Find the same computation in the node that is looked at, or in the two before each of its inputs."""
         nodes = [] if self.here is None else [self.here]
         near = list(nodes)
         for _ in range(2):
             nodes = [found for node in nodes for value in node.inputs if value and (found := value.producer())]
             near += nodes
-        return next((node.outputs[0] for node in near if _computes(node, operator, inputs, attributes, domain)), None)
+        return next((node for node in near if _compute_same(node, made)), None)
 
     def constant(self, array: np.ndarray, wish: str) -> ir.Value:
         """Make a constant of floats."""
-        held = np.ascontiguousarray(array, np.float32)
+        held = np.asarray(array, np.float32, order="C")
         value = ir.Value(name=self.names.value(wish), const_value=ir.Tensor(held), shape=ir.Shape(held.shape))
         value.type = ir.TensorType(ir.DataType.FLOAT)
         self.constants.append(value)
@@ -159,7 +176,7 @@ class Workshop:
         held = constant(integer)
         if held is not None:
             return self.constant(held + by, f"{integer.name}_shifted")
-        return self.node("Add", [integer, self.constant(by, f"{like.name}_shift")], like, after=integer.producer())
+        return self._elementwise("Add", integer, self.constant(by, f"{like.name}_shift"), like)
 
     def multiplied(self, integer: ir.Value, by: np.ndarray, like: ir.Value) -> ir.Value:
         """Multiply with an integer."""
@@ -168,7 +185,12 @@ class Workshop:
         held = constant(integer)
         if held is not None:
             return self.constant(held * by, f"{integer.name}_multiplied")
-        return self.node("Mul", [integer, self.constant(by, f"{like.name}_factor")], like, after=integer.producer())
+        return self._elementwise("Mul", integer, self.constant(by, f"{like.name}_factor"), like)
+
+    def _elementwise(self, operator: str, integer: ir.Value, by: ir.Value, like: ir.Value) -> ir.Value:
+        made = self.node(operator, [integer, by], like, after=integer.producer())
+        made.shape = None if integer.shape is None else integer.shape.copy()
+        return made
 
     def rebased(self, form: Form, scale: np.ndarray, bias: np.ndarray, like: ir.Value) -> Form | None:
         """Write a tensor as integers of another scale and bias, if these are integers too."""
@@ -194,16 +216,11 @@ def spread(array: np.ndarray, rank: int) -> np.ndarray:
     return array.reshape((1,) * (rank - array.ndim) + array.shape)
 
 
-def _computes(
-    node: ir.Node, operator: str, inputs: Sequence[ir.Value | None], attributes: Sequence[ir.Attr], domain: str
-) -> bool:
-    return (
-        (node.op_type, node.domain, len(node.inputs)) == (operator, domain, len(inputs))
-        and len(node.outputs) == 1
-        and set(node.attributes) == {attribute.name for attribute in attributes}
-        and all(node.attributes[attribute.name].value == attribute.value for attribute in attributes)
-        and all(_are_same(left, right) for left, right in zip(node.inputs, inputs, strict=True))
-    )
+def _compute_same(a: ir.Node, b: ir.Node) -> bool:
+    if (a.op_type, a.domain, len(a.inputs), len(a.outputs)) != (b.op_type, b.domain, len(b.inputs), len(b.outputs)):
+        return False
+    given, wanted = ({name: attribute.value for name, attribute in node.attributes.items()} for node in (a, b))
+    return given == wanted and all(_are_same(left, right) for left, right in zip(a.inputs, b.inputs, strict=True))
 
 
 def _are_same(left: ir.Value | None, right: ir.Value | None) -> bool:

@@ -3,40 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.arrays import nearly_integer
+from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.analysis.ranges.rules import RULES
+from onnx_passes.analysis.ranges.site import Site
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.streamline.form import Form, Workshop
 
 
 def move(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
-    """Move the integers; where scale and bias are known from the range of the result."""
-    x, result = forms[0], node.outputs[0]
-    arrays = _parameters(shop, node, x)
+    """Move the integers; scale and bias move along, where they vary."""
+    x = forms[0]
+    arrays = None if x is None else _parameters(shop, node, x)
     if x is None or arrays is None:
         return None
     inputs = [x.integer, *node.inputs[1:]]
-    made = shop.node(node.op_type, inputs, result, tuple(node.attributes.values()), after=node)
-    return Form(made, *arrays)
+    made = shop.node(node.op_type, inputs, node.outputs[0], tuple(node.attributes.values()), after=node)
+    return Form(made, *arrays[0])
 
 
-def _parameters(shop: Workshop, node: ir.Node, x: Form | None) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return scale and bias behind a movement: one number for all, or what the analysis found for the same integers."""
-    value, result = node.inputs[0], node.outputs[0]
-    length = rank(result)
-    if x is None or value is None or length is None:
+def split(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> list[Form] | None:
+    """Part the integers."""
+    x = forms[0]
+    arrays = None if x is None else _parameters(shop, node, x)
+    if x is None or arrays is None:
         return None
-    if x.scale.size == 1 and x.bias.size == 1:
-        return x.scale.reshape((1,) * length), x.bias.reshape((1,) * length)
-    before, after = shop.known(value), shop.known(result)
-    if before is None or after is None or before.grid is None or after.grid is None:
+    return [Form(part, *each) for part, each in zip(shop.parts(node, x.integer), arrays, strict=True)]
+
+
+def _parameters(shop: Workshop, node: ir.Node, x: Form) -> list[tuple[np.ndarray, np.ndarray]] | None:
+    """Return scale and bias of each result of a movement."""
+    scales, biases = (_moved(shop, node, array) for array in (x.scale, x.bias))
+    return None if scales is None or biases is None else list(zip(scales, biases, strict=True))
+
+
+def _moved(shop: Workshop, node: ir.Node, array: np.ndarray) -> list[np.ndarray] | None:
+    """Return where a movement takes numbers: one for all stays one, of others the analysis of constants knows it."""
+    lengths = [length for output in node.outputs if (length := rank(output)) is not None]
+    if len(lengths) < len(node.outputs):
         return None
-    agrees = np.allclose(before.grid.scale, x.scale, rtol=1e-9) and np.allclose(before.grid.bias, x.bias, rtol=1e-9)
-    return (after.grid.scale, after.grid.bias) if agrees else None
+    if array.size == 1:
+        return [array.reshape((1,) * length) for length in lengths]
+    others = [None if value is None else shop.known(value) for value in node.inputs[1:]]
+    found = RULES["", node.op_type](Site(node, [Range(array, array), *others]))
+    results = [found] if isinstance(found, Range) else list(found or ())
+    points = [result.of_rank(length).low for result, length in zip(results, lengths, strict=False) if _is_point(result)]
+    return points if len(points) == len(lengths) else None
+
+
+def _is_point(found: Range | None) -> TypeGuard[Range]:
+    return found is not None and found.is_point
 
 
 def maximum(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:

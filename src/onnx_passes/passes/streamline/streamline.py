@@ -25,6 +25,7 @@ class Streamline(ComposePass):
         "lift-constants",
         "shape-inference",
         "import-qonnx",
+        "import-quantized",
         "shape-inference",
         "fold-constants",
         "fold-shapes",
