@@ -97,8 +97,11 @@ class Range:
         )
 
     def overall(self) -> Range:
-        """Return what holds for all elements, with rank 0."""
-        return self.joined(range(self.low.ndim)).mapped(lambda array: array.reshape(()))
+        """Return what holds for all elements, with rank 0; arrays may be of different ranks before."""
+        grid = self.grid
+        arrays = [self.low, self.high, *(() if grid is None else (grid.scale, grid.bias, grid.low, grid.high))]
+        rank = max(array.ndim for array in arrays)
+        return self.of_rank(rank).joined(range(rank)).mapped(lambda array: array.reshape(()))
 
     def without_grid(self) -> Range:
         """Return the interval alone."""

@@ -29,6 +29,7 @@ RULES: dict[str, Rule] = {
     "Concat": movement.concat,
     "Conv": products.conv,
     "ConvTranspose": products.conv_transpose,
+    "DepthToSpace": movement.move,
     "Div": elementwise.div,
     "Expand": movement.move,
     "Flatten": movement.move,
@@ -48,6 +49,7 @@ RULES: dict[str, Rule] = {
     "Reshape": movement.move,
     "Resize": movement.resize,
     "Slice": movement.move,
+    "SpaceToDepth": movement.move,
     "Split": movement.split,
     "Squeeze": movement.move,
     "Sub": elementwise.sub,
@@ -104,8 +106,9 @@ class _Sweep:
                 continue
             if all(self.shop.number(value) is not None for value in node.inputs if value is not None):
                 continue
-            dynamic = [self.forms.get(value) for value in node.inputs if value is not None]
-            if not any(dynamic) or not all(self.shop.fits(value) for value in node.outputs):
+            # A table of constants is looked up by what has no form.
+            known = node.op_type == "Gather" or any(value in self.forms for value in node.inputs)
+            if not known or not all(self.shop.fits(value) for value in node.outputs):
                 continue
             forms = [self._form(value) for value in node.inputs]
             self.shop.here = node

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,23 @@ from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no, yes
 from onnx_passes.rewrite.rule import Rule
 
-_QUANTIZERS = {"Quant": 4, "IntQuant": 4, "BipolarQuant": 2, "Trunc": 6}
-_DOMAINS = tuple(domain for domain in GENERAL_DOMAINS if domain != "finn")
+DOMAIN = GENERAL_DOMAINS[0]
+
+
+def _examples() -> Iterator[str]:
+    """Yield models to fuzz with: a pattern does not tell which parameters go together."""
+    head = f'<ir_version: 10, opset_import: ["" : 20, "{DOMAIN}" : 1]> g (float[2,3] x) => (float[2,3] y)'
+    scales = ("float s = {0.3}", "float s = {-2.5}", "float[3] s = {0.5, 0.1, 4.0}", "float[2,1] s = {0.25, 3.0}")
+    zeros = ("float z = {0}", "float z = {-0.0}", "float z = {3}", "float[3] z = {0.5, -7, 0}")
+    for scale, zero, bits, signed, t in zip(
+        scales, zeros, (1, 4, 8, 2), (1, 0, 1, 1), (0.5, 4.0, 1.0, 2.0), strict=True
+    ):
+        yield f"{head} <{scale}> {{ y = {DOMAIN}.BipolarQuant (x, s) }}"
+        call = f"{DOMAIN}.Quant <signed = {signed}, narrow = 0> (x, s, z, b)"
+        yield f"{head} <{scale}, {zero}, float b = {{{bits}}}> {{ y = {call} }}"
+        parameters = f"float s = {{0.25}}, float z = {{0}}, float i = {{10}}, float t = {{{2 * t}}}, float b = {{4}}"
+        call = f'{DOMAIN}.Trunc <signed = {signed}, rounding_mode = "FLOOR"> (x, s, z, i, t, b)'
+        yield f"{head} <{parameters}> {{ y = {call} }}"
 
 
 @passes.verify.equality
@@ -30,38 +46,32 @@ class ExtractQuantScaleZeropoint(Transformation, RewriteRuleSetPass):
               ``BipolarQuant(x, 1) * s``; ``Trunc(x, s, 0, in, t, out)`` → ``Trunc(x / t, s / t, 0, in, 1, out) * t``.
     Refuses:  quantizers of constants, computed scales or zero points, scales of 0, and Trunc whose scales are not a
               power of two apart, or with a zero point.
-    Exactness: bit-exact.
+    Exactness: bit-exact, but for the sign of zeros that a Trunc makes of the smallest floats.
     """
 
-    needs = ("shape-inference",)
+    needs = ("import-qonnx", "shape-inference")
+    fast_math = ("nsz",)
+    fuzz_hints = MappingProxyType({"models": tuple(_examples())})
 
     def rules(self) -> Sequence[Rule]:
-        """Return a rule for each quantizer in each domain."""
+        """Return a rule for each quantizer."""
         return [
-            Rule(_pattern(operator, domain), _REWRITES[operator], _check, name=f"{operator} of {domain}")
-            for domain in _DOMAINS
-            for operator in _QUANTIZERS
+            Rule(_quant, _extract_quant, _check, name="Quant"),
+            Rule(_bipolar, _extract_bipolar, _check, name="BipolarQuant"),
+            Rule(_trunc, _extract_trunc, _check, name="Trunc"),
         ]
 
 
-def _pattern(operator: str, domain: str) -> Callable[..., Any]:
-    if operator == "BipolarQuant":
+def _quant(op: Any, x: Any, s: Any, z: Any, b: Any) -> Any:
+    return op.Quant(x, s, z, b, _domain=DOMAIN, _outputs=["y"])
 
-        def bipolar(op: Any, x: Any, s: Any) -> Any:
-            return op.BipolarQuant(x, s, _domain=domain, _outputs=["y"])
 
-        return bipolar
-    if operator == "Trunc":
+def _bipolar(op: Any, x: Any, s: Any) -> Any:
+    return op.BipolarQuant(x, s, _domain=DOMAIN, _outputs=["y"])
 
-        def trunc(op: Any, x: Any, s: Any, z: Any, inner: Any, t: Any, b: Any) -> Any:
-            return op.Trunc(x, s, z, inner, t, b, _domain=domain, _outputs=["y"])
 
-        return trunc
-
-    def quant(op: Any, x: Any, s: Any, z: Any, b: Any) -> Any:
-        return getattr(op, operator)(x, s, z, b, _domain=domain, _outputs=["y"])
-
-    return quant
+def _trunc(op: Any, x: Any, s: Any, z: Any, inner: Any, t: Any, b: Any) -> Any:
+    return op.Trunc(x, s, z, inner, t, b, _domain=DOMAIN, _outputs=["y"])
 
 
 def _check(match: Match, x: ir.Value, y: ir.Value, s: ir.Value, **others: ir.Value) -> Refusal | bool:
@@ -139,11 +149,3 @@ def _extract_trunc(
     divided = _shaped(op.Div(x, t), y)
     result = op.Trunc(divided, ratio, z, inner, _like(x, 1), b, _domain=node.domain, **attributes)
     return op.Mul(_shaped(result, y), t)
-
-
-_REWRITES: dict[str, Callable[..., ir.Value]] = {
-    "Quant": _extract_quant,
-    "IntQuant": _extract_quant,
-    "BipolarQuant": _extract_bipolar,
-    "Trunc": _extract_trunc,
-}

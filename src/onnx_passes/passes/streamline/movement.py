@@ -75,7 +75,7 @@ def maximum(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form
 def pad(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
     """Pad with the integer that stands for the value to pad with."""
     x = forms[0]
-    if x is None or x.scale.size > 1 or x.bias.size > 1 or len(node.inputs) < 2:
+    if x is None or len(node.inputs) < 2 or _pads_along(node, x):
         return None
     mode = node.attributes.get_string("mode", "constant")
     inputs = [x.integer, *node.inputs[1:]]
@@ -84,15 +84,28 @@ def pad(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | N
         number = np.zeros(()) if given is None else constant(given)
         if number is None:
             return None
-        place, meant = nearly_integer((number - x.bias) / x.scale)
-        if not meant.all():
+        with np.errstate(divide="ignore", invalid="ignore"):
+            place, meant = nearly_integer((number - x.bias) / x.scale)
+        first = place.reshape(-1)[0]
+        if not meant.all() or (place != first).any():
             return None
-        filling = (
-            None if given is None and not place.any() else shop.constant(place.reshape(()), f"{x.integer.name}_pad")
-        )
+        filling = None if given is None and not first else shop.constant(first, f"{x.integer.name}_pad")
         inputs = [x.integer, node.inputs[1], filling, *node.inputs[3:]]
     made = shop.node("Pad", inputs, node.outputs[0], tuple(node.attributes.values()), after=node)
     return Form(made, x.scale, x.bias)
+
+
+def _pads_along(node: ir.Node, x: Form) -> bool:
+    """Tell whether a tensor may be padded along an axis on which its scale or bias varies."""
+    varied = {axis for array in (x.scale, x.bias) for axis, size in enumerate(array.shape) if size > 1}
+    if not varied:
+        return False
+    pads, axes = (constant(value) for value in (node.inputs[1], node.inputs[3] if len(node.inputs) > 3 else None))
+    if pads is None or (axes is None and len(node.inputs) > 3 and node.inputs[3] is not None):
+        return True
+    places = range(x.scale.ndim) if axes is None else [int(axis) % x.scale.ndim for axis in axes.reshape(-1)]
+    before, after = pads.reshape(2, -1)
+    return any(axis in varied and (low or high) for axis, low, high in zip(places, before, after, strict=True))
 
 
 def resize(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:

@@ -1,59 +1,123 @@
-"""The levels that a quantizer without scale and zero point rounds to."""
+"""The levels that a quantizer without scale and zero point rounds to, or that counting of thresholds ends at."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.datatypes.smallest import smallest_for
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.tensor_types import datatype_of
 from onnx_passes.ops.collection import definition_of
+from onnx_passes.passes.thresholds.nodes import COUNTING_DOMAINS, Thresholds, is_thresholds, level_values
+
+NOT_A_NUMBER = -1
+"""The place of NaN among levels."""
 
 
 @dataclass(frozen=True)
 class Levels:
-    """Integers from ``low`` to ``high`` in steps of ``step``, and the name of their data type."""
+    """The numbers ``scale * k + bias`` for ``k`` from 0 to ``steps``, and the name of their data type, if it is known.
 
-    low: int
-    high: int
-    step: int
-    datatype: str
+    ``domain`` is that of the node which counts them already.
+    """
 
-    @property
-    def steps(self) -> int:
-        """Return how many thresholds tell the levels apart."""
-        return (self.high - self.low) // self.step
+    steps: int
+    scale: float
+    bias: float
+    datatype: str = ""
+    domain: str = COUNTING_DOMAINS[0]
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """Return all levels, as float32 computes them."""
+        return level_values(self.scale, self.bias, self.steps)
+
+    def places(self, results: np.ndarray) -> np.ndarray:
+        """Return which level each result is."""
+        return np.where(np.isnan(results), NOT_A_NUMBER, np.searchsorted(self.values, results))
 
 
 def levels_of(node: ir.Node) -> Levels | str:
-    """Return the levels of a quantizer, or why they are not known."""
+    """Return the levels of a quantizer or of counted thresholds, or why they are not known."""
+    if is_thresholds(node):
+        return _counted(node)
     definition = definition_of(node)
     if definition is None:
         return f"{node.op_type} is no quantizer"
     given = definition.checked(node)
     if node.op_type == "Trunc" and "signed" not in given:
         return "what it rounds to has no bounds"
+    if any(constant(value) is None for value in node.inputs[1:]):
+        return "a parameter is computed"
     if node.op_type == "BipolarQuant":
-        return _bipolar() if _is(node, 1, 1) else "its scale is not 1"
+        return _BIPOLAR if _is(node, 1, 1) else "its scale is not 1"
     if not _is(node, 4 if node.op_type == "Trunc" else 1, 1) or not _is(node, 2, 0):
         return "its scale is not 1, or its zero point not 0"
-    bits = constant(node.inputs[len(node.inputs) - 1])
-    if bits is None or bits.size == 0 or not np.all(bits == bits.flat[0]) or bits.flat[0] != round(float(bits.flat[0])):
-        return "its bit width is not one whole number"
-    return _integers(int(bits.flat[0]), signed=bool(given["signed"]), narrow=bool(given["narrow"]), of=node.op_type)
+    width = constant(node.inputs[len(node.inputs) - 1])
+    if width is None or width.size == 0 or not np.all(width == width.flat[0]):
+        return "its bit width is not the same everywhere"
+    bits = float(width.flat[0])
+    if not bits.is_integer() or bits < 1:
+        return "its bit width is no whole number"
+    return _integers(int(bits), signed=bool(given["signed"]), narrow=bool(given["narrow"]), of=node.op_type)
 
 
-def _bipolar() -> Levels:
-    return Levels(-1, 1, 2, "BIPOLAR")
+def clipped(node: ir.Node, levels: Levels) -> tuple[ir.Node, Levels]:
+    """Return the Clip that alone sees the result of a quantizer, and the levels between its bounds, if there is one."""
+    result = node.outputs[0]
+    users = list(result.consumers())
+    if len(users) != 1 or result.is_graph_output() or levels.scale != 1:
+        return node, levels
+    user = users[0]
+    if user.op_type != "Clip" or user.domain != "" or len(user.inputs) != 3:
+        return node, levels
+    low, high = (_number(value) for value in user.inputs[1:])
+    if low is None or high is None:
+        return node, levels
+    least, most = max(low, levels.bias), min(high, levels.bias + levels.steps)
+    if not (least.is_integer() and most.is_integer() and least < most):
+        return node, levels
+    return user, Levels(int(most - least), 1.0, least, str(smallest_for(int(least), int(most))))
 
 
-def _integers(bits: int, *, signed: bool, narrow: bool, of: str) -> Levels:
+def _number(value: ir.Value | None) -> float | None:
+    array = constant(value)
+    return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+
+
+_BIPOLAR = Levels(1, 2.0, -1.0, "BIPOLAR")
+
+
+def _integers(bits: int, *, signed: bool, narrow: bool, of: str) -> Levels | str:
+    if signed and bits == 1 and of != "Trunc":
+        return _BIPOLAR
+    steps = 2**bits - 1 - narrow
+    if steps == 0:
+        return "it has a single level"
     if not signed:
-        return Levels(0, 2**bits - 1 - narrow, 1, "BINARY" if bits == 1 else f"UINT{bits}")
-    if bits == 1 and of != "Trunc":
-        return _bipolar()
-    return Levels(-(2 ** (bits - 1)) + narrow, 2 ** (bits - 1) - 1, 1, f"INT{bits}")
+        return Levels(steps, 1.0, 0.0, "BINARY" if bits == 1 else f"UINT{bits}")
+    return Levels(steps, 1.0, float(-(2 ** (bits - 1)) + narrow), f"INT{bits}")
+
+
+def _counted(node: ir.Node) -> Levels | str:
+    found = Thresholds.of(node)
+    if isinstance(found, str):
+        return found
+    amount = found.rows.shape[1]
+    known = datatype_of(node.outputs[0])
+    datatype = node.attributes.get_string("out_dtype", None) or ("" if known is None else str(known))
+    if found.weights is None:
+        levels = Levels(amount, found.scale, found.bias, datatype, node.domain)
+        return levels if (np.diff(levels.values) > 0).all() else "its levels do not grow with the count"
+    if not found.is_in_integers:
+        return "its weights are no integers"
+    down = np.minimum(found.weights, 0).sum(axis=1).min(initial=0)
+    up = np.maximum(found.weights, 0).sum(axis=1).max(initial=0)
+    return Levels(int(up - down), 1.0, float(found.bias + down), datatype, node.domain)
 
 
 def _is(node: ir.Node, index: int, number: float) -> bool:

@@ -9,6 +9,9 @@ from typing import Self
 
 import numpy as np
 
+_AROUND = 2**10
+_MOST_POINTS = 2**20
+
 Function = Callable[[np.ndarray], np.ndarray]
 """Takes points of shape ``[channels, n]``, returns integer levels of the same shape."""
 
@@ -70,6 +73,17 @@ def bisect(function: Function, domain: Domain, levels: np.ndarray) -> np.ndarray
         high = np.where(open_ & reached, middle, high)
         low = np.where(open_ & ~reached, middle + 1, low)
     return high
+
+
+def agrees_nearby(function: Function, domain: Domain, levels: np.ndarray, found: np.ndarray) -> bool:
+    """Tell whether a function that need not grow everywhere does so on the points around those found by bisection."""
+    around = max(1, min(_AROUND, _MOST_POINTS // (2 * found.size)))
+    last = domain.high[:, None, None]
+    numbers = found[:, :, None] + np.arange(-around, around)
+    inside = (numbers >= domain.low[:, None, None]) & (numbers <= last)
+    points = domain.points(np.clip(numbers, domain.low[:, None, None], last))
+    reached = function(points.reshape(len(points), -1)).reshape(points.shape) >= levels[None, :, None]
+    return bool((~inside | (reached == (numbers >= found[:, :, None]))).all())
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,22 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.datatypes.smallest import smallest_for, smallest_for_values
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.names import Names
+from onnx_passes.graph.tensor_types import datatype_of, set_datatype
+from onnx_passes.passes.thresholds.search import Domain, Integers
 from onnx_passes.passes.thresholds.tail import Tail
 
 
 def may_flip(tail: Tail) -> bool:
     """Tell whether the tail is all that sees its base, and the base comes from constant weights of its channels."""
     node = tail.base.producer()
-    if node is None or len(tail.base.uses()) != 1 or tail.base.is_graph_output():
-        return False
-    return _weight_axis(node, tail) is not None
+    return node is not None and tail.hides_base and _weight_axis(node, tail) is not None
 
 
-def flip_channels(model: ir.Model, names: Names, tail: Tail, channels: np.ndarray) -> None:
-    """Negate channels of the base; the caller sees to it that the tail expects them so."""
+def flip_channels(model: ir.Model, names: Names, tail: Tail, channels: np.ndarray, domain: Domain) -> None:
+    """Negate channels of the base, which then is of the domain; the caller sees to it that the tail expects them so."""
     node = tail.base.producer()
     assert node is not None
     axis = _weight_axis(node, tail)
@@ -37,8 +38,12 @@ def flip_channels(model: ir.Model, names: Names, tail: Tail, channels: np.ndarra
         flipped = array * sign.reshape(shape) + np.float32(0)
         new = ir.Value(name=names.value(f"{value.name}_flipped"), const_value=ir.Tensor(flipped))
         new.type, new.shape = ir.TensorType(ir.DataType.from_numpy(flipped.dtype)), ir.Shape(flipped.shape)
+        if datatype_of(value) is not None:
+            set_datatype(new, smallest_for_values(flipped))
         model.graph.register_initializer(new)
         node.replace_input_with(index, new)
+    if isinstance(domain, Integers) and datatype_of(tail.base) is not None:
+        set_datatype(tail.base, smallest_for(int(domain.low.min()), int(domain.high.max())))
 
 
 def _weight_axis(node: ir.Node, tail: Tail) -> int | None:

@@ -9,19 +9,28 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.graph.constants import constant
-from onnx_passes.graph.shapes import rank, same_shape
+from onnx_passes.graph.constants import constant, is_constant
+from onnx_passes.graph.shapes import dimension, rank, same_shape
 from onnx_passes.graph.traits import is_elementwise, traits_of
 from onnx_passes.ops.collection import definition_of
-from onnx_passes.verify.execute import Executor
+from onnx_passes.passes.thresholds.nodes import Thresholds, is_thresholds
 
 QUANTIZERS = frozenset({"Quant", "IntQuant", "BipolarQuant", "Trunc"})
 _ROUGH = frozenset(
-    {"Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Celu", "Elu", "Erf", "Exp", "Log", "Selu", "Sigmoid", "Sinh"}
-    | {"Softplus", "Softsign", "Tanh"}
+    {"Asinh", "Atan", "Celu", "Elu", "Erf", "Exp", "Selu", "Sigmoid", "Sinh", "Softplus", "Softsign", "Tanh"}
 )
 """Functions that are computed by approximation: their last bits may go up and down."""
+_NOT_EVERYWHERE = frozenset({"Acos", "Acosh", "Asin", "Atanh", "Log", "Sqrt"})
+"""Functions that have no result for some numbers."""
+_SLOPES = {
+    "LeakyRelu": ("alpha", 0.01),
+    "Elu": ("alpha", 1.0),
+    "Celu": ("alpha", 1.0),
+    "ThresholdedRelu": ("alpha", 1.0),
+}
+"""Functions that only grow where this attribute is not negative."""
 _MOST_CHANNELS = 2**14
+_MOST_NODES = 256
 _PER_CHANNEL = 1
 """The axis of the channels of BatchNormalization."""
 
@@ -60,20 +69,28 @@ class Tail:
     @property
     def is_monotone(self) -> bool:
         """Tell whether every channel only grows, or only falls; true of rounding, of what is rounded correctly."""
-        return all(_is_monotone(node) and node.op_type not in _ROUGH for node in self.nodes)
+        return self.is_nearly_monotone and not any(node.op_type in _ROUGH for node in self.nodes)
 
     @property
     def is_nearly_monotone(self) -> bool:
         """Tell whether every channel only grows, or only falls, but for the last bits of functions like Sigmoid."""
-        return all(map(_is_monotone, self.nodes))
+        return all(_is_monotone(node) for node in self.nodes)
+
+    @property
+    def hides_base(self) -> bool:
+        """Tell whether nothing outside of the tail sees the base, or anything before the result."""
+        inside = set(self.nodes)
+        values = [self.base, *(node.outputs[0] for node in self.nodes[:-1])]
+        return all(not value.is_graph_output() and all(user in inside for user, _ in value.uses()) for value in values)
 
 
 @dataclass
 class _Walk:
-    """What was found on the way back from a quantizer."""
+    """What was found on the way back from a quantizer; ``open`` is what it is computed from."""
 
     nodes: list[ir.Node] = field(default_factory=list[ir.Node])
     axes: dict[int, int] = field(default_factory=dict[int, int])
+    open: dict[ir.Value, None] = field(default_factory=dict[ir.Value, None])
 
 
 def is_quantizer(node: ir.Node | None) -> bool:
@@ -81,128 +98,136 @@ def is_quantizer(node: ir.Node | None) -> bool:
     return node is not None and node.op_type in QUANTIZERS and definition_of(node) is not None
 
 
-def find_tail(quantizer: ir.Node, is_integer: Callable[[ir.Value], bool]) -> Tail | str:
-    """Walk back from a quantizer as far as all is elementwise; returns why not, if there is nothing to find.
+def find_tails(end: ir.Node, place: Callable[[ir.Node], int]) -> tuple[list[Tail], str]:
+    """Walk back from a quantizer as far as all is elementwise and comes from one tensor.
 
-    The tail begins at the farthest integer tensor, or else at the farthest tensor at all.
+    Returns all tails, the longest last, and why it goes no further. ``place`` says where a node is in the graph: what
+    comes later is followed first, so that ways that part and join again are found. No quantizer is passed whose result
+    others use, too: it would have to be computed all the same.
     """
     walk = _Walk()
-    found: Tail | None = None
-    farthest: Tail | str = "nothing is elementwise"
-    node: ir.Node | None = quantizer
-    while node is not None:
-        base = _dynamic_input(node)
-        reason = base if isinstance(base, str) else _add(walk, node, base)
-        if isinstance(base, str) or reason:
-            return found or (farthest if walk.nodes else reason)
-        tail = Tail(base, tuple(walk.nodes[::-1]), dict(sorted(walk.axes.items())))
-        farthest = tail
-        if is_integer(base):
-            found = tail
-        node = base.producer()
-    return found or farthest
+    tails: list[Tail] = []
+    node: ir.Node | None = end
+    reason = ""
+    while node is not None and not reason:
+        reason = _add(walk, node)
+        if reason:
+            break
+        if len(walk.open) == 1:
+            tails.append(Tail(next(iter(walk.open)), tuple(walk.nodes[::-1]), dict(sorted(walk.axes.items()))))
+        producers = [producer for value in walk.open if (producer := value.producer()) is not None]
+        node = max(producers, key=place) if producers and len(walk.nodes) < _MOST_NODES else None
+        if node is not None and _rounds(node) and len(node.outputs[0].uses()) + node.outputs[0].is_graph_output() > 1:
+            node = None
+    return tails, reason
 
 
-def _dynamic_input(node: ir.Node) -> ir.Value | str:
-    """Return the one input of an elementwise node that is not constant."""
-    normalizes = node.op_type == "BatchNormalization" and node.domain == "" and len(node.outputs) == 1
-    if not (is_elementwise(node) or normalizes or is_quantizer(node)) or node.op_type == "Cast":
+def _rounds(node: ir.Node) -> bool:
+    return is_quantizer(node) or is_thresholds(node)
+
+
+def _dynamic_inputs(node: ir.Node) -> list[ir.Value] | str:
+    """Return the inputs of an elementwise node that are not constant."""
+    normalizes = _normalizes(node)
+    if not (is_elementwise(node) or normalizes or _rounds(node)) or node.op_type in ("Cast", "BitCast"):
         return f"{node.op_type} is not elementwise"
-    dynamic = [value for value in node.inputs if value is not None and constant(value) is None]
+    dynamic = [value for value in node.inputs if value is not None and not is_constant(value)]
     if not dynamic:
         return "its input is constant"
-    if len(dynamic) != 1 or dynamic[0].dtype != ir.DataType.FLOAT or node.outputs[0].dtype != ir.DataType.FLOAT:
-        return f"{node.op_type} does not depend on one tensor of floats alone"
-    if (normalizes or is_quantizer(node)) and dynamic[0] is not node.inputs[0]:
+    if any(value.dtype != ir.DataType.FLOAT for value in (*dynamic, node.outputs[0])):
+        return f"{node.op_type} is not of float32 throughout"
+    if (normalizes or _rounds(node)) and dynamic != [node.inputs[0]]:
         return f"a parameter of {node.op_type} is computed"
-    return dynamic[0]
+    return dynamic
 
 
-def _add(walk: _Walk, node: ir.Node, base: ir.Value) -> str:
+def _normalizes(node: ir.Node) -> bool:
+    return (
+        node.op_type == "BatchNormalization"
+        and node.domain == ""
+        and len(node.outputs) == 1
+        and not node.attributes.get_int("training_mode", 0)
+        and node.attributes.get_int("spatial", 1) == 1
+    )
+
+
+def _add(walk: _Walk, node: ir.Node) -> str:
     """Take a node into the tail, if there are not too many parameters to look at each; returns why not."""
+    dynamic = _dynamic_inputs(node)
+    if isinstance(dynamic, str):
+        return dynamic
     result = node.outputs[0]
-    length = rank(base)
-    if length is None or not same_shape(base, result):
+    if any(rank(value) is None for value in (*dynamic, result)):
         return "its shape is not known"
-    axes = dict(walk.axes)
-    for value in node.inputs:
-        array = None if value is None or value is base else constant(value)
-        if array is None or array.size <= 1:
-            continue
-        if node.op_type == "BatchNormalization":
-            found = {_PER_CHANNEL: array.size}
-        else:
-            found = {length - array.ndim + axis: size for axis, size in enumerate(array.shape) if size > 1}
-        axes.update(found)
-    if any(axis < 0 for axis in axes):
-        return "its parameters have a higher rank"
-    if math.prod(axes.values()) > _MOST_CHANNELS or (len(axes) == length and length > 1):
+    if not all(same_shape(value, result) for value in dynamic) and not _keeps_shape(node, dynamic):
+        return f"{node.op_type} changes the shape, or it is not known"
+    found = _varying(node, dynamic, len(result.shape or ()))
+    if isinstance(found, str):
+        return found
+    axes = walk.axes | found
+    if math.prod(axes.values()) > _MOST_CHANNELS or (len(axes) == rank(result) and len(axes) > 1):
         return "its parameters are different for too many elements"
     walk.axes = axes
     walk.nodes.append(node)
+    walk.open.pop(result, None)
+    walk.open.update(dict.fromkeys(dynamic))
     return ""
 
 
+def _keeps_shape(node: ir.Node, dynamic: list[ir.Value]) -> bool:
+    """Tell whether no parameter can make a tensor larger, however its dimensions are called before and behind."""
+    if len(dynamic) > 1:
+        return False
+    if _normalizes(node) or is_thresholds(node):
+        return True
+    arrays = [constant(value) for value in node.inputs if value is not None and value not in dynamic]
+    return all(
+        array is not None
+        and array.ndim <= (rank(dynamic[0]) or 0)
+        and all(size in (1, dimension(dynamic[0], axis - array.ndim)) for axis, size in enumerate(array.shape))
+        for array in arrays
+    )
+
+
+def _varying(node: ir.Node, dynamic: list[ir.Value], length: int) -> dict[int, int] | str:
+    """Return the axes, with their sizes, along which constant inputs vary."""
+    if is_thresholds(node):
+        found = Thresholds.of(node)
+        return found if isinstance(found, str) else found.axes
+    axes: dict[int, int] = {}
+    for value in node.inputs:
+        array = None if value is None or value in dynamic else constant(value)
+        if array is None or array.size <= 1:
+            continue
+        if node.op_type == "BatchNormalization":
+            axes[_PER_CHANNEL] = array.size
+        else:
+            axes |= {length - array.ndim + axis: size for axis, size in enumerate(array.shape) if size > 1}
+    return "its parameters have a higher rank" if any(axis < 0 for axis in axes) else axes
+
+
 def _is_monotone(node: ir.Node) -> bool:
+    if is_thresholds(node):
+        found = Thresholds.of(node)
+        return not isinstance(found, str) and found.is_growing
+    if sum(value is not None and not is_constant(value) for value in node.inputs) != 1:
+        return False
+    if node.op_type in _NOT_EVERYWHERE or not _slopes_upwards(node):
+        return False
     if is_quantizer(node) or node.op_type == "BatchNormalization" or traits_of(node).monotone:
         return True
     if node.op_type == "Mul":
         return True
     if node.op_type == "Div":
-        return constant(node.inputs[1]) is not None
+        return is_constant(node.inputs[1])
     if node.op_type == "PRelu":
         slope = constant(node.inputs[1])
         return slope is not None and bool(np.all(slope >= 0))
     return False
 
 
-class Evaluator:
-    """Runs a tail in ONNX Runtime on chosen points of each channel: what it says is what the model computes."""
-
-    def __init__(self, tail: Tail, opset_imports: dict[str, int], executor: Executor) -> None:
-        self._layout = tail.layout or (1,)
-        self._free = next((axis for axis in range(len(self._layout)) if axis not in tail.axes), None)
-        first = ir.Value(
-            name="points", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([None] * len(self._layout))
-        )
-        values: dict[ir.Value, ir.Value] = {tail.base: first}
-        weights: list[ir.Value] = []
-        nodes: list[ir.Node] = []
-        for number, node in enumerate(tail.nodes):
-            inputs = [self._standing_for(value, values, weights) for value in node.inputs]
-            copy = ir.Node(node.domain, node.op_type, inputs, node.attributes.values(), num_outputs=1)
-            output = copy.outputs[0]
-            output.name, output.type = f"v{number}", ir.TensorType(ir.DataType.FLOAT)
-            values[node.outputs[0]] = output
-            nodes.append(copy)
-        graph = ir.Graph(
-            [first], [nodes[-1].outputs[0]], nodes=nodes, initializers=weights, opset_imports=opset_imports, name="tail"
-        )
-        self._ready = executor.prepare(ir.Model(graph, ir_version=10), engine="onnxruntime")
-        self._output = str(nodes[-1].outputs[0].name)
-
-    @staticmethod
-    def _standing_for(
-        value: ir.Value | None, values: dict[ir.Value, ir.Value], weights: list[ir.Value]
-    ) -> ir.Value | None:
-        if value is None or value in values:
-            return None if value is None else values[value]
-        array = constant(value)
-        assert array is not None
-        weight = ir.Value(name=f"c{len(weights)}", const_value=ir.Tensor(array))
-        weight.type, weight.shape = ir.TensorType(ir.DataType.from_numpy(array.dtype)), ir.Shape(array.shape)
-        weights.append(weight)
-        values[value] = weight
-        return weight
-
-    def __call__(self, points: np.ndarray) -> np.ndarray:
-        """Evaluate points of shape ``[channels, n]``; returns results of the same shape."""
-        if self._free is None:
-            columns = [self._run(column.reshape(self._layout)).reshape(-1) for column in points.T]
-            return np.stack(columns, axis=1)
-        laid = np.moveaxis(points.reshape(*self._layout, -1), -1, self._free).squeeze(self._free + 1)
-        result = self._run(laid)
-        return np.moveaxis(np.expand_dims(result, self._free + 1), self._free, -1).reshape(points.shape)
-
-    def _run(self, points: np.ndarray) -> np.ndarray:
-        return self._ready.run({"points": np.ascontiguousarray(points, np.float32)})[self._output]
+def _slopes_upwards(node: ir.Node) -> bool:
+    if node.op_type == "Selu":
+        return node.attributes.get_float("alpha", 1.0) >= 0
+    name, default = _SLOPES.get(node.op_type, ("", 0.0))
+    return not name or node.attributes.get_float(name, default) >= 0

@@ -1,0 +1,46 @@
+"""Element types that hold integers of a range, and what ONNX Runtime multiplies without loss."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+Bounds = tuple[int, int]
+"""The least and the greatest integer."""
+
+EXACT_IN_FLOAT = 1 << 24
+"""Up to here float32 has all integers, so that sums of floats that hold integers are those of integers."""
+SMALL = (ir.DataType.UINT8, ir.DataType.INT8)
+ALL = (*SMALL, ir.DataType.INT32)
+_SATURATION = 2**15 - 1
+
+
+def container(bounds: Bounds, among: tuple[ir.DataType, ...] = ALL) -> ir.DataType | None:
+    """Return the first type that holds all integers of a range."""
+    for dtype in among:
+        limits = np.iinfo(dtype.numpy())
+        if limits.min <= bounds[0] and bounds[1] <= limits.max:
+            return dtype
+    return None
+
+
+def bounds_of(array: np.ndarray) -> Bounds | None:
+    """Return the bounds of an array that holds integers."""
+    if array.dtype.kind not in "fiu" or not array.size or not np.isfinite(array).all():
+        return None
+    if array.dtype.kind == "f" and (array != np.rint(array)).any():
+        return None
+    return int(array.min()), int(array.max())
+
+
+def size_of(bounds: Bounds) -> int:
+    """Return the greatest absolute value."""
+    return max(-bounds[0], bounds[1])
+
+
+def may_saturate(unsigned: Bounds, signed: Bounds) -> bool:
+    """Tell whether a product of uint8 with int8 may lose bits.
+
+    Processors without VNNI add products of uint8 and int8 in pairs of 16 bits, and ONNX Runtime lets them saturate.
+    """
+    return 2 * size_of(unsigned) * size_of(signed) > _SATURATION

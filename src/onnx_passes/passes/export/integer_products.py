@@ -1,0 +1,178 @@
+"""Products of integers: MatMulInteger and ConvInteger where eight bits are enough."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.shapes import dimension, rank
+from onnx_passes.passes.export.bench import copy_attributes
+from onnx_passes.passes.export.containers import SMALL, Bounds, container, may_saturate
+from onnx_passes.passes.export.exactness import is_exact_product
+from onnx_passes.passes.export.workshop import Workshop
+
+_INT8, _UINT8, _INT32 = ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT32
+_TOO_LARGE = "its sums may be integers that floats round, so that it computes other ones"
+_NO_INTEGERS = "not all of its inputs are integers"
+
+
+def matmul(shop: Workshop, node: ir.Node) -> ir.Value | str:
+    """Multiply matrices: in eight bits, or all in 32."""
+    a, b = node.inputs
+    assert a is not None
+    assert b is not None
+    left, right = shop.bounds(a), shop.bounds(b)
+    if left is None or right is None:
+        return _NO_INTEGERS
+    if not is_exact_product(shop, node):
+        return _TOO_LARGE
+    if (rank(a) or 0) >= 2 and (rank(b) or 0) >= 2:
+        x, w = shop.integer(a, SMALL), shop.integer(b, SMALL)
+        if x is not None and w is not None:
+            return _small_matmul(shop, (x, left), (b, w, right))
+    x, w = shop.integer(a, (_INT32,)), shop.integer(b, (_INT32,))
+    assert x is not None
+    assert w is not None
+    return shop.op.MatMul(x, w)
+
+
+def _small_matmul(shop: Workshop, a: tuple[ir.Value, Bounds], b: tuple[ir.Value, ir.Value, Bounds]) -> ir.Value:
+    (x, left), (given, w, right) = a, b
+    if x.dtype is _UINT8 and w.dtype is _INT8 and may_saturate(left, right):
+        shifted = _shifted(shop, given, right)
+        if shifted is None:
+            return shop.op.MatMul(shop.cast(x, _INT32), shop.cast(w, _INT32))
+        return shop.op.MatMulInteger(x, shifted[0], None, shifted[1])
+    return shop.op.MatMulInteger(x, w)
+
+
+def _shifted(shop: Workshop, given: ir.Value, bounds: Bounds) -> tuple[ir.Value, np.ndarray] | None:
+    """Return constant weights as uint8 with the zero point that makes them so."""
+    held = constant(given)
+    if held is None:
+        return None
+    array = (held - bounds[0]).astype(np.uint8)
+    return shop.op.initializer(array, f"{given.name}_uint8"), np.array(-bounds[0], np.uint8)
+
+
+def conv(shop: Workshop, node: ir.Node) -> ir.Value | str:
+    """Convolve integers of eight bits; the bias is added in 32."""
+    x, w = node.inputs[0], node.inputs[1]
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    assert x is not None
+    assert w is not None
+    left, right, added = shop.bounds(x), shop.bounds(w), (0, 0) if bias is None else shop.bounds(bias)
+    if left is None or right is None or added is None:
+        return _NO_INTEGERS
+    if not is_exact_product(shop, node):
+        return _TOO_LARGE
+    found = _convolved(shop, node, (x, left), (w, right))
+    return found if bias is None or isinstance(found, str) else _with_bias(shop, found, bias, rank(w) or 0)
+
+
+def _convolved(shop: Workshop, node: ir.Node, x: tuple[ir.Value, Bounds], w: tuple[ir.Value, Bounds]) -> ir.Value | str:
+    (image, left), (given, right) = x, w
+    small = _small(shop, image, left)
+    weights = _parts(shop, given, right)
+    if small is None or weights is None:
+        return "no runtime convolves integers of more than eight bits"
+    values, zero = small
+    # The product is of weights with images, so that unsigned weights and signed images are those that saturate.
+    if values.dtype is _INT8 and weights[0].dtype is _UINT8 and may_saturate(right, left):
+        return "products of uint8 and int8 may saturate"
+    attributes = copy_attributes(node)
+    found = [shop.op.ConvInteger(values, one, *([] if zero is None else [zero]), **attributes) for one in weights]
+    return found[0] if len(found) == 1 else shop.op.Add(*found)
+
+
+def _small(shop: Workshop, value: ir.Value, bounds: Bounds) -> tuple[ir.Value, np.ndarray | None] | None:
+    """Return integers in eight bits, perhaps with a zero point."""
+    found = shop.integer(value, SMALL)
+    if found is not None:
+        return found, None
+    low, high = bounds
+    wide = shop.integer(value, (_INT32,))
+    if wide is None or low > 0 or high - low > np.iinfo(np.uint8).max:
+        return None
+    shifted = shop.op.Add(wide, np.array(-low, np.int32))
+    return shop.op.Cast(shifted, to=_UINT8), np.array(-low, np.uint8)
+
+
+def _parts(shop: Workshop, given: ir.Value, bounds: Bounds) -> list[ir.Value] | None:
+    """Return weights of eight bits, or two of them whose sum are those of nine bits."""
+    found = shop.integer(given, (_INT8, _UINT8))
+    if found is not None:
+        return [found]
+    held = constant(given)
+    if held is None or container((bounds[0] // 2, bounds[1] - bounds[1] // 2), (_INT8,)) is None:
+        return None
+    half = np.floor(held / 2)
+    parts = (half.astype(np.int8), (held - half).astype(np.int8))
+    return [shop.op.initializer(part, f"{given.name}_part") for part in parts]
+
+
+def _with_bias(shop: Workshop, found: ir.Value, bias: ir.Value, axes: int) -> ir.Value | str:
+    held = constant(bias)
+    if held is None or not axes:
+        return "its bias is not constant"
+    return shop.op.Add(found, held.astype(np.int32).reshape(-1, *(1,) * (axes - 2)))
+
+
+def conv_transpose(shop: Workshop, node: ir.Node) -> ir.Value | str:
+    """Spread the image with zeros in between, and convolve it with the weights turned around."""
+    x, w = node.inputs[0], node.inputs[1]
+    assert x is not None
+    assert w is not None
+    held, left, right = constant(w), shop.bounds(x), shop.bounds(w)
+    sizes = [dimension(x, axis) for axis in range(1, rank(x) or 0)]
+    known = [size for size in sizes if size is not None]
+    attributes = node.attributes
+    if held is None or left is None or right is None or (len(node.inputs) > 2 and node.inputs[2] is not None):
+        return _NO_INTEGERS
+    if len(known) != len(sizes) or attributes.get_ints("output_shape") or "auto_pad" in attributes:
+        return "sizes are not known, or its padding is left open"
+    if not is_exact_product(shop, node):
+        return _TOO_LARGE
+    image = shop.integer(x, SMALL)
+    if image is None or right[0] < np.iinfo(np.int8).min or right[1] > np.iinfo(np.int8).max:
+        return "no runtime convolves integers of more than eight bits"
+    axes, kernel, group = len(known) - 1, held.shape[2:], attributes.get_int("group", 1)
+    strides = list(attributes.get_ints("strides") or [1] * axes)
+    dilations = list(attributes.get_ints("dilations") or [1] * axes)
+    pads = list(attributes.get_ints("pads") or [0] * 2 * axes)
+    more = list(attributes.get_ints("output_padding") or [0] * axes)
+    reach = [(size - 1) * distance for size, distance in zip(kernel, dilations, strict=True)]
+    start = [reach[axis] - pads[axis] for axis in range(axes)]
+    end = [reach[axis] - pads[axes + axis] + more[axis] - strides[axis] + 1 for axis in range(axes)]
+    # Only zeros are cut off: they are padding themselves, and one less of them stands between the last and the end.
+    if min(start) < 0 or min(stride - 1 + rest for stride, rest in zip(strides, end, strict=True)) < 0:
+        return "its padding cuts off parts of the image"
+    spread = _spread(shop, image, known, strides, [min(rest, 0) for rest in end])
+    first, second = held.shape[:2]
+    turned = np.flip(held, axis=tuple(range(2, held.ndim))).reshape(group, first // group, second, *kernel)
+    turned = turned.swapaxes(1, 2).reshape(group * second, first // group, *kernel).astype(np.int8)
+    weights = shop.op.initializer(np.ascontiguousarray(turned), f"{w.name}_turned")
+    return shop.op.ConvInteger(
+        spread, weights, dilations=dilations, group=group, pads=[*start, *(max(rest, 0) for rest in end)]
+    )
+
+
+def _spread(shop: Workshop, image: ir.Value, sizes: list[int], strides: list[int], cut: list[int]) -> ir.Value:
+    """Put zeros behind every element along the axes of the image, except behind the last where they are cut off."""
+    if max(strides) == 1:
+        return image
+    channels, *extents = sizes
+    apart = [number for size in extents for number in (size, 1)]
+    split = shop.op.Reshape(image, np.array([-1, channels, *apart], np.int64))
+    zeros = [number for stride in strides for number in (0, stride - 1)]
+    kind = (image.dtype or _INT8).numpy()
+    filling = np.array([*(0,) * (2 + len(apart)), 0, 0, *zeros], np.int64)
+    padded = shop.op.Pad(split, filling, np.zeros((), kind))
+    spread = [size * stride for size, stride in zip(extents, strides, strict=True)]
+    joined = shop.op.Reshape(padded, np.array([-1, channels, *spread], np.int64))
+    if not any(cut):
+        return joined
+    axes = np.arange(2, 2 + len(spread), dtype=np.int64)
+    ends = np.array([size + less for size, less in zip(spread, cut, strict=True)], np.int64)
+    return shop.op.Slice(joined, np.zeros(len(spread), np.int64), ends, axes)

@@ -1,0 +1,85 @@
+"""Thresholds on integers, in standard operators: compared, looked up in a table, or searched."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.ops.step_functions import Steps, count, look_up, search
+from onnx_passes.passes.export.containers import Bounds, bounds_of, container
+from onnx_passes.passes.export.thresholds import StepFunction, step_function
+from onnx_passes.passes.export.workshop import Workshop
+
+_FEW = 3
+"""Up to so many thresholds are compared with one by one."""
+_SMALL_TABLE = 1 << 12
+"""A table for all integers may have so many bytes, or as many as the thresholds take."""
+
+
+def multi_threshold(shop: Workshop, node: ir.Node) -> ir.Value | str:
+    """Count thresholds in integers; where floats come in they are compared as they are."""
+    x = node.inputs[0]
+    assert x is not None
+    found = step_function(node)
+    if isinstance(found, str):
+        return found
+    levels = bounds_of(found.levels)
+    dtype = None if levels is None else container(levels)
+    if dtype is None:
+        return "32 bits do not hold its levels"
+    bounds = shop.bounds(x)
+    integer = None if bounds is None or not shop.has_twin(x) else shop.integer(x)
+    if bounds is None or integer is None:
+        return _on_floats(shop, x, found, dtype)
+    return _on_integers(shop, integer, bounds, found, dtype)
+
+
+def _on_floats(shop: Workshop, x: ir.Value, found: StepFunction, dtype: ir.DataType) -> ir.Value:
+    if found.amount <= _FEW and _counts(found):
+        return _compared(shop, x, found, dtype)
+    return look_up(shop.op, x, _steps(found, dtype))
+
+
+def _on_integers(shop: Workshop, x: ir.Value, bounds: Bounds, found: StepFunction, dtype: ir.DataType) -> ir.Value:
+    low, high = bounds
+    # What lies outside of the range is reached always, or never.
+    thresholds = np.clip(np.ceil(found.thresholds), low, high + 1).astype(np.int64)
+    found = found.with_thresholds(thresholds)
+    if found.amount <= _FEW and _counts(found):
+        return _compared(shop, shop.cast(x, ir.DataType.INT32), found, dtype)
+    rows = thresholds.reshape(-1, found.amount)
+    size = high - low + 1
+    if len(rows) * size * dtype.itemsize <= max(_SMALL_TABLE, rows.size * 4):
+        return _tabulated(shop, x, bounds, found, dtype)
+    return search(shop.op, shop.cast(x, ir.DataType.INT32), _steps(found, dtype))
+
+
+def _counts(found: StepFunction) -> bool:
+    """Tell whether each threshold is a step by one."""
+    return bool((np.diff(found.levels, axis=-1) == 1).all()) and found.levels.ndim == 1
+
+
+def _compared(shop: Workshop, x: ir.Value, found: StepFunction, dtype: ir.DataType) -> ir.Value:
+    kind = (x.dtype or ir.DataType.FLOAT).numpy()
+    columns = list(np.moveaxis(found.thresholds.astype(kind), -1, 0))
+    counted = count(shop.op, x, columns, np.dtype(np.int32))
+    first = int(found.levels[0])
+    if first:
+        counted = shop.op.Add(counted, np.array(first, np.int32))
+    return shop.cast(counted, dtype)
+
+
+def _tabulated(shop: Workshop, x: ir.Value, bounds: Bounds, found: StepFunction, dtype: ir.DataType) -> ir.Value:
+    """Look up the level of every integer of the range."""
+    steps, (low, high) = _steps(found, dtype), bounds
+    size = high - low + 1
+    integers = np.arange(low, high + 1)
+    counts = np.stack([np.searchsorted(row, integers, side="right") for row in steps.rows])
+    table = steps.of_count(counts).reshape(-1)
+    index, shift = shop.cast(x, ir.DataType.INT32), steps.numbered(size) - np.int32(low)
+    return shop.op.Gather(table, shop.op.Add(index, shift) if shift.any() else index)
+
+
+def _steps(found: StepFunction, dtype: ir.DataType) -> Steps:
+    thresholds = found.thresholds.astype(np.float32 if found.thresholds.dtype.kind == "f" else np.int32)
+    return Steps(thresholds, found.levels.astype(dtype.numpy()))

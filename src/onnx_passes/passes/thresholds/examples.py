@@ -1,0 +1,45 @@
+"""Models with thresholds, for the fuzzer to begin with: it would not find constants that fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from onnx_passes.ops.definition import OUR_DOMAIN
+from onnx_passes.passes.thresholds.nodes import COUNTING_DOMAINS
+
+_CONSTANTS = (
+    "float[1, 3] one = {2.5, -1.0, 0.5}, float[2, 3] two = {1.0, 0.0, 0.0, 4.0, -2.0, 3.0}, "
+    "float[3] steps = {1.0, -2.0, 3.0}, float c = {-2.0}, float s = {2.0}"
+)
+SCALED = "m = DOMAIN.MultiThreshold <out_scale: float = 2.0> (x, two)"
+_COUNTING = (
+    'm = DOMAIN.MultiThreshold <data_layout: string = "NCHW"> (x, two)',
+    'm = DOMAIN.MultiThreshold <data_layout: string = "NHWC", out_bias: float = -1.0> (x, one)',
+    SCALED,
+)
+_WEIGHTED = (
+    "m = DOMAIN.MultiThreshold (x, one)",
+    "m = DOMAIN.MultiThreshold (x, two, steps)",
+    "m = DOMAIN.MultiThreshold <out_bias: float = 1.0> (x, one, steps)",
+)
+
+
+def examples(
+    behind: Sequence[str] = ("y = Identity (m)",),
+    *,
+    counting: Sequence[str] = _COUNTING,
+    weighted: Sequence[str] = _WEIGHTED,
+) -> Mapping[str, Any]:
+    """Make hints of thresholds that count, in every domain, of those with weights, and of what comes behind them."""
+    nodes = [(domain, node) for domain in COUNTING_DOMAINS for node in counting]
+    nodes += [(OUR_DOMAIN, node) for node in weighted]
+    return {"models": [_model(domain, f"{node} {after}") for domain, node in nodes for after in behind]}
+
+
+def _model(domain: str, body: str) -> str:
+    shape = "1, 2, 3, 2" if "two, steps" not in body else "3, 2"
+    return (
+        f'<ir_version: 9, opset_import: ["" : 20, "{domain}" : 1]> '
+        f"g (float[{shape}] x) => (float[{shape}] y) <{_CONSTANTS}> {{ {body.replace('DOMAIN', domain)} }}"
+    )

@@ -1,0 +1,95 @@
+"""Put thresholds into their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Transformation
+from onnx_passes.passes.thresholds.examples import examples
+from onnx_passes.passes.thresholds.nodes import DOMAINS, Thresholds
+from onnx_passes.rewrite.match import Match
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.refusal import Refusal, no, yes
+from onnx_passes.rewrite.rule import Rule
+
+
+@passes.verify.equality
+@passes.register(tags=("thresholds", "quantized"))
+class SortThresholds(Transformation, RewriteRuleSetPass):
+    """Sort the thresholds of every channel; where they have weights, those at the same place become one.
+
+    Rewrites: ``MultiThreshold(x, [[3, 1, 2]])`` → ``MultiThreshold(x, [[1, 2, 3]])``: how many are reached does not
+              depend on their order. Their number stays as it is, unless they have weights.
+    Refuses:  thresholds that are computed, and weights that are no integers: adding them in another order may round.
+    Exactness: bit-exact.
+    """
+
+    needs = ("shape-inference",)
+    preserves = ("shape-inference",)
+    fuzz_hints: ClassVar[Mapping[str, Any]] = examples()
+
+    def rules(self) -> Sequence[Rule]:
+        """Return a rule for each domain."""
+        return [Rule(_pattern(domain), _rewrite, _check, name=f"Sort of {domain}") for domain in DOMAINS]
+
+
+def _pattern(domain: str) -> Callable[..., Any]:
+    def pattern(op: Any, x: Any, t: Any) -> Any:
+        return op.MultiThreshold(x, t, _domain=domain, _allow_other_inputs=True, _outputs=["y"])
+
+    return pattern
+
+
+def _check(match: Match, y: ir.Value) -> Refusal | bool:
+    found = _read(y)
+    if isinstance(found, str):
+        return no(found, at=y)
+    if found.weights is not None and not found.is_in_integers:
+        return no("its weights are no integers, so their sum depends on the order", at=y)
+    rows, weights = _sorted(found)
+    same = found.weights is None or (weights is not None and np.array_equal(found.weights, weights))
+    return no("they are sorted", at=y) if same and np.array_equal(found.rows, rows, equal_nan=True) else yes
+
+
+def _rewrite(op: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+    node, found = y.producer(), _read(y)
+    assert node is not None
+    assert isinstance(found, Thresholds)
+    rows, weights = _sorted(found)
+    inputs = [x, found.shaped(rows)] + ([] if weights is None else [found.shaped(weights)])
+    result = op.MultiThreshold(*inputs, _domain=node.domain, **node.attributes)
+    result.type, result.shape = y.type, y.shape
+    return result
+
+
+def _read(y: ir.Value) -> Thresholds | str:
+    node = y.producer()
+    assert node is not None
+    return Thresholds.of(node)
+
+
+def _sorted(found: Thresholds) -> tuple[np.ndarray, np.ndarray | None]:
+    if found.weights is None:
+        return np.sort(found.rows, axis=1), None
+    rows = [_merged(row, weights) for row, weights in zip(found.rows, found.weights, strict=True)]
+    width = max(1, *(len(places) for places, _ in rows))
+    thresholds = np.full((len(rows), width), np.inf, np.float32)
+    heights = np.zeros((len(rows), width), np.float32)
+    for index, (places, sums) in enumerate(rows):
+        thresholds[index, : len(places)] = places
+        heights[index, : len(places)] = sums
+    return thresholds, heights
+
+
+def _merged(row: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the function changes, and by how much; what is NaN is never reached."""
+    counts = ~np.isnan(row)
+    places, which = np.unique(row[counts], return_inverse=True)
+    sums = np.zeros(len(places), np.float32)
+    np.add.at(sums, which.reshape(-1), weights[counts])
+    return places[sums != 0], sums[sums != 0]

@@ -1,0 +1,332 @@
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+import onnx_passes
+from onnx_passes.core.errors import PassFailedError
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.load import load
+from onnx_passes.graph.tensor_types import datatype_of, layout_of, sparsity_of
+from onnx_passes.passes.export.export_finn import ExportFinn
+from tests.passes.export.tools import GENERAL, OURS, export, network, results, samples
+from tests.passes.tools import SHARED, apply, operators
+
+RNG = np.random.default_rng(0)
+MT = f"{GENERAL}.MultiThreshold"
+LOWERED = "export-finn{lower-convs=true}"
+COUNTED = "export-finn{xnor=true}"
+
+
+def weights(*shape: int, low: int = -2, high: int = 1) -> np.ndarray:
+    return RNG.integers(low, high + 1, shape).astype(np.float32)
+
+
+def signs(*shape: int) -> np.ndarray:
+    return np.where(RNG.random(shape) < 0.5, -1, 1).astype(np.float32)
+
+
+def steps(channels: int, amount: int, size: int = 9) -> np.ndarray:
+    return np.sort(RNG.integers(-size, size, (channels, amount)).astype(np.float32) + np.float32(0.3), axis=1)
+
+
+def small_cnn() -> ir.Model:
+    return network(
+        "float[1, 2, 8, 8] x",
+        "float[1, 5] y",
+        f"""
+        a = q(-3, 4) x
+        b = Conv <pads = [1, 1, 1, 1]> (a, w1)
+        c = {MT} <out_dtype = "TERNARY", out_bias = -1.0> (b, t1)
+        d = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (c)
+        e = Conv <group = 4> (d, w2)
+        f = {MT} <out_dtype = "UINT2"> (e, t2)
+        h = Conv (f, w3)
+        i = {MT} <out_dtype = "UINT2"> (h, t3)
+        j = Flatten (i)
+        k = MatMul (j, w4)
+        y = Mul (k, s)
+        """,
+        {
+            "w1": weights(4, 2, 3, 3),
+            "w2": weights(4, 1, 4, 4),
+            "w3": weights(6, 4, 1, 1),
+            "w4": weights(6, 5),
+            "t1": steps(4, 2),
+            "t2": steps(4, 3),
+            "t3": steps(6, 3),
+            "s": [0.1],
+        },
+    )
+
+
+def equal_after(model: ir.Model, pipeline: str, *, size: float = 6) -> tuple[ir.Model, list[str]]:
+    """Export, and hold results to those before, bit by bit, and tensors to their data types."""
+    inputs = samples(model, size=size)
+    expected = results(model, inputs)
+    exported, notes = export(model, pipeline)
+    for found, wanted in zip(results(exported, inputs), expected, strict=True):
+        assert [array.tobytes() for array in found] == [array.tobytes() for array in wanted]
+    onnx_passes.apply(exported, "check-datatypes", verify=False)
+    return exported, notes
+
+
+def by_operator(model: ir.Model, operator: str) -> list[ir.Node]:
+    return [node for node in model.graph if node.op_type == operator]
+
+
+def test_integers_have_the_least_types():
+    exported, _ = equal_after(small_cnn(), "export-finn")
+    first, second = (by_operator(exported, "Conv")[index] for index in (0, 1))
+    found = [str(datatype_of(value)) for value in (*first.inputs, *first.outputs) if value is not None]
+    assert found[:2] == ["INT4", "INT2"]
+    assert found[2].startswith("INT")
+    assert int(found[2][3:]) <= 8
+    assert str(datatype_of(second.inputs[0])) == "INT2"  # pyright: ignore[reportArgumentType]
+    assert by_operator(exported, "MultiThreshold")[1].attributes.get_string("out_dtype") == "INT2"
+    last = exported.graph[-1].outputs[0]
+    assert datatype_of(last) is None or not datatype_of(last).is_integer  # type: ignore[union-attr]
+
+
+def test_thresholds_are_integers_of_a_type_that_holds_what_is_compared():
+    exported, _ = equal_after(small_cnn(), "export-finn")
+    for node in by_operator(exported, "MultiThreshold")[1:]:
+        x, thresholds = node.inputs
+        assert x is not None
+        assert thresholds is not None
+        held, own, other = constant(thresholds), datatype_of(thresholds), datatype_of(x)
+        assert held is not None
+        assert own is not None
+        assert other is not None
+        assert own.is_integer
+        assert own.min <= other.min
+        assert own.allowed(held).all()
+        assert node.attributes.get_string("data_layout") == "NCHW"
+
+
+def test_layouts_are_annotated():
+    exported, _ = equal_after(small_cnn(), LOWERED)
+    turned = by_operator(exported, "Transpose")[0]
+    assert turned.inputs[0] is not None
+    assert layout_of(turned.inputs[0]) == ("N", "C", "H", "W")
+    assert {layout_of(node.outputs[0]) for node in by_operator(exported, "Im2Col")} == {("N", "H", "W", "C")}
+    assert layout_of(by_operator(exported, "MatMul")[-1].outputs[0]) == ("N", "C")
+
+
+def test_convolutions_become_products_with_one_transposition():
+    exported, notes = equal_after(small_cnn(), LOWERED)
+    assert operators(exported.graph) == [
+        *("MultiThreshold", "Transpose", "Im2Col", "MatMul", "MultiThreshold", "MaxPoolNHWC"),
+        *("Im2Col", "MatMul", "MultiThreshold", "MatMul", "MultiThreshold", "Reshape", "MatMul", "Mul"),
+    ]
+    depthwise = by_operator(exported, "Im2Col")[1]
+    assert depthwise.attributes.get_int("depthwise") == 1
+    matrix = by_operator(exported, "MatMul")[1].inputs[1]
+    assert matrix is not None
+    assert sparsity_of(matrix) == {"dw": {"kernel_shape": [4, 4]}}
+    assert [node.attributes.get_string("data_layout") for node in by_operator(exported, "MultiThreshold")] == [
+        *("NCHW", "NHWC", "NHWC", "NHWC")
+    ]
+    assert not [note for note in notes if "Conv" in note]
+    assert apply(ExportFinn(lower_convs=True), exported) is False
+
+
+BRANCHES = {
+    "residual": "b = Conv <pads = [1, 1, 1, 1]> (a, w)\nc = Add (a, b)",
+    "joined": "b = Conv <pads = [1, 1, 1, 1]> (a, w)\nc = Concat <axis = 1> (b, a)",
+    "summed up": "b = Conv <strides = [2, 1]> (a, w)\nc = ReduceSum (b, axes)",
+    "with constants": "b = Conv (a, w, k)\nd = Add (b, n)\nc = Mul (d, m)",
+    "multiplied channels": "b = Conv <group = 3, dilations = [1, 2]> (a, v)\nc = Relu (b)",
+}
+
+
+@pytest.mark.parametrize("kind", BRANCHES)
+def test_what_lies_between_convolutions_has_its_channels_last(kind: str):
+    body = BRANCHES[kind]
+    model = network(
+        "float[1, 3, 6, 6] x",
+        "float[A, B, C, D] y",
+        f"a = q(-3, 4) x\n{body}\ny = Mul (c, s)",
+        {
+            "w": weights(3, 3, 3, 3),
+            "v": weights(6, 1, 3, 3),
+            "k": weights(3),
+            "n": weights(3, 1, 1, low=-50, high=50),
+            "m": weights(1, 1, 4, low=1, high=4),
+            "s": [0.1],
+        },
+        also="int64[2] axes = {2, -1}",
+    )
+    exported, _ = equal_after(model, LOWERED)
+    assert "Conv" not in operators(exported.graph)
+    assert operators(exported.graph).count("Transpose") == 2
+
+
+STAYING = {
+    "it is not of integers": "b = Conv (x, w)",
+    "it has groups of several channels": "a = q(-3, 4) x\nb = Conv <group = 2> (a, v)",
+    "its padding is left open": 'a = q(-3, 4) x\nb = Conv <auto_pad = "SAME_LOWER"> (a, w)',
+    "its padding is zero, which BIPOLAR has not": (
+        f'a = {MT} <out_dtype = "BIPOLAR", out_scale = 2.0, out_bias = -1.0> (x, t)\n'
+        "b = Conv <pads = [1, 1, 1, 1]> (a, w)"
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", STAYING)
+def test_convolutions_that_cannot_be_lowered_stay(reason: str):
+    model = network(
+        "float[1, 4, 6, 6] x",
+        "float[A, B, C, D] y",
+        f"{STAYING[reason]}\ny = Mul (b, s)",
+        {"w": weights(3, 4, 3, 3), "v": weights(4, 2, 3, 3), "t": [[0.5]], "s": [0.1]},
+    )
+    exported, notes = equal_after(model, LOWERED)
+    assert "Conv" in operators(exported.graph)
+    assert "Transpose" not in operators(exported.graph)
+    assert any(f"stays a convolution: {reason}" in note for note in notes)
+
+
+def binary_mlp(end: str = "y = Mul (f, s)", **other: np.ndarray) -> ir.Model:
+    bipolar = '<out_dtype = "BIPOLAR", out_scale = 2.0, out_bias = -1.0>'
+    return network(
+        "float[2, 9] x",
+        "float[2, 4] y",
+        f"""
+        a = {MT} {bipolar} (x, t0)
+        b = MatMul (a, w1)
+        c = {MT} {bipolar} (b, t1)
+        d = MatMul (c, w2)
+        e = {MT} {bipolar} (d, t2)
+        f = MatMul (e, w3)
+        {end}
+        """,
+        {
+            "w1": signs(9, 6),
+            "w2": signs(6, 6),
+            "w3": signs(6, 4),
+            "t0": np.float32([[0.25]]),
+            "s": np.float32([0.1]),
+            "t1": np.float32([[-9], [-3], [0], [1], [4], [10]]),
+            "t2": steps(6, 1, 5),
+            **other,
+        },
+    )
+
+
+def test_products_of_signs_count_where_they_agree():
+    exported, notes = equal_after(binary_mlp(), COUNTED, size=1)
+    assert operators(exported.graph).count("XnorPopcountMatMul") == 2
+    assert len(exported.graph) == 7
+    counting = by_operator(exported, "XnorPopcountMatMul")
+    for node in counting:
+        assert [str(datatype_of(value)) for value in node.inputs if value is not None] == ["BINARY", "BINARY"]
+    assert [str(datatype_of(node.outputs[0])) for node in counting] == ["UINT4", "UINT3"]
+    assert any("has results that are scaled, which would round otherwise" in note for note in notes)
+    assert str(datatype_of(by_operator(exported, "MatMul")[0].inputs[0])) == "BIPOLAR"  # pyright: ignore[reportArgumentType]
+    assert apply(ExportFinn(xnor=True), exported) is False
+
+
+@pytest.mark.parametrize(
+    ("change", "products"),
+    [({"w1": weights(9, 6)}, 1), ({"w2": weights(6, 6)}, 1), ({"t0": np.float32([[0.1, 0.2]])}, 1)],
+)
+def test_other_products_stay(change: dict[str, np.ndarray], products: int):
+    exported, _ = equal_after(binary_mlp(**change), COUNTED, size=1)
+    assert operators(exported.graph).count("XnorPopcountMatMul") == products
+
+
+def test_lowered_convolutions_of_signs_count_too():
+    bipolar = '<out_dtype = "BIPOLAR", out_scale = 2.0, out_bias = -1.0>'
+    model = network(
+        "float[1, 3, 6, 6] x",
+        "float[1, 4, 2, 2] y",
+        f"""a = {MT} {bipolar} (x, t0)
+        b = MaxPool <kernel_shape = [3, 3]> (a)
+        c = Conv (b, w1)
+        y = {MT} {bipolar} (c, t1)""",
+        {"t0": [[0.0]], "w1": signs(4, 3, 3, 3), "t1": steps(4, 1)},
+    )
+    exported, _ = equal_after(model, "export-finn{lower-convs=true,xnor=true}", size=1)
+    assert operators(exported.graph) == [
+        *("MultiThreshold", "MaxPool", "Transpose", "Im2Col", "XnorPopcountMatMul", "MultiThreshold", "Transpose")
+    ]
+
+
+@pytest.mark.parametrize(("pipeline", "model"), [(LOWERED, small_cnn()), (COUNTED, binary_mlp())])
+def test_verification_agrees(pipeline: str, model: ir.Model):
+    assert operators(export(model, pipeline, verify=True)[0].graph) == operators(export(model, pipeline)[0].graph)
+
+
+def test_steps_down_are_taken_apart():
+    model = network(
+        "float[2, 3] x",
+        "float[2, 3] y",
+        f"a = q(-9, 9) x\ny = {OURS}.MultiThreshold <out_bias = 1.0> (a, t, j)",
+        {"t": [-4.0, 2.0, 5.0], "j": [1.0, 2.0, -1.0]},
+    )
+    exported, _ = equal_after(model, "export-finn", size=9)
+    assert {node.domain for node in by_operator(exported, "MultiThreshold")} == {GENERAL}
+
+
+def test_refuses_thresholds_that_differ_along_several_axes():
+    model = network(
+        "float[1, 2, 3] x",
+        "float[1, 2, 3] y",
+        f"[it] y = {OURS}.MultiThreshold (x, t)",
+        {"t": np.arange(12, dtype=np.float32).reshape(2, 3, 2)},
+    )
+    with pytest.raises(PassFailedError, match="QONNX cannot express MultiThreshold") as caught:
+        export(model, "export-finn")
+    assert "it" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "model"), [(LOWERED, small_cnn()), (COUNTED, binary_mlp()), ("export-finn", small_cnn())]
+)
+def test_qonnx_computes_the_same(pipeline: str, model: ir.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("qonnx")
+    wrapper = importlib.import_module("qonnx.core.modelwrapper")
+    executor = importlib.import_module("qonnx.core.onnx_exec")
+    make = onnx.helper.make_model
+
+    def make_old_model(*args: object, **kwargs: object) -> onnx.ModelProto:
+        made = make(*args, **kwargs)  # type: ignore[arg-type]
+        made.ir_version = 8
+        return made
+
+    monkeypatch.setattr(onnx.helper, "make_model", make_old_model)
+    inputs = samples(model, 3, size=6)
+    expected = results(model, inputs)
+    exported, _ = export(model, pipeline)
+    onnx_passes.save(exported, tmp_path / "m.onnx")
+    read = wrapper.ModelWrapper(str(tmp_path / "m.onnx"))
+    for sample, wanted in zip(inputs, expected, strict=True):
+        if next(iter(sample.values())).shape[0] == 1 or pipeline == COUNTED:
+            found = executor.execute_onnx(read, sample)
+            assert found[str(exported.graph.outputs[0].name)].tobytes() == wanted[0].tobytes()
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("name", "pipeline", "most"),
+    [
+        ("zoo/TFC_1W1A", COUNTED, 11),
+        ("zoo/TFC_2W2A", "export-finn", 11),
+        ("zoo/unsw_nb15-mlp-w2a2", "export-finn", 8),
+        ("brevitas/bnnpynq_cnv_2w2a", LOWERED, 31),
+        ("brevitas/resnet18_w8_4w4a", LOWERED, 105),
+    ],
+)
+def test_networks_have_no_more_nodes_than_finn_leaves(name: str, pipeline: str, most: int):
+    path = SHARED / f"{name}.onnx"
+    if not path.exists():
+        pytest.skip("no shared models")
+    exported = onnx_passes.apply(load(path), f"streamline, {pipeline}", verify=False).model
+    assert len(exported.graph) <= most
+    assert exported.ir_version <= 8
