@@ -60,6 +60,16 @@ def test_a_wrong_rewrite_before_an_edge_is_not():
         apply(ir.from_onnx_text(EDGE), MultiplyTooMuch(), inputs=x())
 
 
+@passes.verify.equality
+class MultiplyAtOnceExactly(MultiplyAtOnce):
+    """Promise too much."""
+
+
+def test_equality_is_not_excused():
+    with pytest.raises(PostconditionError):
+        apply(ir.from_onnx_text(EDGE), MultiplyAtOnceExactly(), inputs=x())
+
+
 def run(model: ir.Model) -> np.ndarray:
     from onnx_passes.verify.execute import Executor
 

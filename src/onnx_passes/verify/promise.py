@@ -48,14 +48,22 @@ class Promise:
         if self.limits is None or self.is_equality or self.claim.kind == "metric" or comparison.equal:
             return self.holds(comparison)
         for tensor in comparison.tensors:
-            size = 1.0 if tensor.arrays is None else float(np.abs(tensor.arrays[0]).max(initial=1.0))
-            if not tensor.within(self.limits.atol * max(size, 1.0), self.limits.rtol):
+            size = 1.0 if tensor.arrays is None else _size(tensor.arrays[0])
+            if not tensor.within(self.limits.atol * size, self.limits.rtol):
                 return False
         return True
 
     def broken(self, comparison: Comparison) -> TensorComparison | None:
         """Return the first tensor that is not as promised."""
         return next((t for t in comparison.tensors if not self.holds(Comparison((t,)))), None)
+
+
+def _size(array: np.ndarray) -> float:
+    """Return the greatest finite number of a tensor in size, and 1 at least."""
+    if array.dtype.kind != "f":
+        return 1.0
+    sizes = np.abs(array)
+    return float(sizes[np.isfinite(sizes)].max(initial=1.0))
 
 
 def promise_of(passes: Iterable[Pass], limits: Limits) -> Promise:
