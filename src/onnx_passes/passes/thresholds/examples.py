@@ -12,11 +12,19 @@ _CONSTANTS = (
     "float[1, 3] one = {2.5, -1.0, 0.5}, float[2, 3] two = {1.0, 0.0, 0.0, 4.0, -2.0, 3.0}, "
     "float[3] steps = {1.0, -2.0, 3.0}, float c = {-2.0}, float s = {2.0}"
 )
-SCALED = "m = DOMAIN.MultiThreshold <out_scale: float = 2.0> (x, two)"
+SCALED = tuple(
+    f"m = DOMAIN.MultiThreshold <out_scale: float = {scale}, out_bias: float = {bias}> (x, {rows})"
+    for scale, bias, rows in (
+        ("2.0", "0.0", "two"),
+        ("4.0", "-6.0", "one"),
+        ("2.0", "8.0", "one"),
+        ("6.0", "2.0", "two"),
+    )
+)
 _COUNTING = (
     'm = DOMAIN.MultiThreshold <data_layout: string = "NCHW"> (x, two)',
     'm = DOMAIN.MultiThreshold <data_layout: string = "NHWC", out_bias: float = -1.0> (x, one)',
-    SCALED,
+    SCALED[0],
 )
 _WEIGHTED = (
     "m = DOMAIN.MultiThreshold (x, one)",

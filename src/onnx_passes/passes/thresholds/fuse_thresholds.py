@@ -47,7 +47,7 @@ class FuseThresholds(Transformation, RewriteRuleSetPass):
     needs = ("shape-inference",)
     preserves = ("shape-inference",)
     fuzz_hints: ClassVar[Mapping[str, Any]] = examples(
-        ("y = Add (m, c)", "y = Sub (m, c)", "y = Mul (m, s)", "y = Div (m, s)"), counting=(SCALED,), weighted=()
+        ("y = Add (m, c)", "y = Sub (m, c)", "y = Mul (m, s)", "y = Div (m, s)"), counting=SCALED, weighted=()
     )
     fast_math = ("nnan", "nsz")
 

@@ -12,11 +12,14 @@ A class attribute ``fuzz_hints``, a plain mapping with any of these keys::
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from onnx_passes.core.errors import RegistrationError, did_you_mean
+from onnx_passes.rewrite.patterns import depths, operator_of
+from onnx_passes.rewrite.rule import Rule
 
 
 @dataclass(frozen=True)
@@ -43,3 +46,17 @@ class Hints:
                 hint = did_you_mean(str(key), known) or f"known: {', '.join(known)}"
                 raise RegistrationError(f"'fuzz_hints' of {owner} has no key '{key}'", hint=hint)
         return Hints(**hints)
+
+    def about(self, rule: Rule) -> Hints:
+        """Keep the models that have all operators of a pattern, or else of its roots, or else all of them."""
+        for nodes in (depths(rule.roots), rule.roots):
+            named = [operator for node in nodes if (operator := operator_of(node)) is not None]
+            names = [f"{domain}.{name}" if domain else name for domain, name in named]
+            fitting = [model for model in self.models if all(_mentions(model, name) for name in names)]
+            if fitting:
+                return replace(self, models=fitting)
+        return self
+
+
+def _mentions(model: str, operator: str) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(operator)}\s*[<(]", model) is not None

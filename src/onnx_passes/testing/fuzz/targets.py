@@ -85,7 +85,7 @@ def _targets(pass_: RewriteRuleSetPass) -> list[Target]:
             _applying([rule], functions=pass_.functions),
             _limits(pass_),
             frozenset(pass_.fast_math),
-            Hints.of(pass_),
+            Hints.of(pass_).about(rule),
             _SHAPES in pass_.needs,
         )
         for rule in rules
