@@ -1,0 +1,118 @@
+"""Turn thresholds back into quantizers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.analysis.ranges.analyse import ranges_of
+from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.core.base import Context, PassResult, Transformation
+from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.edits import copy_type_and_shape, remove_if_dead, replace_value
+from onnx_passes.graph.names import Names
+from onnx_passes.graph.wording import name_of
+from onnx_passes.passes.thresholds.nodes import COUNTING_DOMAINS, Thresholds, holds_integers, is_thresholds
+
+_DOMAIN = COUNTING_DOMAINS[0]
+
+
+@passes.verify.equality
+@passes.register(tags=("thresholds", "quantized"))
+class ConvertThresholdsToQuant(Transformation):
+    """Turn evenly spaced thresholds of integers, and single thresholds of anything, into quantizers.
+
+    Rewrites: ``MultiThreshold(q, [[3, 5, 7]])`` → ``Quant((q - 1) / 2, 1, 0, 2)`` that rounds downwards;
+              ``MultiThreshold(x, [[t]])`` with levels -1 and 1 → ``BipolarQuant(x - t, 1)``.
+    Refuses:  inputs that are not known to be integers, thresholds that are no integers or not evenly spaced (run
+              round-thresholds first), and levels that are not all those of a data type.
+    Exactness: equal on every finite input, but for the sign of zeros.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nnan", "ninf", "nsz")
+
+    def call(self, model: ir.Model) -> PassResult:
+        """Run without a manager."""
+        return self.run(model, Context())
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
+        """Convert the nodes of the graph that can be converted."""
+        nodes = [node for node in model.graph if is_thresholds(node)]
+        ranges = ranges_of(model) if nodes else {}
+        names = Names.of(model.graph)
+        count = 0
+        for node in nodes:
+            found = Thresholds.of(node)
+            op = Builder(model.opset_imports)
+            built = found if isinstance(found, str) else _quantizer(op, found, ranges.get(found.x))
+            if isinstance(built, str):
+                op.discard()
+                context.note(f"{name_of(node)} stays: {built}")
+                continue
+            _replace(model, names, node, op)
+            count += 1
+        return PassResult(model, modified=count > 0)
+
+
+def _quantizer(op: Any, found: Thresholds, known: Range | None) -> ir.Value | str:
+    rows = np.sort(found.rows, axis=1).astype(np.float64)
+    if found.weights is not None:
+        return "its steps differ in height"
+    if (found.scale, found.bias, rows.shape[1]) == (2.0, -1.0, 1):
+        return op.BipolarQuant(_moved(op, found, rows[:, 0]), np.float32(1), _domain=_DOMAIN)
+    levels = _levels(found)
+    if levels is None:
+        return "its levels are not all those of a data type"
+    bits, signed, narrow = levels
+    if not holds_integers(known):
+        return "its input is not known to be integer"
+    steps = np.diff(rows, axis=1)
+    step = steps[:, :1] if steps.shape[1] else np.ones((len(rows), 1))
+    if (rows != np.rint(rows)).any() or (step <= 0).any() or (steps != step).any():
+        return "its thresholds are no evenly spaced integers"
+    spacing = step[:, 0]
+    moved = _moved(op, found, rows[:, 0] - spacing * (1 + found.bias))
+    if (spacing != 1).any():
+        moved = op.Div(moved, _shaped(found, spacing))
+    attributes = {"signed": int(signed), "narrow": int(narrow), "rounding_mode": "FLOOR"}
+    return op.Quant(moved, np.float32(1), np.float32(0), np.float32(bits), _domain=_DOMAIN, **attributes)
+
+
+def _moved(op: Any, found: Thresholds, by: np.ndarray) -> ir.Value:
+    return op.Sub(found.x, _shaped(found, by)) if by.any() else found.x
+
+
+def _shaped(found: Thresholds, numbers: np.ndarray) -> np.ndarray:
+    return numbers.astype(np.float32).reshape(found.places)
+
+
+def _levels(found: Thresholds) -> tuple[int, bool, bool] | None:
+    """Return bit width, sign and narrowness of the data type whose values the levels are."""
+    amount = found.rows.shape[1]
+    bits = (amount + 1).bit_length() - (amount + 1 == 1 << ((amount + 1).bit_length() - 1))
+    narrow = amount == 2**bits - 2
+    if found.scale != 1 or (amount != 2**bits - 1 and not narrow):
+        return None
+    if found.bias == 0:
+        return bits, False, narrow
+    # One bit with a sign is another quantizer.
+    return (bits, True, narrow) if bits > 1 and found.bias == -(2 ** (bits - 1)) + narrow else None
+
+
+def _replace(model: ir.Model, names: Names, node: ir.Node, op: Builder) -> None:
+    old, new = node.outputs[0], op.nodes[-1].outputs[0]
+    for value in op.initializers:
+        value.name = names.value(f"{old.name}_{value.name}")
+        model.graph.register_initializer(value)
+    for built in op.nodes:
+        built.name = names.node(f"{old.name}/{built.op_type}")
+        built.outputs[0].name = names.value(f"{old.name}_{built.op_type}")
+        copy_type_and_shape(old, built.outputs[0])
+    model.opset_imports.setdefault(_DOMAIN, 1)
+    model.graph.insert_before(node, op.nodes)
+    replace_value(old, new, names)
+    remove_if_dead([node])
