@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from onnx_passes import passes as passes
     from onnx_passes.api import Result as Result
     from onnx_passes.api import apply as apply
+    from onnx_passes.api import run_model as run_model
     from onnx_passes.core.base import Analysis as Analysis
     from onnx_passes.core.base import Annotation as Annotation
     from onnx_passes.core.base import Pass as Pass
@@ -45,6 +46,7 @@ _HOMES = {
     "load": "graph.load",
     "no": "rewrite.refusal",
     "option": "core.options",
+    "run_model": "api",
     "save": "graph.save",
     "yes": "rewrite.refusal",
 }
