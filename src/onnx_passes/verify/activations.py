@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import numpy as np
 import onnx_ir as ir
@@ -15,6 +16,8 @@ from onnx_passes.verify.execute import Executable, Executor, Sample
 LIMIT = 256 * 2**20
 _SMALL = 8 * 2**20
 """With no more bytes than this per sample, all samples are kept; else one."""
+_MOST = 4000
+"""So many values are kept at most: the time ONNX Runtime takes for a session grows with the square of its outputs."""
 _GUESS = 2**16
 """Elements of a value whose size nobody knows before it is computed."""
 
@@ -59,6 +62,10 @@ class Activations:
         self._arrays.clear()
         self.bytes, self.samples = 0, samples[:1]
         values = {value.name: value for node in model.graph for value in node.outputs if _is_wanted(value)}
+        if len(values) > _MOST:
+            # Spread over the whole graph, so that what lies between is near to something that is kept.
+            every = -(-len(values) // _MOST)
+            values = dict(islice(values.items(), 0, None, every))
         ready = self._prepare(model, values.values(), samples)
         sizes = _sizes(ready, set(values), samples[0])
         chosen = _fitting(sizes, self.limit)

@@ -15,6 +15,8 @@ from onnx_passes.verify.execute import Executor
 
 _FEW = 200
 """So many nodes may always be run to check a pass; more only in proportion to the model."""
+_MANY = 4000
+"""And never more than so many: the time that ONNX Runtime takes for a session grows with the square of its outputs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +52,7 @@ class Windows:
         self._model = model
         self._activations = activations
         self._batch = Batch(activations)
-        self._most_nodes = max(_FEW, nodes // 2)
+        self._most_nodes = max(_FEW, min(nodes // 2, _MANY))
 
     def add(self, application: Application) -> None:
         """Take in an application, before it changes the graph."""
