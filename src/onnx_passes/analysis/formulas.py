@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from onnx_passes.analysis.amounts import Amount, UnknownSizeError, dims, product, size
 from onnx_passes.graph.traits import operators
+from onnx_passes.ops.definition import GENERAL_DOMAINS
 
 
 class Work(NamedTuple):
@@ -25,7 +26,7 @@ class Work(NamedTuple):
 
 
 Formula = Callable[[ir.Node], Work]
-QUANTIZED_DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general", "finn")
+QUANTIZED_DOMAINS = GENERAL_DOMAINS
 
 
 def work_of(node: ir.Node) -> Work | None:

@@ -44,7 +44,7 @@ class MultiThreshold(Definition):
         x, thresholds = inputs
         _require_float(ir.DataType.from_numpy(x.dtype), None)
         channels, amount = thresholds.shape
-        axis = _channel_axis(attributes["data_layout"], x.ndim)
+        axis = channel_axis(attributes["data_layout"], x.ndim)
         if channels != 1:
             _require_channels(channels, x.shape[axis] if axis < x.ndim else None, None)
         thresholds = thresholds.reshape(*_shape(channels, x.ndim - axis - 1), amount)
@@ -93,7 +93,8 @@ class MultiThreshold(Definition):
             return number(attributes["out_scale"]) * counted + number(attributes["out_bias"])
 
 
-def _channel_axis(layout: str, axes: int) -> int:
+def channel_axis(layout: str, axes: int) -> int:
+    """Return which axis of x the rows of thresholds belong to."""
     layout = layout or _USUAL_LAYOUTS.get(axes, "")
     if layout.endswith("C"):
         return max(axes - 1, 0)
@@ -117,7 +118,7 @@ def _axes_behind_channels(call: Call, channels: int) -> int:
                 where=where,
                 hint="infer shapes first, or give data_layout",
             )
-    axis = _channel_axis(call["data_layout"], axes)
+    axis = channel_axis(call["data_layout"], axes)
     _require_channels(channels, dimension(call.x, axis) if axis < axes else None, where, known=axis < axes)
     return axes - axis - 1
 

@@ -13,12 +13,12 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.definition import GENERAL_DOMAINS, OUR_DOMAIN
+from onnx_passes.ops.multi_threshold import channel_axis
 
 OPERATOR = "MultiThreshold"
 DOMAINS = GENERAL_DOMAINS
 COUNTING_DOMAINS = tuple(domain for domain in GENERAL_DOMAINS if domain != OUR_DOMAIN)
 """Where thresholds have rows of channels, and steps of one height."""
-_USUAL_LAYOUTS = {2: "NC", 3: "NWC", 4: "NCHW"}
 _EXACT_IN_FLOAT = 2**24
 
 
@@ -109,14 +109,6 @@ class Thresholds:
 def is_thresholds(node: ir.Node | None) -> bool:
     """Tell whether a node counts thresholds."""
     return node is not None and node.op_type == OPERATOR and node.domain in DOMAINS
-
-
-def channel_axis(layout: str, axes: int) -> int:
-    """Return which axis the rows of a node of QONNX belong to."""
-    layout = layout or _USUAL_LAYOUTS.get(axes, "")
-    if layout.endswith("C"):
-        return max(axes - 1, 0)
-    return layout.index("C") if "C" in layout else 1
 
 
 def level_values(scale: float, bias: float, steps: int) -> np.ndarray:
