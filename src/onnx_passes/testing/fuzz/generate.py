@@ -13,11 +13,13 @@ from onnx_passes.testing.fuzz.sketch import sketch
 from onnx_passes.testing.fuzz.surround import surround
 from onnx_passes.testing.fuzz.targets import Target
 
+_SEEDS = 65_536
+
 
 def generate(target: Target, draws: Draws) -> Case:
     """Make a model that the pattern of a rule should match; raises UnbuildableError if the choices lead nowhere."""
     if target.hints.models and draws.often("model of the author", percent=50):
-        return case_of_model(from_text(draws.choose("model", target.hints.models), target.name), draws.number(0, 7))
+        return case_of_model(from_text(draws.choose("model", target.hints.models), target.name), draws.number(0, _SEEDS - 1))
     parts = build(sketch(target.rule, draws), draws, target.hints)
     return surround(parts, draws, annotated=target.needs_shapes)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import gc
 import json
 import multiprocessing
 import os
@@ -92,6 +93,8 @@ class Worker:
 
 def _serve(target: Target, others: Connection, connection: Connection) -> None:
     others.close()
+    # What the fork brought along stays: no need to look through it again and again.
+    gc.freeze()
     faulthandler.disable()
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
