@@ -19,7 +19,8 @@ _SEEDS = 65_536
 def generate(target: Target, draws: Draws) -> Case:
     """Make a model that the pattern of a rule should match; raises UnbuildableError if the choices lead nowhere."""
     if target.hints.models and draws.often("model of the author", percent=50):
-        return case_of_model(from_text(draws.choose("model", target.hints.models), target.name), draws.number(0, _SEEDS - 1))
+        model = from_text(draws.choose("model", target.hints.models), target.name)
+        return case_of_model(model, draws.number(0, _SEEDS - 1))
     parts = build(sketch(target.rule, draws), draws, target.hints)
     return surround(parts, draws, annotated=target.needs_shapes)
 
