@@ -290,3 +290,9 @@ def test_refuses_constants_that_quantizing_changes():
     parameters = f"int32[1] w = {{{integers[wrong[0]]}}}, float s = {{{float(scale)!r}}}"
     model = quantized(parameters, "v = DequantizeLinear (w, s) y = Mul (x, v)")
     assert "does not give the integers back" in reasons("convert-qcdq", model)
+
+
+def test_refuses_constants_that_overflow_when_the_zero_point_is_subtracted():
+    parameters = "int32[1] w = {2147483647}, float s = {4}, int32 z = {-2}"
+    model = quantized(parameters, "v = DequantizeLinear (w, s, z) y = Mul (x, v)")
+    assert "beyond 32 bits" in reasons("convert-qcdq", model)

@@ -33,6 +33,7 @@ from onnx_passes.rewrite.refusal import Refusal, no
 from onnx_passes.rewrite.rule import Rule
 
 _CLIP_TAKES_INPUTS = 11
+_INT32 = np.iinfo(np.int32)
 
 
 @passes.verify.equality
@@ -46,7 +47,7 @@ class ConvertQcdq(Transformation, RewriteRuleSetPass):
               ``Quant(w * s)``, also with Clip.
     Refuses:  different scales or zero points on both sides; scales that are computed, not positive, or of blocks; types
               other than integers; half precision; a rank that is not known where channels have scales of their own;
-              constants that Quant would change.
+              constants that Quant would change, or that overflow when the zero point is subtracted.
     Exactness: bit-exact, except for NaN, of which QuantizeLinear makes the least integer and which Quant keeps. Zero
               points of activations are never left to Quant: it adds them before it rounds, so that ties go elsewhere.
               Signed quantizers get the zero point ``-0``, with which no zero is negative, as no integer is. 4-bit and
@@ -142,6 +143,8 @@ def _constant(op: Any, y: ir.Value) -> Any:
         return given if isinstance(given, Refusal) else bounds
     integers = np.clip(tensor.numpy().astype(np.int64), *bounds)
     scale, zero = given.spread(integers.ndim)
+    if tensor.dtype is ir.DataType.INT32 and np.abs(integers - zero).max(initial=0) > _INT32.max:
+        return no("integers less the zero point are beyond 32 bits, in which runtimes subtract them", at=source)
     values = dequantized(integers, scale, zero)
     width = exact_width(*bounds) or smallest_width(*bounds)
     if not np.array_equal(np.rint(steps(values, scale, zero, width.bounds)), integers.astype(np.float32)):
