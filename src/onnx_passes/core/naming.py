@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
+@functools.lru_cache(maxsize=4096)
 def kebab(name: str) -> str:
     """Spell a class, file or field name as pipeline text does."""
     return _WORD_START.sub("-", name).replace("_", "-").lower()
 
 
+@functools.lru_cache(maxsize=4096)
 def fold(name: str) -> str:
     """Reduce all spellings of one name to one: ``FuseBatchNorm``, ``fuse-batchnorm`` and ``fuse_batch_norm``."""
     return name.replace("-", "").replace("_", "").casefold()

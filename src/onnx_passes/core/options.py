@@ -67,6 +67,8 @@ def describe(cls: type) -> tuple[Option, ...]:
 
 def parse_options(cls: type, given: Mapping[str, object], *, owner: str) -> dict[str, Any]:
     """Turn named values, as text or Python objects, into keyword arguments for the pass class."""
+    if not given:
+        return {}
     fields, hints = fields_of(cls), _hints(cls)
     arguments: dict[str, Any] = {}
     for name, value in given.items():

@@ -30,6 +30,10 @@ class RewriteRuleSetPass(Pass):
         """Return the rules in priority order."""
         raise NotImplementedError(f"pass '{self.name}' has no rules")
 
+    def compile(self) -> RuleIndex:
+        """Make the rules ready to be looked up."""
+        return RuleIndex(self.rules())
+
     def call(self, model: ir.Model) -> PassResult:
         """Run without a manager."""
         return self.run(model, Context())
@@ -38,7 +42,7 @@ class RewriteRuleSetPass(Pass):
         """Apply the rules to the model."""
         options = format_options(self)
         if self._compiled is None or self._compiled[0] != options:
-            self._compiled = options, RuleIndex(self.rules())
+            self._compiled = options, self.compile()
         applied = rewrite(model, self._compiled[1], context, functions=self.functions)
         return PassResult(model, modified=applied > 0)
 

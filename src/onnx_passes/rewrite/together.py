@@ -12,6 +12,7 @@ from onnx_passes.core.claims import Claim
 from onnx_passes.core.compose import Group, PassLike
 from onnx_passes.core.errors import UsageError
 from onnx_passes.core.options import internal
+from onnx_passes.rewrite.index import RuleIndex
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.rule import Rule
 
@@ -45,6 +46,10 @@ class Together(Transformation, RewriteRuleSetPass):
         """Return the rules of all members, in their order."""
         return [rule for member in self.members for rule in _rules_of(_Recipe(member))]
 
+    def compile(self) -> RuleIndex:
+        """Make the rules ready to be looked up, once for all runs of the same rules."""
+        return _index_of(tuple(self.rules()))
+
 
 class _Recipe:
     """A pass as what its rules follow from: passes of one class with the same options have the same rules."""
@@ -69,6 +74,11 @@ def _rules_of(recipe: _Recipe) -> tuple[Rule, ...]:
     for rule in rules:
         rule.owner = recipe.member
     return rules
+
+
+@functools.lru_cache(maxsize=64)
+def _index_of(rules: tuple[Rule, ...]) -> RuleIndex:
+    return RuleIndex(rules)
 
 
 def _rule_passes(passes: Sequence[Pass], *, of_group: bool = False) -> Iterator[RewriteRuleSetPass]:

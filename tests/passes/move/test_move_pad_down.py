@@ -40,3 +40,8 @@ def test_other_values_are_refused(value: str):
 def test_cropping():
     text = TEXT.replace("PAD", "(x, pads)").replace("OUTER", "Relu").replace("{1,0,1,0}", "{-1,0,3,0}")
     assert order(MovePadDown(), text) == ["Relu", "Pad"]
+
+
+def test_attributes_that_make_nan_of_zero_are_refused():
+    text = TEXT.replace("PAD", "(x, pads)").replace("OUTER", "Celu <alpha = 0.0>")
+    assert "its attributes make something else of zero" in refusals(MovePadDownRounding(), text)

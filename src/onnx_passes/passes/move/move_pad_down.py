@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,7 +51,8 @@ class MovePadDown(Transformation, RewriteRuleSetPass):
 
     Rewrites: ``f(Pad(x))`` → ``Pad(f(x))`` for elementwise operators that make zero of zero, if zeros are padded, or
               elements of ``x`` (modes edge, reflect and wrap).
-    Refuses:  other values; a padded value that others use too; Relu of half precision in opset 18.
+    Refuses:  other values; infinite attributes, and Celu with ``alpha = 0``, which make NaN of zero; a padded
+              value that others use too; Relu of half precision in opset 18.
     Exactness: bit-exact; functions that round differently in other places are left to ``move-pad-down-rounding``.
     """
 
@@ -83,6 +85,14 @@ def _pad_then(op: Any, node: ir.Node, pad: ir.Node) -> Any:
     is_zero = holds_only(value, 0.0) or (value is None and (old is None or (not old.is_ref() and old.value == 0)))
     if mode is None or (mode == "constant" and not is_zero):
         return no("something else than zero is padded", at=pad)
+    if mode == "constant" and not _keeps_zero(node):
+        return no("its attributes make something else of zero", at=node)
     x = pad.inputs[0]
     inner = shaped(rebuild(op, node, [x, *node.inputs[1:]]), dims(x))
     return rebuild(op, pad, [inner, *pad.inputs[1:]])
+
+
+def _keeps_zero(node: ir.Node) -> bool:
+    numbers = [attr.value for attr in node.attributes.values() if attr.type is ir.AttributeType.FLOAT]
+    known = all(isinstance(number, float | int) and math.isfinite(number) for number in numbers)
+    return known and not (node.op_type == "Celu" and 0 in numbers)
