@@ -10,7 +10,7 @@ from onnx_passes.passes.move.move_expand_down import MoveExpandDown
 from onnx_passes.passes.move.move_pad_down import MovePadDown
 from onnx_passes.passes.move.move_reshape_down import MoveReshapeDown
 from onnx_passes.passes.move.move_selection_up import MoveSelectionUp
-from onnx_passes.passes.move.move_transpose_down import MoveTransposeDown
+from onnx_passes.passes.move.move_transpose_down import MoveTransposeDown, MoveTransposeDownRounding
 from tests.passes.move.tools import refusals, rewritten
 
 MOVES = [
@@ -39,3 +39,10 @@ def test_refuses_relu_where_the_sign_of_zeros_depends_on_the_shape(pass_: Pass, 
 @pytest.mark.parametrize(("dtype", "opset"), [("float16", 20), ("float", 18)])
 def test_other_relus_let_everything_past(pass_: Pass, text: str, dtype: str, opset: int):
     rewritten(pass_, text.replace("float16", dtype), opset=opset)
+
+
+def test_nothing_moves_past_powers_of_integers():
+    text = """g (int64[3,3] x) => (int64[3,3] y) <float[3,1] c = {0, 1, 2}> { t = Transpose (x) y = Pow (t, c) }"""
+    assert refusals(MoveTransposeDownRounding(), text) == {
+        "how powers of integers overflow depends on the shape of the exponent": 1
+    }

@@ -10,7 +10,7 @@ from onnxscript.rewriter.pattern import ANY_VALUE, OrValue
 
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.passes.eliminate.evidence import Dim
-from onnx_passes.passes.move.steady import is_computed_as_max
+from onnx_passes.passes.move.steady import is_computed_as_max, is_power_of_integers
 from onnx_passes.rewrite.forks import Forks
 from onnx_passes.rewrite.refusal import no
 from onnx_passes.rewrite.rule import Rule
@@ -49,6 +49,8 @@ def exchange(
         nodes = bound["result0"].producer(), moved.producer()
         if any(is_computed_as_max(op, node) for node in nodes):
             return no("the sign of zeros depends on the shape", at=moved)
+        if any(map(is_power_of_integers, nodes)):
+            return no("how powers of integers overflow depends on the shape of the exponent", at=moved)
         return move(op, *nodes)
 
     place = f"At{slot}" if slot else ""

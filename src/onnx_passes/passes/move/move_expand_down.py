@@ -48,7 +48,7 @@ class MoveExpandDownRounding(Transformation, RewriteRuleSetPass):
     """Move Expand and Tile down past functions whose last bits depend on the place of an element in memory.
 
     Rewrites: as ``move-expand-down``, for transcendental functions, Max, Min and Where.
-    Refuses:  what ``move-expand-down`` refuses.
+    Refuses:  what ``move-expand-down`` refuses; Pow of integers.
     Exactness: up to rounding, and the sign of zeros for Max, Min and Where.
     """
 

@@ -51,7 +51,7 @@ class MoveReshapeDownRounding(Transformation, RewriteRuleSetPass):
     """Move reshapes down past operators whose last bits depend on the way in which they broadcast.
 
     Rewrites: as ``move-reshape-down``, for Max, Min, Pow and Where.
-    Refuses:  what ``move-reshape-down`` refuses.
+    Refuses:  what ``move-reshape-down`` refuses; Pow of integers.
     Exactness: up to rounding, and the sign of zeros for Max, Min and Where.
     """
 

@@ -62,7 +62,7 @@ class MoveTransposeDownRounding(Transformation, RewriteRuleSetPass):
     Rewrites: ``f(Transpose(x))`` → ``Transpose(f(x))`` for transcendental functions, Max, Min and Where; for sums,
               means, norms and products along axes, Softmax, LogSoftmax and LpNormalization, whose axes are mapped;
               LayerNormalization, if the normalized axes stay where they are.
-    Refuses:  what ``move-transpose-down`` refuses; Softmax before opset 13, which is about a matrix.
+    Refuses:  what ``move-transpose-down`` refuses; Softmax before opset 13, which is about a matrix; Pow of integers.
     Exactness: up to rounding, and the sign of zeros for Max, Min and Where; vectors are summed in another order.
     """
 

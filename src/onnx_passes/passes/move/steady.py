@@ -49,6 +49,15 @@ _LEFT_OUT = frozenset({"BitCast", "Identity", "Swish"})
 """Nothing need move past Identity, which vanishes; the others are too new for any runtime to show what they do."""
 
 
+def is_power_of_integers(node: ir.Node) -> bool:
+    """Tell whether results beyond the range of integers may depend on the shape of the exponent.
+
+    ONNX Runtime multiplies where a row has one exponent, and computes with floats otherwise.
+    """
+    x = node.inputs[0] if node.op_type == "Pow" else None
+    return x is not None and (x.dtype is None or x.dtype.is_integer())
+
+
 def elementwise(*, steady: bool | None = None, arity: int | None = None) -> tuple[str, ...]:
     """List the elementwise operators whose results do not depend, or may depend, on the place of an element."""
     names = [name for name in operators("elementwise", arity=arity) if name not in _LEFT_OUT]
