@@ -27,10 +27,12 @@ class AbsorbTransposeIntoGemm(Transformation, RewriteRuleSetPass):
     Rewrites: ``Gemm(Transpose(a), b, c)`` → ``Gemm<transA=1>(a, b, c)``; the same for ``b``; a flag that is set is
               cleared.
     Refuses:  a transposition that moves nothing.
-    Exactness: up to rounding; sums of products may be taken in another order.
+    Exactness: up to rounding; sums of products may be taken in another order, and where they overflow, infinities
+              and NaN may change.
     """
 
     needs = ("shape-inference",)
+    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
 
     def rules(self) -> Sequence[Rule]:
         """Return the rules for either operand."""

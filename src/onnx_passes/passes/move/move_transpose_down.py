@@ -63,10 +63,12 @@ class MoveTransposeDownRounding(Transformation, RewriteRuleSetPass):
               means, norms and products along axes, Softmax, LogSoftmax and LpNormalization, whose axes are mapped;
               LayerNormalization, if the normalized axes stay where they are.
     Refuses:  what ``move-transpose-down`` refuses; Softmax before opset 13, which is about a matrix; Pow of integers.
-    Exactness: up to rounding, and the sign of zeros for Max, Min and Where; vectors are summed in another order.
+    Exactness: up to rounding, and the sign of zeros for Max, Min and Where; vectors are summed in another order,
+              and where they overflow, infinities and NaN may change.
     """
 
     needs = ("shape-inference",)
+    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
 
     def rules(self) -> Sequence[Rule]:
         """Return a rule for each operator."""

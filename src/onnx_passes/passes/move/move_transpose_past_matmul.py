@@ -28,10 +28,12 @@ class MoveTransposePastMatmul(Transformation, RewriteRuleSetPass):
               ``MatMul(Transpose(a), b)`` → ``Transpose(MatMul(a, b))``, if ``b`` is a matrix and the last axis of
               ``a`` stays the last.
     Refuses:  transpositions that are used elsewhere; vectors and unknown ranks; other permutations.
-    Exactness: up to rounding; sums of products are taken in another order.
+    Exactness: up to rounding; sums of products are taken in another order, and where they overflow, infinities and
+              NaN may change.
     """
 
     needs = ("shape-inference",)
+    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
 
     def rules(self) -> Sequence[Rule]:
         """Return the rules for two transposed operands and for one."""
