@@ -11,6 +11,8 @@ from typing import Any, cast, get_origin, get_type_hints
 from onnx_passes.core.errors import ConfigError, did_you_mean
 from onnx_passes.core.options import Size, convert
 
+_BYTES = 4
+
 
 def _mapping() -> dict[str, Any]:
     return {}
@@ -96,10 +98,17 @@ class Config:
         sections = {
             "checker": self.model_checker,
             "shape-inference": self.shape_inference,
-            "fold-constants": self.fold_constants,
+            "fold-constants": dict(_fold_option(*item) for item in self.fold_constants.items()),
             "convert-layouts": {key: value for key, value in vars(self.layouts).items() if value},
         }
         return {**{name: section for name, section in sections.items() if section}, **self.options}
+
+
+def _fold_option(key: str, value: object) -> tuple[str, object]:
+    """Translate the limits of version 0.4, which count elements, to bytes of single precision."""
+    name = {"input_size_limit": "max_input", "output_size_limit": "max_size"}.get(key, key)
+    is_limit = name != key and isinstance(value, int)
+    return name, _BYTES * value if is_limit else value
 
 
 def load_config(path: str | Path) -> Config:
