@@ -168,6 +168,11 @@ def test_windows_get_room():
     assert len({s[2] for s in shapes}) == 3
 
 
+def test_windows_behind_arithmetic_get_room():
+    m = model("float[N,T] x", "c = Add(x, x) y = Pad(c, p)", "<int64[4] p = {0, 3, 0, 3}>")
+    assert all(s["x"].shape[1] >= 512 for s in generate(m))
+
+
 def test_negative_dimensions_are_unknown_ones():
     assert [s["x"].shape for s in generate(of_type(ir.DataType.FLOAT, (-1, 2)))] == [(1, 2), (2, 2), (3, 2)]
 

@@ -107,8 +107,9 @@ class Config:
 def _fold_option(key: str, value: object) -> tuple[str, object]:
     """Translate the limits of version 0.4, which count elements, to bytes of single precision."""
     name = {"input_size_limit": "max_input", "output_size_limit": "max_size"}.get(key, key)
-    is_limit = name != key and isinstance(value, int)
-    return name, _BYTES * value if is_limit else value
+    if name != key and isinstance(value, int):
+        return name, _BYTES * value
+    return name, value
 
 
 def load_config(path: str | Path) -> Config:

@@ -105,21 +105,9 @@ class Start:
                     f"the elements of weight '{tensor.name}' were changed in place",
                     hint="models share their tensors: a pass must put a new one in the place of the old",
                 )
-        baseline = Baseline([], [], [], self._ready.engine, self._feeds, self._ready.key, self._declared)
-        refusal: ExecutionError | None = None
-        for sample in self._samples:
-            try:
-                baseline.current.append(self._ready.run(sample))
-                baseline.samples.append(sample)
-            except ExecutionError as error:
-                refusal = error
-                if self._all_must_run:
-                    break
-        if refusal is not None and (self._all_must_run or not baseline.samples):
-            raise refusal
-        baseline.original = baseline.current
-        baseline.declared.excuse(baseline.current[0])
-        return baseline
+        samples, results = self._ready.run_each(self._samples, all_must_run=self._all_must_run)
+        self._declared.excuse(results[0])
+        return Baseline(samples, results, results, self._ready.engine, self._feeds, self._ready.key, self._declared)
 
 
 def establish(

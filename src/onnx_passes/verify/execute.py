@@ -188,6 +188,23 @@ class Executable:
         """Run on one sample; returns all outputs by name, in order, or those asked for."""
         raise NotImplementedError
 
+    def run_each(self, samples: Sequence[Sample], *, all_must_run: bool) -> tuple[list[Sample], list[Sample]]:
+        """Run on samples; returns those that the model took, and its results. Raises ExecutionError if it took none."""
+        taken: list[Sample] = []
+        results: list[Sample] = []
+        refusal: ExecutionError | None = None
+        for sample in samples:
+            try:
+                results.append(self.run(sample))
+                taken.append(sample)
+            except ExecutionError as error:
+                refusal = error
+                if all_must_run:
+                    break
+        if refusal is not None and (all_must_run or not taken):
+            raise refusal
+        return taken, results
+
     def shapes(self) -> dict[str, Shape]:
         """Return what is known beforehand of the shapes of outputs that are tensors."""
         return {}

@@ -9,6 +9,7 @@ from typing import cast
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant, constant_tensor
+from onnx_passes.graph.traits import traits_of
 
 Sizes = Mapping[str, int]
 
@@ -43,8 +44,11 @@ _TAKES_ANY_INTEGER = {"Add", "Sub", "Mul", "Neg", "Abs", "Sign", "Min", "Max", "
 _DIVIDES = {"Div", "Mod"}
 
 
-def reached(model: ir.Model, value: ir.Value) -> Iterator[tuple[ir.Node, int]]:
-    """Yield where the values of an input arrive, unchanged but for their place, calls of functions included."""
+def reached(model: ir.Model, value: ir.Value, *, calculated: bool = False) -> Iterator[tuple[ir.Node, int]]:
+    """Yield where the values of an input arrive, unchanged but for their place, calls of functions included.
+
+    With ``calculated`` also what elementwise operators make of them.
+    """
     todo, seen = [value], {value}
     while todo:
         for node, index in todo.pop().uses():
@@ -52,12 +56,16 @@ def reached(model: ir.Model, value: ir.Value) -> Iterator[tuple[ir.Node, int]]:
             function = model.functions.get(node.op_identifier())
             if function is not None:
                 onward = function.inputs[index : index + 1]
-            elif node.domain == "" and (node.op_type == "Concat" or (node.op_type in _MOVES_DATA and index == 0)):
+            elif _passes_on(node, index) or (calculated and traits_of(node).kind == "elementwise"):
                 onward = node.outputs
             else:
                 continue
             todo += [value for value in onward if value not in seen]
             seen.update(onward)
+
+
+def _passes_on(node: ir.Node, index: int) -> bool:
+    return node.domain == "" and (node.op_type == "Concat" or (node.op_type in _MOVES_DATA and index == 0))
 
 
 def dimension_key(name: str, axis: int, dim: int | ir.SymbolicDim) -> str | None:
@@ -74,14 +82,16 @@ def dynamic_dimensions(model: ir.Model, inputs: Mapping[str, ir.Value]) -> dict[
         dims = cast("ir.Shape", value.shape).dims
         keys = [dimension_key(name, axis, dim) for axis, dim in enumerate(dims)]
         image = len(dims) == 4 and sum(key is not None for key in keys[1:]) >= 2
-        if image or (any(keys[1:]) and any(node.op_type in _WINDOWS for node, _ in reached(model, value))):
-            least = 32 if len(dims) >= 4 else 512
-        else:
-            least = 1
+        roomy = image or (any(keys[1:]) and _reaches_window(model, value))
+        least = 1 if not roomy else 32 if len(dims) >= 4 else 512
         for axis, key in enumerate(keys):
             if key is not None:
                 found[key] = min(found.get(key, least), least if axis else 1)
     return found
+
+
+def _reaches_window(model: ir.Model, value: ir.Value) -> bool:
+    return any(node.op_type in _WINDOWS for node, _ in reached(model, value, calculated=True))
 
 
 def sizes_of_sample(found: Mapping[str, int], number: int, given: Mapping[str, int]) -> dict[str, int]:
