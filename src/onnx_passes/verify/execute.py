@@ -157,8 +157,8 @@ class Executor:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 4
-        # Planning which tensors may share memory takes more than linear time, and buffers are freed without it.
-        options.enable_mem_reuse = False
+        # Planning which tensors share memory takes more than linear time; buffers are freed without it, too.
+        options.enable_mem_reuse = options.enable_mem_pattern = False
         options.add_session_config_entry("session.disable_prepacking", "1")
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", self._folder)
         for key, text in self.profile.session_options.items():
