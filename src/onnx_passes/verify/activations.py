@@ -32,27 +32,27 @@ class Activations:
         self.limit = limit
         self.samples: Sequence[Sample] = ()
         self.bytes = 0
-        self._arrays: weakref.WeakKeyDictionary[ir.Value, Arrays] = weakref.WeakKeyDictionary()
+        self._arrays: dict[weakref.ref[ir.Value], Arrays] = {}
 
     def __contains__(self, value: ir.Value) -> bool:
-        return value in self._arrays
+        return weakref.ref(value) in self._arrays
 
     def get(self, value: ir.Value) -> Arrays | None:
         """Return what is known of a value; inputs of the model come from the samples."""
         if value.is_graph_input() and value.name is not None and all(value.name in sample for sample in self.samples):
             return tuple(sample[value.name] for sample in self.samples)
-        return self._arrays.get(value)
+        return self._arrays.get(weakref.ref(value))
 
     def put(self, value: ir.Value, arrays: Arrays) -> None:
         """Keep what was computed, unless there is no room."""
+        self._forget(weakref.ref(value))
         size = _nbytes(arrays)
-        if self.bytes + size > self.limit:
-            self.bytes = sum(map(_nbytes, self._arrays.values()))
         if self.bytes + size <= self.limit:
             self.bytes += size
-            self._arrays[value] = arrays
-        else:
-            self._arrays.pop(value, None)
+            self._arrays[weakref.ref(value, self._forget)] = arrays
+
+    def _forget(self, value: weakref.ref[ir.Value]) -> None:
+        self.bytes -= _nbytes(self._arrays.pop(value, ()))
 
     def fill(self, model: ir.Model, samples: Sequence[Sample]) -> None:
         """Run a model and keep the values in its graph, the smallest first if not all find room.

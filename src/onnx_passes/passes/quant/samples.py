@@ -117,13 +117,15 @@ def _dynamic(scale: float) -> Iterator[str]:
 
 def _moved(scale: float) -> Iterator[str]:
     """Dequantize what was moved."""
-    parameters = f"float s = {{{scale}}}, uint8 z = {{3}}, int64[3] i = {{2, 0, 1}}, int64[1] n = {{-1}}"
+    lists = "int64[3] i = {2, 0, 1}, int64[1] n = {-1}, int64[1] all = {2}"
+    parameters = f"float s = {{{scale}}}, uint8 z = {{3}}, {lists}"
     for made, call in (
         ("1,32", "Flatten (q)"),
         ("4,4,2,1", "Transpose (q)"),
         ("1,2,2,2", "MaxPool <kernel_shape = [3, 3]> (q)"),
         ("1,2,3,4", "Gather <axis = 2> (q, i)"),
         ("32", "Reshape (q, n)"),
+        ("1,2,4,4", "ReverseSequence <batch_axis = 0, time_axis = 1> (q, all)"),
     ):
         body = f"f = {call} y = DequantizeLinear (f, s, z)"
         yield _model(f"g (uint8[1,2,4,4] q) => (float[{made}] y) <{parameters}> {{ {body} }}")
