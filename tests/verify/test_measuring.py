@@ -423,3 +423,19 @@ def test_accuracy_on_real_digits_is_that_of_qonnx_and_falls_with_damage(name: st
     assert values[-1] < min(values[:-1])
     with pytest.raises(PostconditionError, match=r"accepted is at least 0\.95"):
         run(executable_digits(name), passes, {"accuracy": (0.95, None)}, **options)
+
+
+IMAGE = """
+<ir_version: 10, opset_import: ["": 20]>
+g (float[N,2,3,4] x) => (float[N,2,3,4] y) { y = Neg (x) }
+"""
+
+
+def test_a_changed_interface_is_followed():
+    images = np.random.default_rng(0).normal(size=(5, 2, 3, 4)).astype(np.float32)
+    pipeline = "convert-layouts{inp=[NHWC>NCHW], out=[NCHW>NHWC]}, simplify, convert-layouts{out=[NHWC>NWHC]}"
+    measuring = Measuring({"max_abs_error": (0, 0)}, dataset=[images])
+    result = apply(ir.from_onnx_text(IMAGE), pipeline, metrics=measuring)
+    measured = [step.metrics for step in result.steps if step.metrics]
+    assert measured == [{"max_abs_error": 0.0}] * len(measured)
+    assert len(measured) >= 2

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -14,6 +16,7 @@ from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Plan, Step
 from onnx_passes.core.records import Evidence, RunRecord, StepRecord
 from onnx_passes.verify.dataset import Batch, Dataset
+from onnx_passes.verify.declarations import ChangesInterface
 from onnx_passes.verify.execute import Engine, Executable, ExecutionError, Executor, Sample
 from onnx_passes.verify.expectations import Originals, expectations
 from onnx_passes.verify.failure import VerificationError
@@ -22,6 +25,7 @@ from onnx_passes.verify.metrics import Metric, accumulator, find_metric, is_elem
 from onnx_passes.verify.ranges import ANY, Range, accepted, parse_ranges, range_text
 from onnx_passes.verify.reference import Source
 from onnx_passes.verify.run_failure import conclude
+from onnx_passes.verify.ulp import Array
 from onnx_passes.verify.verification import EXPLICIT, Mode
 
 
@@ -86,6 +90,7 @@ class Measuring(Instrument):
         self._latest: dict[str, float] = {}
         self._baseline: dict[str, float] = {}
         self._pending: list[tuple[StepRecord, Step]] = []
+        self._changes: list[ChangesInterface] = []
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Measure the model as it came; every later value is told against these."""
@@ -142,6 +147,9 @@ class Measuring(Instrument):
         if not self._baseline:
             return
         self._pending.append((record, step))
+        if record.modified and isinstance(step.pass_, ChangesInterface):
+            # A pass tells of its last call, and may be called again.
+            self._changes.append(copy.copy(step.pass_))
         if self.mode == "each" or step.name == EXPLICIT:
             self._measure_pending(model)
 
@@ -168,7 +176,7 @@ class Measuring(Instrument):
         started = time.perf_counter()
         try:
             ready = self.executor.prepare(model, engine=self._engine)
-            values = self._measure(lambda _, batch: batch.run(ready))
+            values = self._measure(lambda _, batch: self._as_taken_now(batch).run(ready))
         except (ExecutionError, UsageError) as error:
             failed = conclude(record, step, "metric", f"the model can no longer be measured: {error}", {})
             raise failed from failed.__cause__
@@ -201,8 +209,22 @@ class Measuring(Instrument):
                 for output, expected in expectations(self._metrics[name], number, batch, found, self._originals):
                     if output not in found:
                         raise UsageError(f"there is no output '{output}'")
-                    state.update(expected, found[output])
+                    state.update(self._as_returned_now(output, expected, found[output]), found[output])
         return {name: state.value() for name, state in states.items()}
+
+    def _as_taken_now(self, batch: Batch) -> Batch:
+        """Give inputs the form that they have since passes changed the interface."""
+        inputs = batch.inputs
+        for change in self._changes:
+            inputs = change.inputs_after(inputs)
+        return replace(batch, inputs=inputs)
+
+    def _as_returned_now(self, name: str, expected: Array, found: Array) -> Array:
+        """Give what is expected of an output the form that it has now; labels have none."""
+        if expected.ndim == found.ndim:
+            for change in self._changes:
+                expected = change.outputs_after({name: expected})[name]
+        return expected
 
     def _require(
         self, name: str, limits: Range, values: Mapping[str, float], record: StepRecord, step: Step, by: str
