@@ -46,6 +46,8 @@ class EliminateNoOp(Transformation, RewriteRuleSetPass):
                 ("float", "2,1,3,2", 1, "0"),
             )
         ),
+        "g (float[2,3] x) => (float[2,3] y) <int64[3] i = {0, 1, 2}> {y = Gather <axis = 1> (x, i)}",
+        "g (float[2,M] x) => (float[2,M] y) <int32[2] i = {-2, 1}> {y = Gather (x, i)}",
         "g (int64[2,1] x, int64[1] n) => (int64[2,1] y) {a = Split <axis = 1> (x, n) b = Max (a) y = Min (b)}",
         'g (int8[1,2,3,3] x) => (int8[1,2,3,3] y) {y = MaxPool <kernel_shape = [1, 1], auto_pad = "SAME_UPPER"> (x)}',
         "g (double[1,2,3] x) => (double[1,2,3] y) {y = MaxPool <kernel_shape = [1], ceil_mode = 1> (x)}",
