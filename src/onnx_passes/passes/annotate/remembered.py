@@ -11,7 +11,7 @@ from onnx_shape_inference import OpShapeInferenceRegistry, ShapeInferenceContext
 
 Inference = Callable[[ShapeInferenceContext, ir.Node], None]
 
-_BY_SHAPE = ("AveragePool", "Conv", "ConvInteger", "ConvTranspose", "LpPool", "MaxPool")
+_BY_SHAPE = ("AveragePool", "ConvInteger", "ConvTranspose", "LpPool", "MaxPool")
 """Operators whose result has a shape that follows from the shapes of inputs and from attributes."""
 _BY_CONTENT = ("Expand", "Reshape", "Slice")
 """Operators whose result has a shape that follows from integers in their inputs, too."""

@@ -45,6 +45,7 @@ def _prepare_registry() -> None:
     """Complete the one registry that the engine knows."""
     from onnx_shape_inference import registry
 
+    from onnx_passes.passes.annotate.conv_sizes import remember_sizes
     from onnx_passes.passes.annotate.corrections import correct
     from onnx_passes.passes.annotate.custom_shapes import add_custom_operators
     from onnx_passes.passes.annotate.remembered import remember
@@ -52,6 +53,7 @@ def _prepare_registry() -> None:
     add_custom_operators(registry)
     correct(registry)
     remember(registry)
+    remember_sizes(registry)
 
 
 def _reason(error: BaseException) -> str:
