@@ -17,11 +17,11 @@ class LowerLogsoftmax(LowerAlongAxis):
 
     Rewrites: ``LogSoftmax(x)`` → ``d - Log(ReduceSum(Exp(d)))`` with ``d = x - ReduceMax(x)``.
     Refuses:  opsets below 18; an input of unknown type or shape, or an empty one.
-    Exactness: rounding.
+    Exactness: rounding; where there is a NaN, ONNX Runtime may return anything for the rest of its row.
     """
 
     operator = "LogSoftmax"
-    fast_math = ("ninf", "nsz")
+    fast_math = ("nnan", "ninf", "nsz")
 
     def body(self, op: Any, x: ir.Value, node: ir.Node) -> Any:
         """Build the stable form."""
