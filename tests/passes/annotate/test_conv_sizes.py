@@ -50,3 +50,21 @@ def test_what_is_seldom_is_inferred_all_the_same(attributes: str):
     assert shape is not None
     assert shape[:2] == ("N", 4)
     assert len(shape) == 4
+
+
+def test_axes_that_nobody_knows_are_not_taken_for_equal():
+    model = conv("strides = [2, 2]")
+    model.graph.inputs[0].shape = ir.Shape([None, 2, None, None])
+    apply(ShapeInference(), model)
+    shape = value(model, "c").shape
+    assert shape is not None
+    assert shape[2] != shape[3]
+
+
+@pytest.mark.parametrize(
+    "attributes", ["strides: ints = []", "strides = [0, 1]", "pads = [1, 1]", "kernel_shape = [5, 5]"]
+)
+def test_what_is_wrong_is_left_to_others(attributes: str):
+    model = conv(attributes)
+    apply(ShapeInference(), model)
+    assert value(model, "c").dtype in (None, ir.DataType.FLOAT)

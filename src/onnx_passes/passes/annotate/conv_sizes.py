@@ -73,9 +73,9 @@ def _windows(node: ir.Node, x: ir.Shape | None, w: ir.Shape | None) -> _Windows 
     if any(found is None for found in lists) or not (auto_pad is None or auto_pad.value == "NOTSET"):
         return None
     sizes, strides, dilations, pads = (found or [] for found in lists)
-    if sizes != kernel or min(*strides, *dilations) < 1 or any(len(each) != count for each in (sizes, strides)):
+    if [*map(len, (sizes, strides, dilations, pads))] != [count, count, count, 2 * count]:
         return None
-    if len(dilations) != count or len(pads) != 2 * count:
+    if sizes != kernel or min(*strides, *dilations) < 1 or any(x.is_unknown_dim(axis) for axis in range(len(x))):
         return None
     axes = [
         _Window(x[axis + 2], dilations[axis] * (sizes[axis] - 1) + 1, strides[axis], pads[axis] + pads[axis + count])
