@@ -1,0 +1,94 @@
+"""Let Reshape move axes of size one itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Transformation
+from onnx_passes.passes.eliminate.evidence import Dim, dims, integers, opset_of
+from onnx_passes.passes.eliminate.forms import examples, merging
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.refusal import Refusal, no
+from onnx_passes.rewrite.rule import Rule
+
+_NO_INPUT = 1
+_RESHAPE_HAS_AN_INPUT = 5
+
+
+@passes.verify.equality
+@passes.register("eliminate")
+class EliminateTransposeOfReshape(Transformation, RewriteRuleSetPass):
+    """Remove transpositions next to a Reshape that only move axes of size one.
+
+    Rewrites: ``Transpose<perm=[0,2,1,3]>(Reshape(x, [-1, 1, 2, 4]))`` → ``Reshape(x, [-1, 2, 1, 4])``;
+              ``Reshape(Transpose(x), s)`` → ``Reshape(x, t)`` with ``t`` the sizes of the result.
+    Refuses:  moved axes of other sizes, or of unknown ones; a result of more than one unknown size, or an empty one;
+              opsets below 5.
+    Exactness: bit-exact.
+    """
+
+    needs = ("shape-inference",)
+    fuzz_hints: ClassVar[Mapping[str, Any]] = examples(
+        *(
+            f"""g (float[{x}] x) => (float[{y}] y) <int64[4] s = {{{shape}}}> {{
+                r = Reshape (x, s) y = Transpose <perm = {perm}> (r)
+            }}"""
+            for x, shape, perm, y in (
+                ("2,4", "2, 1, 2, 2", "[0, 2, 1, 3]", "2,2,1,2"),
+                ("6", "-1, 1, 3, 1", "[0, 2, 3, 1]", "2,3,1,1"),
+                ("3,4", "1, 3, 1, 4", "[1, 0, 3, 2]", "3,1,4,1"),
+            )
+        ),
+        """g (float[2,1,3,1] x) => (float[3,2] y) <int64[2] s = {3, 2}> {
+            t = Transpose <perm = [1, 0, 3, 2]> (x) y = Reshape (t, s)
+        }""",
+        """g (float[1,4,1] x) => (float[2,2] y) <int64[2] s = {2, -1}> { t = Transpose (x) y = Reshape (t, s) }""",
+    )
+
+    def rules(self) -> Sequence[Rule]:
+        """Return the rules for both orders."""
+        return [merging("Transpose", "Reshape", _after), merging("Reshape", "Transpose", _before)]
+
+
+def _after(op: Any, transpose: ir.Node, reshape: ir.Node) -> Any:
+    perm, sizes = _order(transpose), dims(transpose.inputs[0])
+    if perm is None or sizes is None:
+        return no("the shape is not known", at=transpose)
+    return _reshaped(op, reshape, transpose, [sizes[axis] for axis in perm])
+
+
+def _before(op: Any, reshape: ir.Node, transpose: ir.Node) -> Any:
+    sizes = dims(reshape.outputs[0])
+    return no("the shape is not known", at=reshape) if sizes is None else _reshaped(op, transpose, transpose, sizes)
+
+
+def _reshaped(op: Any, first: ir.Node, transpose: ir.Node, sizes: Sequence[Dim]) -> Any:
+    problem = _problem(op, transpose, sizes)
+    if problem is not None:
+        return problem
+    target = [size if isinstance(size, int) else -1 for size in sizes]
+    return op.Reshape(first.inputs[0], np.array(target, np.int64))
+
+
+def _problem(op: Any, transpose: ir.Node, sizes: Sequence[Dim]) -> Refusal | None:
+    perm, before = _order(transpose), dims(transpose.inputs[0])
+    if perm is None or before is None:
+        return no("the shape is not known", at=transpose)
+    moved = [axis for axis in perm if before[axis] != 1]
+    if moved != sorted(moved):
+        return no("it moves axes of other sizes than one", at=transpose)
+    if 0 in sizes or sum(not isinstance(size, int) for size in sizes) > 1:
+        return no("more than one size is not known, or there is nothing to move", at=transpose)
+    return None if opset_of(op) >= _RESHAPE_HAS_AN_INPUT else no("Reshape has no input for the shape", at=transpose)
+
+
+def _order(transpose: ir.Node) -> list[int] | None:
+    if "perm" in transpose.attributes:
+        return integers(transpose, _NO_INPUT, "perm")
+    sizes = dims(transpose.inputs[0])
+    return None if sizes is None else list(range(len(sizes)))[::-1]
