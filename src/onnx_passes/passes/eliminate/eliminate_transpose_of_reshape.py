@@ -10,13 +10,13 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.passes.eliminate.evidence import Dim, dims, integers, opset_of
+from onnx_passes.passes.eliminate.evidence import Dim, dims, opset_of
 from onnx_passes.passes.eliminate.forms import examples, merging
+from onnx_passes.passes.move.layout import moves_only_ones, permutation, reshape_target
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import Refusal, no
+from onnx_passes.rewrite.refusal import no
 from onnx_passes.rewrite.rule import Rule
 
-_NO_INPUT = 1
 _RESHAPE_HAS_AN_INPUT = 5
 
 
@@ -56,39 +56,25 @@ class EliminateTransposeOfReshape(Transformation, RewriteRuleSetPass):
 
 
 def _after(op: Any, transpose: ir.Node, reshape: ir.Node) -> Any:
-    perm, sizes = _order(transpose), dims(transpose.inputs[0])
+    perm, sizes = permutation(transpose), dims(transpose.inputs[0])
     if perm is None or sizes is None:
         return no("the shape is not known", at=transpose)
-    return _reshaped(op, reshape, transpose, [sizes[axis] for axis in perm])
+    return _reshaped(op, reshape.inputs[0], transpose, [sizes[axis] for axis in perm])
 
 
 def _before(op: Any, reshape: ir.Node, transpose: ir.Node) -> Any:
-    sizes = dims(reshape.outputs[0])
-    return no("the shape is not known", at=reshape) if sizes is None else _reshaped(op, transpose, transpose, sizes)
+    return _reshaped(op, transpose.inputs[0], transpose, dims(reshape.outputs[0]))
 
 
-def _reshaped(op: Any, first: ir.Node, transpose: ir.Node, sizes: Sequence[Dim]) -> Any:
-    problem = _problem(op, transpose, sizes)
-    if problem is not None:
-        return problem
-    target = [size if isinstance(size, int) else -1 for size in sizes]
-    return op.Reshape(first.inputs[0], np.array(target, np.int64))
-
-
-def _problem(op: Any, transpose: ir.Node, sizes: Sequence[Dim]) -> Refusal | None:
-    perm, before = _order(transpose), dims(transpose.inputs[0])
-    if perm is None or before is None:
+def _reshaped(op: Any, x: ir.Value | None, transpose: ir.Node, result: Sequence[Dim] | None) -> Any:
+    perm, sizes = permutation(transpose), dims(transpose.inputs[0])
+    if perm is None or sizes is None or result is None:
         return no("the shape is not known", at=transpose)
-    moved = [axis for axis in perm if before[axis] != 1]
-    if moved != sorted(moved):
+    if not moves_only_ones(perm, sizes):
         return no("it moves axes of other sizes than one", at=transpose)
-    if 0 in sizes or sum(not isinstance(size, int) for size in sizes) > 1:
+    target = reshape_target(result)
+    if target is None:
         return no("more than one size is not known, or there is nothing to move", at=transpose)
-    return None if opset_of(op) >= _RESHAPE_HAS_AN_INPUT else no("Reshape has no input for the shape", at=transpose)
-
-
-def _order(transpose: ir.Node) -> list[int] | None:
-    if "perm" in transpose.attributes:
-        return integers(transpose, _NO_INPUT, "perm")
-    sizes = dims(transpose.inputs[0])
-    return None if sizes is None else list(range(len(sizes)))[::-1]
+    if opset_of(op) < _RESHAPE_HAS_AN_INPUT:
+        return no("Reshape has no input for the shape", at=transpose)
+    return op.Reshape(x, np.array(target, np.int64))

@@ -15,9 +15,9 @@ from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.passes.eliminate.evidence import argument, dims, integer, opset_of, same_dim
 from onnx_passes.passes.eliminate.forms import examples
 from onnx_passes.passes.move.forms import exchange, rebuild, shaped
-from onnx_passes.passes.move.layout import permutation
+from onnx_passes.passes.move.layout import moves_only_ones, permutation, reshape_target
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import Refusal, no
+from onnx_passes.rewrite.refusal import no
 from onnx_passes.rewrite.rule import Rule
 
 _AXES_ARE_INPUTS = 18
@@ -149,16 +149,9 @@ def _as_reshape(op: Any, x: ir.Value, y: ir.Value) -> Any:
     perm, sizes = permutation(y.producer()), dims(x)
     if perm is None or sizes is None or perm == sorted(perm):
         return no("the rank is not known, or nothing moves", at=y)
-    kept = [axis for axis in perm if sizes[axis] != 1]
-    if kept != sorted(kept):
+    if not moves_only_ones(perm, sizes):
         return no("axes move that have more than one place", at=y)
-    target = _target([sizes[axis] for axis in perm])
-    return target if isinstance(target, Refusal) else op.Reshape(x, np.array(target, np.int64))
-
-
-def _target(sizes: Sequence[int | ir.SymbolicDim]) -> list[int] | Refusal:
-    """Return the target of a Reshape, with at most one size left open."""
-    open_axes = [axis for axis, size in enumerate(sizes) if not isinstance(size, int)]
-    if 0 in sizes or len(open_axes) > 1:
+    target = reshape_target([sizes[axis] for axis in perm])
+    if target is None:
         return no("several sizes are not known, or one is zero")
-    return [size if isinstance(size, int) else -1 for size in sizes]
+    return op.Reshape(x, np.array(target, np.int64))

@@ -29,6 +29,19 @@ def permutation(node: ir.Node | None) -> Permutation | None:
     return perm if is_permutation and length in (None, len(perm)) else None
 
 
+def moves_only_ones(perm: Permutation, sizes: Sequence[Dim]) -> bool:
+    """Tell whether elements stay in their order, as all axes that change places have size one."""
+    kept = [axis for axis in perm if sizes[axis] != 1]
+    return kept == sorted(kept)
+
+
+def reshape_target(sizes: Sequence[Dim]) -> list[int] | None:
+    """Return the target of a Reshape to these sizes, of which one may be open and none may be zero."""
+    if 0 in sizes or sum(not isinstance(size, int) for size in sizes) > 1:
+        return None
+    return [size if isinstance(size, int) else -1 for size in sizes]
+
+
 def inverse(perm: Permutation) -> Permutation:
     """Return the permutation that takes another one back."""
     return [perm.index(axis) for axis in range(len(perm))]
