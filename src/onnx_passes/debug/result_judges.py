@@ -171,18 +171,10 @@ def _run_given(ready: Executable, samples: Sequence[Sample]) -> list[Sample]:
 
 def _run_generated(ready: Executable, model: ir.Model, seed: int) -> tuple[list[Sample], list[Sample]]:
     """Generate samples and run them; those that the original model cannot take are left out."""
-    samples: list[Sample] = []
-    results: list[Sample] = []
-    refusal: ExecutionError | None = None
-    for sample in generate(model, seed=seed):
-        try:
-            results.append(ready.run(sample))
-            samples.append(sample)
-        except ExecutionError as error:
-            refusal = error
-    if refusal is not None and not samples:
-        raise _not_runnable(refusal) from refusal
-    return samples, results
+    try:
+        return ready.run_each(generate(model, seed=seed), all_must_run=False)
+    except ExecutionError as error:
+        raise _not_runnable(error) from error
 
 
 def _not_runnable(error: OnnxPassesError) -> UsageError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,7 +130,8 @@ class Measuring(Instrument):
             samples = generate(model, seed=self.seed)
         except UsageError as error:
             raise ExecutionError(str(error)) from error
-        return Dataset.of(model, list(_accepted_by(ready, samples)))
+        taken, _ = ready.run_each(samples, all_must_run=False)
+        return Dataset.of(model, taken)
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
         """Measure what a pass made of the model, unless it left the structure alone.
@@ -257,22 +258,6 @@ def _claims(step: Step) -> dict[str, Range]:
     return {
         metric_name(name): limits for given in claims for name, limits in parse_ranges(given, where=step.name).items()
     }
-
-
-def _accepted_by(ready: Executable, samples: Sequence[Sample]) -> Iterator[Sample]:
-    """Leave out generated samples that the original model cannot take."""
-    refusal: ExecutionError | None = None
-    taken = 0
-    for sample in samples:
-        try:
-            ready.run(sample)
-        except ExecutionError as error:
-            refusal = error
-        else:
-            taken += 1
-            yield sample
-    if refusal is not None and not taken:
-        raise refusal
 
 
 def _told(name: str, value: float, limits: Range) -> str:
