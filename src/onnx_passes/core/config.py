@@ -11,7 +11,7 @@ from typing import Any, cast, get_origin, get_type_hints
 from onnx_passes.core.errors import ConfigError, did_you_mean
 from onnx_passes.core.options import Size, convert
 
-_BYTES = 4
+_BYTES_PER_ELEMENT = 4
 
 
 def _mapping() -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _fold_option(key: str, value: object) -> tuple[str, object]:
     """Translate the limits of version 0.4, which count elements, to bytes of single precision."""
     name = {"input_size_limit": "max_input", "output_size_limit": "max_size"}.get(key, key)
     if name != key and isinstance(value, int):
-        return name, _BYTES * value
+        return name, _BYTES_PER_ELEMENT * value
     return name, value
 
 
