@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import onnx
@@ -36,13 +36,13 @@ def skeleton(model: ir.Model, *, ir_version: int | None = None, expand: Expand |
     return proto
 
 
-def encode(proto: onnx.ModelProto, graph: ir.Graph, expand: Expand | None = None) -> bytes:
-    """Encode a message and the nodes of a graph before those that it has; the message loses its graph.
+def encode(proto: onnx.ModelProto, nodes: Iterable[ir.Node], expand: Expand | None = None) -> bytes:
+    """Encode a message and nodes before those that its graph has; the message loses its graph.
 
     With ``expand``, nodes are encoded as what stands for them, and the operator sets of that are imported.
     """
     encoder = Encoder(expand, {item.domain: item.version for item in proto.opset_import})
-    body = encoder.nodes(graph) + proto.graph.SerializeToString()
+    body = encoder.nodes(nodes) + proto.graph.SerializeToString()
     for domain, version in encoder.added.items():
         proto.opset_import.add(domain=domain, version=version)
     proto.ClearField("graph")
@@ -74,13 +74,13 @@ class Encoder:
         self._imports = opset_imports or {}
         self._texts: dict[str, bytes] = {}
 
-    def nodes(self, graph: ir.Graph | ir.Function) -> bytes:
-        """Encode all nodes of a graph in their order, without documentation and metadata."""
+    def nodes(self, nodes: Iterable[ir.Node]) -> bytes:
+        """Encode nodes in their order, without documentation and metadata."""
         expand = self._expand
         try:
             if expand is None:
-                return b"".join(self._prefixed(_NODE, self._node(node)) for node in graph)
-            return b"".join(self._expanded(node, expand) for node in graph)
+                return b"".join(self._prefixed(_NODE, self._node(node)) for node in nodes)
+            return b"".join(self._expanded(node, expand) for node in nodes)
         except ir.serde.SerdeError as error:
             raise ModelError(f"the model cannot be serialised: {root_cause(error)}") from error
 

@@ -15,6 +15,7 @@ from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.encode import encode, skeleton
 from onnx_passes.graph.wire import PROTOBUF_LIMIT
 from onnx_passes.ops.expand import expander
+from onnx_passes.verify.branches import apart_from_inputs, branch_off
 from onnx_passes.verify.carriers import Boundary
 
 WEIGHTS = "weights"
@@ -68,8 +69,10 @@ def pack(
     for value in model.graph.initializers.values():
         proto.graph.initializer.append(_initializer(value, None if value.name in fed else hand, handed))
     boundary = Boundary(proto, outputs)
-    # Casts of the boundary come behind the nodes: ONNX Runtime sorts them itself.
-    return Packed(encode(proto, model.graph, expand), handed, boundary)
+    # Casts of the boundary and branches come behind the nodes: ONNX Runtime sorts them itself.
+    apart = apart_from_inputs(model.graph, fed)
+    branch_off(proto.graph, apart)
+    return Packed(encode(proto, (node for node in model.graph if node not in apart), expand), handed, boundary)
 
 
 def missing_functions(
