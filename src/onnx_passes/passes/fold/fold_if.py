@@ -1,4 +1,4 @@
-"""Take the branch of an If whose condition is constant."""
+"""Take the only branch of an If that a model can take."""
 
 from __future__ import annotations
 
@@ -13,19 +13,23 @@ from onnx_passes.graph import annotations
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import copy_type, remove_if_dead, replace_value
 from onnx_passes.graph.names import Names
+from onnx_passes.passes.fold.refused_branches import refusing
 
 
 @passes.verify.equality
 @passes.register(tags=("fold", "constants"))
 class FoldIf(Transformation):
-    """Put the nodes of the branch that is always taken in the place of an If.
+    """Put the nodes of the only branch that a model can take in the place of an If.
 
-    Rewrites: ``y = If (true) <then_branch = … {r = Relu (x)}, …>`` → ``y = Relu (x)``; the results keep the names,
-              types and annotations that they have at the If, and the nodes inherit its metadata.
-    Refuses:  conditions that are computed or that a caller may override; function bodies.
-    Exactness: bit-exact.
+    Rewrites: ``y = If (true) <then_branch = … {r = Relu (x)}, …>`` → ``y = Relu (x)``, also where the condition is
+              computed, but a recurrent layer or a convolution refuses the rank that the other branch returns; the
+              results keep the names, types and annotations that they have at the If, and the nodes inherit its
+              metadata.
+    Refuses:  other conditions that are computed or that a caller may override; function bodies.
+    Exactness: bit-exact on all inputs that the model takes; others may be refused by another operator, or by none.
     """
 
+    needs = ("shape-inference",)
     preserves = ("checker", "shape-inference", "topological-sort", "unique-names")
 
     def call(self, model: ir.Model) -> PassResult:
@@ -54,13 +58,17 @@ def inline_branches(scope: ir.Graph, *, in_function: bool = False) -> bool:
 
 
 def _taken(node: ir.Node) -> ir.Graph | None:
-    if node.op_type != "If" or node.domain != "" or not node.inputs:
+    if node.op_type != "If" or node.domain != "" or not node.inputs or node.inputs[0] is None:
+        return None
+    branches = [node.attributes.get(name) for name in ("then_branch", "else_branch")]
+    graphs = [branch.as_graph() for branch in branches if branch is not None and not branch.is_ref()]
+    if len(graphs) < len(branches):
         return None
     condition = constant(node.inputs[0])
-    if condition is None or condition.size != 1:
-        return None
-    branch = node.attributes.get("then_branch" if condition.item() else "else_branch")
-    return None if branch is None or branch.is_ref() else branch.as_graph()
+    if condition is not None:
+        return graphs[0 if condition.item() else 1] if condition.size == 1 else None
+    accepted = [graph for graph in graphs if refusing(node, graph) is None]
+    return accepted[0] if len(accepted) == 1 else None
 
 
 class _Inlining:
