@@ -94,6 +94,7 @@ def test_what_depends_on_the_rank_is_followed():
     apply(ShapeInference(), model)
     assert apply(FoldConstants(), model)
     assert operators(model.graph) == ["Reshape", "Squeeze", "Identity", "Unsqueeze", "LSTM"]
+    assert not apply(ShapeInference(), model), "more is known now"
 
 
 def test_branches_that_later_ones_repair_stay():

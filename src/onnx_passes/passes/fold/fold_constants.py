@@ -71,7 +71,7 @@ class FoldConstants(Transformation):
             changed = any(part.changed for part in parts)
             refused = [part.refused for part in parts]
             modified |= changed
-            waiting = any(part.waiting for part in parts) or _may_know_more(model.graph, changed=changed)
+            waiting = any(part.waiting or part.branched for part in parts) or _may_know_more(model.graph, changed=changed)
             if waiting and (changed or not inferred):
                 modified |= _INFERENCE.run(model, Context()).modified
                 inferred = True
@@ -112,14 +112,16 @@ class _Round:
         self.storage = Storage(self.graph, model.ir_version, in_function=self.in_function)
         self.room = room
         self.inferred = inferred
-        self.changed = self.waiting = False
+        self.changed = self.waiting = self.branched = False
         self.refused = Refusals()
 
     def run(self) -> int:
         """Fold; returns how many bytes may still be added."""
         self.changed |= fold_shapes(self.graph, self.storage, nonempty=self.options.nonempty)
         self.changed |= self._fold()
-        self.changed |= inline_branches(self.graph, in_function=self.in_function)
+        # Behind an If of which one branch is left, more is known.
+        self.branched = inline_branches(self.graph, in_function=self.in_function)
+        self.changed |= self.branched
         return self.room
 
     def _fold(self) -> bool:
