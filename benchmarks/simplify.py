@@ -4,6 +4,8 @@
 
 PYTHON is the interpreter of an environment with onnxsim, onnxslim, onnxoptimizer and onnxscript. Every tool runs in a
 process of its own; `error` is the largest absolute difference to the original on the same inputs, in ONNX Runtime.
+The second table says where our time goes: into running models in ONNX Runtime, into its sessions, into shapes with
+dynamic dimensions, and into all the rest; and what part of onnxslim's and onnxsim's time it is.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ def main() -> None:
     print(f"{'model':28}" + "".join(f"{tool:>26}" for tool, _ in tools))
     print(f"{'':28}" + f"{'nodes   CPU s      error':>26}" * len(tools))
     fewest = fastest = 0
+    shares: list[str] = []
     for model in arguments.models:
         cells: dict[str, dict[str, object]] = {}
         with tempfile.TemporaryDirectory() as folder:
@@ -67,10 +70,28 @@ def main() -> None:
         peers = [int(str(cells[tool]["nodes"])) for tool in PEERS if "nodes" in cells[tool]]
         mine = cells["ours"]
         fewest += "nodes" in mine and int(str(mine["nodes"])) <= min(peers, default=10**9)
+        shares += [
+            f"{model.stem[:27]:28}" + share(cells, "ours", "onnxslim") + share(cells, "ours_unverified", "onnxsim")
+        ]
         slim = cells["onnxslim"].get("cpu")
         fastest += "cpu" in mine and slim is not None and 3 * float(str(mine["cpu"])) <= float(str(slim))
+    columns = f"{'running':>10}{'sessions':>10}{'symbols':>10}{'rest':>8}"
+    print(f"\n{'':28}{'verified':>10}{columns}{'/ onnxslim':>12}{'unverified':>12}{columns}{'/ onnxsim':>12}")
+    print("\n".join(shares))
     total = len(arguments.models)
     print(f"no more nodes than the best peer on {fewest} of {total}; at most a third of onnxslim's time on {fastest}")
+
+
+def share(cells: dict[str, dict[str, object]], tool: str, peer: str) -> str:
+    """Say how the time of one of our runs is spent, in parts of it, and what part of a peer's time it is."""
+    mine = cells[tool]
+    if "cpu" not in mine:
+        return "fails"
+    cpu, other = float(str(mine["cpu"])), float(str(cells[peer].get("cpu", "nan")))
+    parts = [float(str(mine[key])) / cpu for key in ("running", "sessions", "symbols")]
+    widths = (10, 10, 10, 8)
+    columns = "".join(f"{part:{width}.0%}" for part, width in zip((*parts, 1 - sum(parts)), widths, strict=True))
+    return f"{cpu:{12 if tool != 'ours' else 10}.3f}{columns}{cpu / other:12.2f}"
 
 
 def text(cell: dict[str, object]) -> str:

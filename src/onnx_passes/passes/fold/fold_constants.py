@@ -71,7 +71,9 @@ class FoldConstants(Transformation):
             changed = any(part.changed for part in parts)
             refused = [part.refused for part in parts]
             modified |= changed
-            waiting = any(part.waiting or part.branched for part in parts) or _may_know_more(model.graph, changed=changed)
+            waiting = any(part.waiting or part.branched for part in parts) or _may_know_more(
+                model.graph, changed=changed
+            )
             if waiting and (changed or not inferred):
                 modified |= _INFERENCE.run(model, Context()).modified
                 inferred = True

@@ -1,0 +1,151 @@
+"""Compute with vectors of one element at once, instead of scalars that become such vectors later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+from onnxscript.rewriter.pattern import OrValue
+
+from onnx_passes import passes
+from onnx_passes.core.base import Transformation
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.shapes import rank
+from onnx_passes.passes.eliminate.evidence import integer, integers
+from onnx_passes.passes.eliminate.forms import examples, in_opset, merging
+from onnx_passes.passes.eliminate.scalars import (
+    ELEMENTWISE,
+    Plan,
+    gains,
+    is_only_read_by,
+    makes_vector,
+    picked,
+    unsqueezed,
+)
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.refusal import Refusal, no
+from onnx_passes.rewrite.rule import Rule
+
+
+@passes.verify.equality
+@passes.register("eliminate")
+class EliminateUnsqueezeOfScalar(Transformation, RewriteRuleSetPass):
+    """Compute with vectors of one element where scalars are made such vectors in the end.
+
+    Rewrites: ``Unsqueeze(Gather<axis=a>(x, i), [a])`` → ``Gather<axis=a>(x, [i])``;
+              ``Unsqueeze(Sub(Squeeze(v), 1), [0])`` → ``Sub(v, [1])``, and so for all elementwise operators, also
+              several in a row, on scalars that are constant, squeezed, gathered from a vector, or made a vector anyway;
+              ``Squeeze(Slice(x, [i], [i + 1], [a]), [a])`` → ``Gather<axis=a>(x, i)``.
+    Refuses:  indices and axes that are not constant; scalars that others read, too, where as many nodes would be left;
+              slices that others read, too, or along an axis of unknown size: they may be empty.
+    Exactness: bit-exact.
+    """
+
+    # Every rewrite takes a Squeeze or Unsqueeze away for good: that is why they end.
+    needs = ("shape-inference",)
+    fuzz_hints: ClassVar[Mapping[str, Any]] = examples(
+        *(
+            f"g ({kind}[{x}] x) => ({kind}[{y}] y) <{index} i = {{{i}}}, int64[1] a = {{{to}}}>"
+            f" {{ s = Gather <axis = {axis}> (x, i) y = Unsqueeze (s, a) }}"
+            for kind, x, y, index, i, axis, to in (
+                ("int64", "4", "1", "int64", -1, 0, 0),
+                ("float", "2,3,4", "2,1,4", "int32", 2, 1, -2),
+                ("bool", "2,3", "2,1", "int64", -3, -1, 1),
+            )
+        ),
+        *(
+            f"g (int64[1] v, int64[3] w) => ({kind}[1] y) <int64 two = {{2}}, int64 i = {{-1}}, int64[1] a = {{{to}}}>"
+            f" {{ s = Squeeze (v) t = Gather (w, i) {body} y = Unsqueeze (z, a) }}"
+            for kind, to, body in (
+                ("int64", 0, "z = Sub (s, t)"),
+                ("int64", 0, "z = Mul (s, s)"),
+                ("int64", 0, "z = Pow (t, two)"),
+                ("int64", -1, "z = Neg (s)"),
+                ("int64", -1, "r = Mul (two, t) z = Max (r, s, t)"),
+                ("int64", 0, "r = Abs (s) q = Add (r, t) z = Sub (q, r)"),
+                ("int64", 0, "r = Greater (s, t) z = Where (r, two, t)"),
+                ("float", 0, "z = Cast <to = 1> (s)"),
+                ("float", -1, "r = Cast <to = 1> (t) q = Cast <to = 1> (s) z = Div (r, q)"),
+                ("bool", 0, "z = Less (two, t)"),
+                ("bool", -1, "r = Equal (s, t) z = Not (r)"),
+                ("double", -1, "r = Cast <to = 11> (t) z = Sqrt (r)"),
+            )
+        ),
+        in_opset(
+            11,
+            "g (float16[1] v, float16[3] w) => (float16[1] y) <float16 c = {2}, int64 i = {1}>"
+            " { s = Squeeze <axes = [0]> (v) t = Gather (w, i) r = Div (s, c) z = Add (r, t)"
+            " y = Unsqueeze <axes = [0]> (z) }",
+        ),
+        *(
+            f"g (float[{x}] x) => (float[{y}] y) <int64[1] b = {{{start}}}, int64[1] e = {{{end}}},"
+            f" int64[1] a = {{{axis}}}> {{ s = Slice (x, b, e, a) y = Squeeze (s, a) }}"
+            for x, y, start, end, axis in (
+                ("4", "", -1, 9223372036854775807, 0),
+                ("2,3,4", "2,4", 1, 2, 1),
+                ("N,3", "N", -3, -2, -1),
+            )
+        ),
+    )
+
+    def rules(self) -> Sequence[Rule]:
+        """Return the rules for gathered, sliced and computed scalars."""
+        return [
+            merging("Unsqueeze", "Gather", _gather),
+            merging("Squeeze", "Slice", _pick),
+            Rule(_unsqueezed_result, _compute, name="UnsqueezeOfElementwise", commute=False, forks="duplicate"),
+        ]
+
+
+def _gather(op: Any, unsqueeze: ir.Node, gather: ir.Node) -> Any:
+    axis, index = integer(gather, "axis", 0), constant(gather.inputs[1])
+    if index is None or index.ndim != 0 or axis is None:
+        return no("the index is not one constant number", at=gather)
+    length = rank(gather.inputs[0])
+    if not _brings_back(unsqueeze, axis, length):
+        return no("it is not just the gathered axis that comes back in its place", at=unsqueeze)
+    scalar = gather.outputs[0]
+    back = [node for node in scalar.consumers() if node.graph is gather.graph and _brings_back(node, axis, length)]
+    if not is_only_read_by(scalar, back):
+        return no("others read what is gathered, too", at=gather)
+    return op.Gather(gather.inputs[0], index.reshape(1), axis=axis % length if length else axis)
+
+
+def _brings_back(node: ir.Node, axis: int, length: int | None) -> bool:
+    """Tell whether a node adds just one axis, where another was taken from so many."""
+    axes = integers(node, 1, "axes") if (node.domain, node.op_type) == ("", "Unsqueeze") else None
+    if axes is None or len(axes) != 1:
+        return False
+    return axes[0] == axis or bool(length and axes[0] % length == axis % length)
+
+
+def _pick(op: Any, squeeze: ir.Node, cut: ir.Node) -> Any:
+    found = picked(squeeze, cut)
+    if isinstance(found, Refusal):
+        return found
+    axis, index = found
+    return op.Gather(cut.inputs[0], np.array(index, np.int64), axis=axis)
+
+
+def _unsqueezed_result(op: Any) -> Any:
+    results = [
+        getattr(op, name)(_allow_other_inputs=True, _outputs=[f"result{i}"])
+        for i, name in enumerate(sorted(ELEMENTWISE))
+    ]
+    return op.Unsqueeze(OrValue(results), _allow_other_inputs=True, _outputs=["vector"])
+
+
+def _compute(op: Any, vector: ir.Value) -> Any:
+    unsqueeze = vector.producer()
+    assert unsqueeze is not None
+    plan = Plan(unsqueeze)
+    twin = unsqueezed(plan.scalar, unsqueeze) if makes_vector(unsqueeze) else None
+    if twin is not None:
+        return twin
+    if plan.refusal is not None:
+        return plan.refusal
+    if not gains(plan):
+        return no("others read the selected scalars, too: as many nodes would be left", at=unsqueeze)
+    return plan.build(op)

@@ -1,0 +1,253 @@
+"""Which scalars can be had as vectors of one element, and what is gained by that."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.graph.constants import constant, constant_tensor, is_constant
+from onnx_passes.graph.shapes import dimension, rank, static_shape
+from onnx_passes.passes.eliminate.evidence import integers, is_given
+from onnx_passes.passes.move.forms import operands, rebuild, shaped
+from onnx_passes.passes.move.steady import elementwise
+from onnx_passes.rewrite.refusal import Refusal, no
+
+ELEMENTWISE = frozenset(elementwise())
+_MOST = 16
+"""How many operators in a row are looked through."""
+_FEW = 16
+"""How many readers of a value, and results of the same scalars, are looked at."""
+
+
+class Plan:
+    """How to compute a vector of one element from vectors, instead of the scalar that an Unsqueeze reads.
+
+    ``recipes`` has for each scalar on the way, operands first, what to use instead: a vector that is there, a constant,
+    or a node to build anew. ``refusal`` says why this does not work.
+    """
+
+    def __init__(self, unsqueeze: ir.Node) -> None:
+        scalar = unsqueeze.inputs[0]
+        assert scalar is not None
+        self.unsqueeze = unsqueeze
+        self.scalar = scalar
+        self.recipes: dict[ir.Value, ir.Value | ir.TensorProtocol | ir.Node] = {}
+        self.computed: dict[ir.Node, None] = {}
+        self.selected: dict[ir.Node, None] = {}
+        self._reads_vectors = False
+        self.refusal = self._plan()
+
+    def build(self, op: Any) -> ir.Value:
+        """Build the vector."""
+        made: dict[ir.Value, ir.Value] = {}
+        for scalar, recipe in self.recipes.items():
+            if isinstance(recipe, ir.Value):
+                made[scalar] = recipe
+            elif not isinstance(recipe, ir.Node):
+                made[scalar] = op.initializer(recipe, scalar.name)
+            elif recipe.op_type == "Gather":
+                made[scalar] = shaped(op.Gather(recipe.inputs[0], _vector_of_constant(recipe.inputs[1]), axis=0), [1])
+            else:
+                data, others = operands(recipe)
+                made[scalar] = shaped(rebuild(op, recipe, [*(made[value] for value in data), *others]), [1])
+        return made[self.scalar]
+
+    def _plan(self) -> Refusal | None:
+        if not makes_vector(self.unsqueeze):
+            return no("it is not a scalar that becomes a vector of one element", at=self.unsqueeze)
+        if not is_only_read_by(self.scalar, (self.unsqueeze,)):
+            return no("others read the scalar, too", at=self.scalar)
+        refusal = self._add(self.scalar)
+        if refusal is not None:
+            return refusal
+        if not self._reads_vectors:
+            return no("all is constant", at=self.unsqueeze)
+        inside = {*self.computed, self.unsqueeze}
+        shared = next((node for node in self.computed if not is_only_read_by(node.outputs[0], inside)), None)
+        return None if shared is None else no("others read a scalar on the way, too", at=shared)
+
+    def _add(self, scalar: ir.Value) -> Refusal | None:
+        """Find the recipe for a scalar, which is known to be one from what is computed from it."""
+        if scalar in self.recipes:
+            return None
+        if is_constant(scalar):
+            tensor = _vector_of_constant(scalar)
+            if tensor is None:
+                return no("a constant is no number", at=scalar)
+            self.recipes[scalar] = tensor
+            return None
+        node = scalar.producer()
+        if node is not None and (node.domain != "" or node.graph is not self.unsqueeze.graph):
+            node = None
+        if node is not None and node.op_type == "Squeeze" and _becomes_gather(node):
+            return no("a slice becomes a Gather first", at=scalar)
+        ready = self._ready(scalar, node)
+        if ready is not None:
+            self._reads_vectors = True
+            self.recipes[scalar] = ready
+            return None
+        if node is not None and node.op_type == "Gather" and _vector_of_constant(node.inputs[1]) is not None:
+            self._reads_vectors = True
+            self.selected[node] = None
+            self.recipes[scalar] = node
+            return None
+        if node is not None and node.op_type in ELEMENTWISE:
+            return self._add_computed(scalar, node)
+        return no("a scalar cannot be had as a vector", at=scalar)
+
+    def _ready(self, scalar: ir.Value, node: ir.Node | None) -> ir.Value | None:
+        """Return a vector of a scalar that is there already."""
+        if node is not None and node.op_type == "Squeeze" and static_shape(node.inputs[0]) == (1,):
+            self.selected[node] = None
+            return node.inputs[0]
+        vector = unsqueezed(scalar, self.unsqueeze)
+        return _gathered(node) if vector is None and node is not None and node.op_type == "Gather" else vector
+
+    def _add_computed(self, scalar: ir.Value, node: ir.Node) -> Refusal | None:
+        self.computed[node] = None
+        if len(self.computed) > _MOST:
+            return no("too much is computed with scalars", at=node)
+        data, others = operands(node)
+        if any(value is not None and not is_constant(value) for value in others):
+            return no("a scalar is used as another argument", at=node)
+        for value in data:
+            refusal = self._add(value)
+            if refusal is not None:
+                return refusal
+        self.recipes[scalar] = node
+        return None
+
+
+def gains(plan: Plan) -> bool:
+    """Tell whether nodes are saved, now or once all is done that can be done with the same scalars.
+
+    What is gathered for others as well is there twice in the end, unless they can be had as vectors, too.
+    """
+    family = _family(plan)
+    while plan in family:
+        inside = {node for member in family for node in (*member.computed, member.unsqueeze)}
+        worthwhile = [member for member in family if _gain(member, inside) > 0]
+        if len(worthwhile) == len(family):
+            return True
+        family = worthwhile
+    return False
+
+
+def _gain(plan: Plan, inside: set[ir.Node]) -> int:
+    gone = {node: is_only_read_by(node.outputs[0], inside) for node in plan.selected}
+    squeezes = sum(gone[node] for node in gone if node.op_type == "Squeeze")
+    gathers = sum(not gone[node] for node in gone if node.op_type == "Gather")
+    return 1 + squeezes - gathers
+
+
+def _becomes_gather(squeeze: ir.Node) -> bool:
+    cut = None if squeeze.inputs[0] is None else squeeze.inputs[0].producer()
+    if cut is None or cut.op_type != "Slice" or cut.domain != "" or cut.graph is not squeeze.graph:
+        return False
+    return not isinstance(picked(squeeze, cut), Refusal)
+
+
+def _family(first: Plan) -> list[Plan]:
+    """Plan all that is computed from the same scalars, and can be had as vectors."""
+    family, seen = [first], {first.unsqueeze, *first.selected}
+    scalars = list(first.selected)
+    for scalar in scalars:
+        readers = scalar.outputs[0].consumers()
+        # Where there are too many to look at, the scalar stays anyway.
+        ends = [end for reader in readers if (end := _end(reader)) is not None] if len(readers) <= _FEW else []
+        for end in ends:
+            plan = Plan(end) if end not in seen and len(family) < _FEW else None
+            seen.add(end)
+            if plan is not None and plan.refusal is None:
+                family.append(plan)
+                scalars.extend(node for node in plan.selected if node not in seen)
+                seen.update(plan.selected)
+    return family
+
+
+def _end(node: ir.Node) -> ir.Node | None:
+    """Return the Unsqueeze that alone reads what is computed from a scalar."""
+    for _ in range(_MOST):
+        readers = node.outputs[0].consumers()
+        if node.op_type not in ELEMENTWISE or node.domain != "" or len(readers) != 1:
+            return None
+        node = readers[0]
+        if adds_one_axis(node):
+            return node
+    return None
+
+
+def picked(squeeze: ir.Node, cut: ir.Node) -> tuple[int, int] | Refusal:
+    """Return axis and index of the one element that a Slice takes, and whose axis a Squeeze removes."""
+    if not is_only_read_by(cut.outputs[0], (squeeze,)):
+        return no("others read the slice, too", at=cut)
+    arguments = [integers(cut, 1, "starts"), integers(cut, 2, "ends")]
+    arguments.append(integers(cut, 3, "axes") if is_given(cut, 3, "axes") else [0])
+    arguments.append(integers(cut, 4) if is_given(cut, 4, "steps") else [1])
+    known = [items for items in arguments if items is not None and len(items) == 1]
+    if len(known) != len(arguments):
+        return no("it is not one axis that is sliced, or not by constants", at=cut)
+    [start], [end], [axis], [step] = known
+    length, size = rank(cut.inputs[0]), dimension(cut.inputs[0], axis)
+    if length is None or size is None:
+        return no("the size of what is sliced is not known", at=cut)
+    taken = range(size)[start:end]
+    if step != 1 or len(taken) != 1:
+        return no("it is not one element that is taken", at=cut)
+    if _squeezed_axes(squeeze, length) != [axis % length]:
+        return no("it is not the sliced axis alone that goes", at=squeeze)
+    return axis % length, taken[0]
+
+
+def _squeezed_axes(squeeze: ir.Node, length: int) -> list[int] | None:
+    if is_given(squeeze, 1, "axes"):
+        axes = integers(squeeze, 1, "axes")
+        return None if axes is None else [axis % length for axis in axes]
+    shape = static_shape(squeeze.inputs[0])
+    return None if shape is None else [axis for axis, size in enumerate(shape) if size == 1]
+
+
+def unsqueezed(scalar: ir.Value, unsqueeze: ir.Node) -> ir.Value | None:
+    """Return the vector that another Unsqueeze makes of a scalar, if there is one."""
+    for node in scalar.consumers()[:_FEW]:
+        if node is not unsqueeze and node.graph is unsqueeze.graph and adds_one_axis(node):
+            return node.outputs[0]
+    return None
+
+
+def _gathered(gather: ir.Node) -> ir.Value | None:
+    """Return the same selection from the same vector, if there is one that is a vector."""
+    source, index = gather.inputs[0], constant(gather.inputs[1])
+    # The last ones are the newest: what was gathered for another result of the same scalar is among them.
+    for node in () if source is None or index is None else source.consumers()[-_FEW:]:
+        if node.op_type != "Gather" or node.domain != "" or node.graph is not gather.graph:
+            continue
+        indices = constant(node.inputs[1]) if node.inputs[0] is source else None
+        if indices is not None and indices.shape == (1,) and indices[0] == index:
+            return node.outputs[0]
+    return None
+
+
+def _vector_of_constant(value: ir.Value | None) -> ir.TensorProtocol | None:
+    tensor = constant_tensor(value)
+    if tensor is None or len(tensor.shape) != 0 or tensor.dtype is ir.DataType.STRING:
+        return None
+    return ir.Tensor(np.reshape(tensor.numpy(), 1), dtype=tensor.dtype)
+
+
+def adds_one_axis(node: ir.Node) -> bool:
+    """Tell whether a node makes a vector of one element, if it is a scalar that it reads."""
+    return node.op_type == "Unsqueeze" and node.domain == "" and integers(node, 1, "axes") in ([0], [-1])
+
+
+def makes_vector(node: ir.Node) -> bool:
+    """Tell whether a node makes a vector of one element of a scalar."""
+    return adds_one_axis(node) and (rank(node.inputs[0]) == 0 or rank(node.outputs[0]) == 1)
+
+
+def is_only_read_by(value: ir.Value, nodes: Collection[ir.Node]) -> bool:
+    """Tell whether neither a caller nor any other node reads a value."""
+    return not value.is_graph_output() and all(use.node in nodes for use in value.uses())

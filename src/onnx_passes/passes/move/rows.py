@@ -1,0 +1,72 @@
+"""Rows that are flattened for the product with a matrix, and stacked again behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.graph.constants import is_constant
+from onnx_passes.graph.shapes import rank
+from onnx_passes.passes.eliminate.evidence import Dim, argument, dims, same_dim
+from onnx_passes.passes.move.layout import reshape_target
+from onnx_passes.rewrite.refusal import Refusal, no
+
+
+def stacked_rows(
+    op: Any, flat: ir.Value, product: ir.Value, result: ir.Value, matrix: tuple[Dim, Dim], *, reshape_pays: bool
+) -> ir.Value | Refusal:
+    """Return the rows of ``flat`` stacked so that the product with a matrix of these sizes is ``result`` at once.
+
+    ``flat`` and ``result`` come from reshapes, of the rows and of their product. The rows are what the first of them
+    reads; or reshaped from there, if one Reshape for two pays, or as a target that is computed is no longer needed.
+    """
+    size, columns = matrix
+    inner, outer = flat.producer(), result.producer()
+    assert inner is not None
+    assert outer is not None
+    x, target = inner.inputs[0], argument(outer, 1)
+    before, after = dims(x), dims(result)
+    if x is None or before is None or after is None or rank(flat) != 2:
+        return no("the shapes are not known", at=result)
+    if target is not None and target.is_initializer() and target.is_graph_input():
+        return no("callers may ask for another shape", at=target)
+    if is_used_elsewhere(product):
+        return no("the product is used elsewhere", at=product)
+    if not isinstance(size, int) or size == 0:
+        return no("the rows are empty, or of unknown size", at=flat)
+    if not same_dim(after[-1], columns):
+        return no("the columns of the product are not known to stay", at=result)
+    # That the product is defined proves the size of the flat rows, and with it how many there are.
+    wanted = (*after[:-1], size)
+    if len(wanted) == len(before) and all(map(same_dim, wanted, before)):
+        return x
+    if (is_constant(target) and not reshape_pays) or is_used_elsewhere(flat):
+        return no("the rows are stacked otherwise before, and it takes as many reshapes to change that", at=flat)
+    sizes = _sizes(before, wanted)
+    if sizes is None or not isinstance(columns, int) or columns == 0:
+        return no("the sizes are not known, or zero", at=result)
+    return op.Reshape(x, np.array(sizes, np.int64))
+
+
+def is_used_elsewhere(value: ir.Value) -> bool:
+    """Tell whether a value inside a match has other users than the one of the match."""
+    return value.is_graph_output() or len(value.uses()) > 1
+
+
+def _sizes(before: Sequence[Dim], wanted: Sequence[Dim]) -> list[int] | None:
+    """Return the target of a Reshape that infers the one open size, or copies all of them from where they are."""
+    inferred = reshape_target(wanted)
+    if inferred is not None or 0 in wanted:
+        return inferred
+    sizes: list[int] = []
+    for axis, size in enumerate(wanted):
+        if isinstance(size, int):
+            sizes.append(size)
+        elif axis < len(before) and same_dim(size, before[axis]):
+            sizes.append(0)
+        else:
+            return None
+    return sizes
