@@ -19,7 +19,7 @@ ELEMENTWISE = frozenset(elementwise())
 _MOST = 16
 """How many operators in a row are looked through."""
 _FEW = 16
-"""How many readers of a value, and results of the same scalars, are looked at."""
+"""How many readers of a value are looked at."""
 
 
 class Plan:
@@ -122,25 +122,12 @@ class Plan:
 
 
 def gains(plan: Plan) -> bool:
-    """Tell whether nodes are saved, now or once all is done that can be done with the same scalars.
-
-    What is gathered for others as well is there twice in the end, unless they can be had as vectors, too.
-    """
-    family = _family(plan)
-    while plan in family:
-        inside = {node for member in family for node in (*member.computed, member.unsqueeze)}
-        worthwhile = [member for member in family if _gain(member, inside) > 0]
-        if len(worthwhile) == len(family):
-            return True
-        family = worthwhile
-    return False
-
-
-def _gain(plan: Plan, inside: set[ir.Node]) -> int:
+    """Tell whether nodes are saved: what is gathered for others as well is there twice in the end."""
+    inside = {*plan.computed, plan.unsqueeze}
     gone = {node: is_only_read_by(node.outputs[0], inside) for node in plan.selected}
     squeezes = sum(gone[node] for node in gone if node.op_type == "Squeeze")
     gathers = sum(not gone[node] for node in gone if node.op_type == "Gather")
-    return 1 + squeezes - gathers
+    return 1 + squeezes - gathers > 0
 
 
 def _becomes_gather(squeeze: ir.Node) -> bool:
@@ -148,36 +135,6 @@ def _becomes_gather(squeeze: ir.Node) -> bool:
     if cut is None or cut.op_type != "Slice" or cut.domain != "" or cut.graph is not squeeze.graph:
         return False
     return not isinstance(picked(squeeze, cut), Refusal)
-
-
-def _family(first: Plan) -> list[Plan]:
-    """Plan all that is computed from the same scalars, and can be had as vectors."""
-    family, seen = [first], {first.unsqueeze, *first.selected}
-    scalars = list(first.selected)
-    for scalar in scalars:
-        readers = scalar.outputs[0].consumers()
-        # Where there are too many to look at, the scalar stays anyway.
-        ends = [end for reader in readers if (end := _end(reader)) is not None] if len(readers) <= _FEW else []
-        for end in ends:
-            plan = Plan(end) if end not in seen and len(family) < _FEW else None
-            seen.add(end)
-            if plan is not None and plan.refusal is None:
-                family.append(plan)
-                scalars.extend(node for node in plan.selected if node not in seen)
-                seen.update(plan.selected)
-    return family
-
-
-def _end(node: ir.Node) -> ir.Node | None:
-    """Return the Unsqueeze that alone reads what is computed from a scalar."""
-    for _ in range(_MOST):
-        readers = node.outputs[0].consumers()
-        if node.op_type not in ELEMENTWISE or node.domain != "" or len(readers) != 1:
-            return None
-        node = readers[0]
-        if adds_one_axis(node):
-            return node
-    return None
 
 
 def picked(squeeze: ir.Node, cut: ir.Node) -> tuple[int, int] | Refusal:
