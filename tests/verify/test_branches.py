@@ -58,6 +58,17 @@ def test_results_are_the_same(monkeypatch: pytest.MonkeyPatch, size: int, feeds:
         np.testing.assert_array_equal(branched[name], array)
 
 
+def test_models_of_old_versions_run(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(branches, "_MANY", 0)
+    model = ir.from_onnx_text(
+        '<ir_version: 3, opset_import: ["": 8]> g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}>'
+        "{ n = Neg(w) y = Add(x, n) }"
+    )
+    sample = {"x": np.array([1, 2], np.float32)}
+    result = Executor().prepare(model, engine="onnxruntime", feeds={"x"}).run(sample)
+    assert not result["y"].any()
+
+
 def test_weights_that_are_handed_over_reach_branches(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(branches, "_MANY", 0)
     model = ir.from_onnx_text(

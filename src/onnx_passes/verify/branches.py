@@ -36,7 +36,9 @@ def branch_off(graph: onnx.GraphProto, nodes: Collection[ir.Node]) -> None:
     """Add nodes to a graph, some in each branch; the branches are always taken."""
     if not nodes:
         return
-    graph.initializer.append(onnx.helper.make_tensor(_ALWAYS, onnx.TensorProto.BOOL, [], [True]))
+    true = onnx.helper.make_tensor("true", onnx.TensorProto.BOOL, [], [True])
+    # Not an initializer: these would have to be inputs in old versions.
+    graph.node.append(onnx.helper.make_node("Constant", [], [_ALWAYS], value=true))
     encoder, ordered = Encoder(), list(nodes)
     for start in range(0, len(ordered), _IN_A_BRANCH):
         part = ordered[start : start + _IN_A_BRANCH]
