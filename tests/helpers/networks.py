@@ -231,6 +231,49 @@ def lstm() -> ir.Model:
 
 
 @network
+def flattened() -> ir.Model:
+    """A feed-forward block that flattens rows for Gemm and stacks them again, all sizes but the last one open."""
+    net = Net("float[N,S,8] x", "float[N,S,8] y", opset=13)
+    first, second, ax = net.constant("first", 0), net.constant("second", 1), net.constant("ax", [0])
+    for source, target, a, b in (("x", "h", 8, 16), ("r", "o", 16, 8)):
+        net.add(f"{target}_s = Shape({source}) {target}_0 = Gather({target}_s, {first})")
+        net.add(f"{target}_1 = Gather({target}_s, {second}) {target}_n = Unsqueeze({target}_0, {ax})")
+        net.add(f"{target}_m = Unsqueeze({target}_1, {ax})")
+        net.add(f"{target}_f = Reshape({source}, {net.constant(target + '_flat', [-1, a])})")
+        weight, bias = net.weight(f"{target}_w", a, b), net.weight(f"{target}_c", b)
+        net.add(f"{target}_g = Gemm({target}_f, {weight}, {bias})")
+        net.add(f"{target}_t = Concat<axis=0>({target}_n, {target}_m, {net.constant(target + '_b', [b])})")
+        net.add(f"{target} = Reshape({target}_g, {target}_t)")
+        if target == "h":
+            net.add("r = Relu(h)")
+    net.add("y = Add(x, o)")
+    return net.model()
+
+
+@network
+def voice() -> ir.Model:
+    """Convolutions, a squeeze only where the size is one, and a recurrent layer that asks for the rank."""
+    net = Net("float[N,4,T] x", "float[N,3] y", opset=16)
+    one, two, ax, last = (net.constant(n, v) for n, v in (("one", 1), ("two", 2), ("ax", [0]), ("last", [-1])))
+    weight = net.weight("w", 6, 4, 3)
+    net.add(f"c = Conv<kernel_shape=[3], strides=[2], pads=[1,1]>(x, {weight}) r = Relu(c) s = Shape(r)")
+    net.add(f"t = Gather(s, {last}) i = Equal(t, {net.constant('one_', [1])})")
+    net.add(
+        f"v = If(i)<then_branch=a () => (float[N,6] p) {{ p = Squeeze(r, {last}) }},"
+        " else_branch=b () => (float[N,6,U] q) { q = Identity(r) }>"
+    )
+    net.add(f"rs = Shape(v) k = Size(rs) is = Equal(k, {two}) not = Not(is)")
+    net.add(
+        f"u = If(not)<then_branch=d () => (e) {{ e = Unsqueeze(v, {ax}) }},"
+        " else_branch=f () => (g) { g = Identity(v) }>"
+    )
+    net.add(f"z = Unsqueeze(u, {ax})")
+    net.add(f"o, h = GRU<hidden_size=3>(z, {net.weight('wg', 1, 9, 6)}, {net.weight('rg', 1, 9, 3)})")
+    net.add(f"y = Squeeze(h, {ax}) unused = Add({one}, {two})")
+    return net.model()
+
+
+@network
 def branches() -> ir.Model:
     """Conditions: one constant, one not; with work inside that can be simplified."""
     net = Net("float[2,3] x, bool c", "float[2,3] y")

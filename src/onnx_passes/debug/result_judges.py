@@ -14,6 +14,7 @@ from onnx_passes.debug.judges import GOOD, Judge, Verdict
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.dataset import Dataset
 from onnx_passes.verify.execute import Engine, Executable, ExecutionError, Executor, Sample
+from onnx_passes.verify.fitting import dynamic_axes, run_generated
 from onnx_passes.verify.generate import generate
 from onnx_passes.verify.metrics import accumulator, find_metric, is_elementwise
 from onnx_passes.verify.ranges import Range, accepted, range_text
@@ -172,7 +173,7 @@ def _run_given(ready: Executable, samples: Sequence[Sample]) -> list[Sample]:
 def _run_generated(ready: Executable, model: ir.Model, seed: int) -> tuple[list[Sample], list[Sample]]:
     """Generate samples and run them; those that the original model cannot take are left out."""
     try:
-        return ready.run_each(generate(model, seed=seed), all_must_run=False)
+        return run_generated(ready, generate(model, seed=seed), dynamic_axes(model))
     except ExecutionError as error:
         raise _not_runnable(error) from error
 

@@ -15,6 +15,7 @@ from onnx_passes.verify.compare import compare
 from onnx_passes.verify.declarations import ChangesInterface, Declared
 from onnx_passes.verify.execute import Engine, ExecutionError, Executor, Key, Sample
 from onnx_passes.verify.failure import VerificationError
+from onnx_passes.verify.fitting import dynamic_axes, run_generated
 from onnx_passes.verify.generate import generate
 from onnx_passes.verify.promise import Limits, Promise
 from onnx_passes.verify.reference import read_inputs, read_outputs
@@ -84,7 +85,7 @@ class Start:
 
     def __init__(self, model: ir.Model, inputs: Sequence[Any], seed: int, executor: Executor) -> None:
         self._samples = read_inputs(model, inputs) if inputs else _generate(model, seed)
-        self._all_must_run = bool(inputs)
+        self._axes = None if inputs else dynamic_axes(model)
         self._feeds = frozenset(name for sample in self._samples for name in sample)
         self._ready = executor.prepare(model, feeds=self._feeds)
         self._declared = Declared.by(model)
@@ -97,7 +98,7 @@ class Start:
     def establish(self) -> Baseline:
         """Run the model as it came. Raises ExecutionError if that is impossible.
 
-        Of generated samples, those that the model cannot take are left out.
+        Of generated samples, those that the model cannot take are left out, or cut where it takes none.
         """
         for tensor, checksum in self._weights:
             if _checksum(tensor) != checksum:
@@ -105,7 +106,10 @@ class Start:
                     f"the elements of weight '{tensor.name}' were changed in place",
                     hint="models share their tensors: a pass must put a new one in the place of the old",
                 )
-        samples, results = self._ready.run_each(self._samples, all_must_run=self._all_must_run)
+        if self._axes is None:
+            samples, results = self._ready.run_each(self._samples, all_must_run=True)
+        else:
+            samples, results = run_generated(self._ready, self._samples, self._axes)
         self._declared.excuse(results[0])
         return Baseline(samples, results, results, self._ready.engine, self._feeds, self._ready.key, self._declared)
 

@@ -20,6 +20,7 @@ from onnx_passes.verify.declarations import ChangesInterface
 from onnx_passes.verify.execute import Engine, Executable, ExecutionError, Executor, Sample
 from onnx_passes.verify.expectations import Originals, expectations
 from onnx_passes.verify.failure import VerificationError
+from onnx_passes.verify.fitting import dynamic_axes, run_generated
 from onnx_passes.verify.generate import generate
 from onnx_passes.verify.metrics import Metric, accumulator, find_metric, is_elementwise, metric_name
 from onnx_passes.verify.ranges import ANY, Range, accepted, parse_ranges, range_text
@@ -130,7 +131,7 @@ class Measuring(Instrument):
             samples = generate(model, seed=self.seed)
         except UsageError as error:
             raise ExecutionError(str(error)) from error
-        taken, _ = ready.run_each(samples, all_must_run=False)
+        taken, _ = run_generated(ready, samples, dynamic_axes(model))
         return Dataset.of(model, taken)
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_passes.verify.compare import Comparison, compare
 from onnx_passes.verify.culprit import first_divergence
 from onnx_passes.verify.execute import Engine, Executor
+from onnx_passes.verify.fitting import dynamic_axes, run_generated
 from onnx_passes.verify.generate import generate
 from onnx_passes.verify.reference import read_inputs
 
@@ -38,13 +39,16 @@ def compare_models(
 ) -> Twins:
     """Run two models on the same samples with one engine and compare what they return.
 
-    Of generated samples, those that the first model cannot take are left out.
+    Of generated samples, those that the first model cannot take are left out, or cut where it takes none.
     """
     executor = executor or Executor()
     samples = read_inputs(before, inputs) if inputs else generate(before, seed=seed)
     old = executor.prepare(before)
     new = executor.prepare(after, engine=old.engine)
-    samples, expected = old.run_each(samples, all_must_run=bool(inputs))
+    if inputs:
+        samples, expected = old.run_each(samples, all_must_run=True)
+    else:
+        samples, expected = run_generated(old, samples, dynamic_axes(before))
     results = tuple(compare(wanted, new.run(sample)) for sample, wanted in zip(samples, expected, strict=True))
     wrong = next((n for n, result in enumerate(results) if not result.equal), None)
     divergence = "" if wrong is None else first_divergence(before, after, samples[wrong], executor, old.engine)

@@ -16,6 +16,8 @@ FEWEST = {
     "encoder": 29,
     "decoder": 26,
     "lstm": 5,
+    "flattened": 6,
+    "voice": 6,
     "branches": 4,
     "loop": 5,
     "upsampler": 8,
