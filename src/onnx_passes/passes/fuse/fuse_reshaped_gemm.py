@@ -16,7 +16,7 @@ from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.eliminate.evidence import Dim, argument, dims, integer, opset_of, same_dim
 from onnx_passes.passes.eliminate.forms import examples
 from onnx_passes.passes.fuse.conditions import DOUBLE, FLOAT, HALF, grows
-from onnx_passes.passes.move.rows import stacked_rows
+from onnx_passes.passes.move.rows import SIZES_TO_TRY, stacked_rows
 from onnx_passes.rewrite.forks import Forks
 from onnx_passes.rewrite.passes import RewriteRulePass
 from onnx_passes.rewrite.refusal import Refusal, no
@@ -62,8 +62,7 @@ class FuseReshapedGemm(Transformation, RewriteRulePass):
                 for x in ("4", "2,2", "1,2,2")
             ),
         ),
-        "shapes": {"x": ((2, 5, 3), (2, 1, 3), (2, 0, 3)), "w": ((3, 2),)},
-        "constants": {"s": ([-1, 3],), "t": ([2, -1, 2],)},
+        **SIZES_TO_TRY,
     }
 
     def pattern(self, op: Any, x: Any, s: Any, w: Any, t: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,14 @@ from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.eliminate.evidence import Dim, argument, dims, same_dim
 from onnx_passes.passes.move.layout import reshape_target
 from onnx_passes.rewrite.refusal import Refusal, no
+
+SIZES_TO_TRY: Mapping[str, Any] = MappingProxyType(
+    {
+        "shapes": {"x": ((2, 5, 3), (2, 1, 3), (2, 0, 3)), "w": ((3, 2),)},
+        "constants": {"s": ([-1, 3],), "t": ([2, -1, 2],)},
+    }
+)
+"""Hints for the fuzzer: rows ``x`` flattened to ``s``, a matrix ``w``, and the stack ``t`` of their product."""
 
 
 def stacked_rows(
