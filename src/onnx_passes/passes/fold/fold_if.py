@@ -13,7 +13,7 @@ from onnx_passes.graph import annotations
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import copy_type, remove_if_dead, replace_value
 from onnx_passes.graph.names import Names
-from onnx_passes.passes.fold.refused_branches import refusing
+from onnx_passes.passes.fold.refused_branches import remaining_branch
 
 
 @passes.verify.equality
@@ -67,8 +67,7 @@ def _taken(node: ir.Node) -> ir.Graph | None:
     condition = constant(node.inputs[0])
     if condition is not None:
         return graphs[0 if condition.item() else 1] if condition.size == 1 else None
-    accepted = [graph for graph in graphs if refusing(node, graph) is None]
-    return accepted[0] if len(accepted) == 1 else None
+    return remaining_branch(node, graphs)
 
 
 class _Inlining:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import MappingProxyType
 from typing import cast
 
@@ -20,20 +20,27 @@ _KEEP_RANK = frozenset({"Identity", "Cast", "Transpose", "Softmax", "LogSoftmax"
 _STEPS = 1000
 
 
-def refusing(node: ir.Node, branch: ir.Graph) -> ir.Node | None:
-    """Return the operator that refuses what an If returns whenever it takes a branch, if one is found nearby."""
-    known = _Knowledge()
-    known.assume(node, branch)
+def remaining_branch(node: ir.Node, branches: Sequence[ir.Graph]) -> ir.Graph | None:
+    """Return the only branch of an If whose results no operator refuses, if it is the only one."""
+    assumed = [_Knowledge(node, branch) for branch in branches]
+    # What gives the same ranks fares the same.
+    if len({known.returned for known in assumed}) == 1:
+        return None
+    accepted = [branch for branch, known in zip(branches, assumed, strict=True) if not _is_refused(node, known)]
+    return accepted[0] if len(accepted) == 1 else None
+
+
+def _is_refused(node: ir.Node, known: _Knowledge) -> bool:
+    """Tell whether an operator refuses what follows for it; one that is far away is not found."""
     waiting = deque(_readers(node.outputs, node))
     for _ in range(_STEPS):
         if not waiting:
-            return None
+            return False
         reader = waiting.popleft()
         if known.is_refused_by(reader):
-            return reader
-        learnt = known.learn(reader)
-        waiting.extend(_readers(learnt, node))
-    return None
+            return True
+        waiting.extend(_readers(known.learn(reader), node))
+    return False
 
 
 def _readers(values: Iterable[ir.Value], node: ir.Node) -> list[ir.Node]:
@@ -42,13 +49,15 @@ def _readers(values: Iterable[ir.Value], node: ir.Node) -> list[ir.Node]:
 
 
 class _Knowledge:
-    """Ranks and numbers that follow from what is assumed."""
+    """Ranks and numbers that follow if an If takes a branch; ``returned`` are the ranks of its own results."""
 
-    def __init__(self) -> None:
+    def __init__(self, node: ir.Node, branch: ir.Graph) -> None:
         self._ranks: dict[ir.Value, int] = {}
         self._numbers: dict[ir.Value, int] = {}
+        self._assume(node, branch)
+        self.returned = tuple(self._ranks.get(value) for value in node.outputs)
 
-    def assume(self, node: ir.Node, branch: ir.Graph) -> list[ir.Value]:
+    def _assume(self, node: ir.Node, branch: ir.Graph) -> list[ir.Value]:
         """Take a branch for granted; returns the results of the If that something new is known of."""
         for inner in branch:
             self.learn(inner)
@@ -89,7 +98,7 @@ class _Knowledge:
     def _follow(self, node: ir.Node) -> list[ir.Value]:
         condition = self._number(node.inputs[0])
         branch = None if condition is None else node.attributes.get("then_branch" if condition else "else_branch")
-        return [] if branch is None or branch.is_ref() else self.assume(node, branch.as_graph())
+        return [] if branch is None or branch.is_ref() else self._assume(node, branch.as_graph())
 
     def _rank(self, value: ir.Value | None) -> int | None:
         if value is None or value in self._ranks:
