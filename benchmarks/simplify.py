@@ -75,8 +75,8 @@ def main() -> None:
         ]
         slim = cells["onnxslim"].get("cpu")
         fastest += "cpu" in mine and slim is not None and 3 * float(str(mine["cpu"])) <= float(str(slim))
-    columns = f"{'running':>10}{'sessions':>10}{'symbols':>10}{'rest':>8}"
-    print(f"\n{'':28}{'verified':>10}{columns}{'/ onnxslim':>12}{'unverified':>12}{columns}{'/ onnxsim':>12}")
+    columns = f"{'running':>10}{'sessions':>10}{'symbols':>10}{'rest':>10}"
+    print(f"\n{'':28}{'verified':>12}{columns}{'/ onnxslim':>12}{'unverified':>12}{columns}{'/ onnxsim':>12}")
     print("\n".join(shares))
     total = len(arguments.models)
     print(f"no more nodes than the best peer on {fewest} of {total}; at most a third of onnxslim's time on {fastest}")
@@ -86,12 +86,11 @@ def share(cells: dict[str, dict[str, object]], tool: str, peer: str) -> str:
     """Say how the time of one of our runs is spent, in parts of it, and what part of a peer's time it is."""
     mine = cells[tool]
     if "cpu" not in mine:
-        return "fails"
+        return f"{'fails':>64}"
     cpu, other = float(str(mine["cpu"])), float(str(cells[peer].get("cpu", "nan")))
     parts = [float(str(mine[key])) / cpu for key in ("running", "sessions", "symbols")]
-    widths = (10, 10, 10, 8)
-    columns = "".join(f"{part:{width}.0%}" for part, width in zip((*parts, 1 - sum(parts)), widths, strict=True))
-    return f"{cpu:{12 if tool != 'ours' else 10}.3f}{columns}{cpu / other:12.2f}"
+    columns = "".join(f"{part:10.0%}" for part in (*parts, 1 - sum(parts)))
+    return f"{cpu:12.3f}{columns}{cpu / other:12.2f}"
 
 
 def text(cell: dict[str, object]) -> str:
