@@ -9,7 +9,7 @@ from onnx_passes.passes.fold.fold_constants import FoldConstants
 from onnx_passes.passes.fold.fold_if import FoldIf
 from onnx_passes.passes.fold.refused_branches import remaining_branch
 from onnx_passes.verify.execute import ExecutionError, Executor
-from tests.passes.tools import apply, model_of, operators
+from tests.passes.tools import apply, model_of, operators, run
 
 SQUEEZED = """
   shape = Shape (x)
@@ -56,6 +56,29 @@ def test_a_branch_whose_rank_is_refused_is_never_taken(operator: str):
     np.testing.assert_array_equal(results(model, 3, 4, 2, 1), expected)
     with pytest.raises(ExecutionError):
         results(model, 3, 4, 2, 5)
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs"), [("LSTM", ", , s"), ("LSTM", ", , z, s"), ("GRU", ", , s"), ("RNN", ", , s")]
+)
+def test_states_have_three_axes(operator: str, inputs: str):
+    """What the pass takes for granted of ONNX Runtime."""
+    arrays = {
+        "x": np.ones((2, 3, 2), np.float32),
+        "z": np.zeros((1, 3, 1), np.float32),
+        "w": np.ones((1, GATES[operator], 2), np.float32),
+        "r": np.ones((1, GATES[operator], 1), np.float32),
+    }
+    for shape in ((1, 3, 1), (3, 1), (1, 1, 3, 1)):
+        feeds = {**arrays, "s": np.zeros(shape, np.float32)}
+        declared = ", ".join(f"float{list(array.shape)} {name}" for name, array in feeds.items())
+        nodes = RECURRENT[operator].replace("%s, w, r", f"x, w, r, {inputs}")
+        model = model_of(f"g ({declared}) => (float[2, 1, 3, 1] y) {{ {nodes} }}")
+        if len(shape) == 3:
+            assert run(model, feeds)[0].shape == (2, 1, 3, 1)
+        else:
+            with pytest.raises(ExecutionError):
+                Executor().prepare(model, engine="onnxruntime").run(feeds)
 
 
 def test_convolutions_take_the_rank_of_their_weights():
@@ -125,7 +148,7 @@ CHOICE = """s = If (c) <then_branch = t () => (p) { p = Squeeze (x, last) },
     [
         ("n, y = RNN <hidden_size = 1> (s, w, r)", "else"),
         ("m = Unsqueeze (s, last) n, y = RNN <hidden_size = 1> (m, w, r)", "then"),
-        ("m = Add (s, one) k = Cast <to = 1> (m) n, y = RNN <hidden_size = 1> (k, w, r)", "else"),
+        ("m = Mul (s, s) k = Cast <to = 1> (m) n, y = RNN <hidden_size = 1> (k, w, r)", "else"),
         ("n, y = RNN <hidden_size = 1> (x, w, r, , , s)", "else"),
         ("m = Reshape (s, three_axes) n, y = RNN <hidden_size = 1> (m, w, r)", None),
         ("m = Squeeze (s) n, y = RNN <hidden_size = 1> (m, w, r)", None),

@@ -16,7 +16,8 @@ from onnx_passes.passes.eliminate.evidence import integers
 
 _RECURRENT = MappingProxyType({"GRU": (0, 5), "LSTM": (0, 5, 6), "RNN": (0, 5)})
 """Inputs of recurrent operators that must have three axes: the sequence and states."""
-_KEEP_RANK = frozenset({"Identity", "Cast", "Transpose", "Softmax", "LogSoftmax", "CumSum"})
+_KEEP_RANK = frozenset({"Transpose", "Softmax", "LogSoftmax", "CumSum"})
+"""Operators that are not elementwise and give back as many axes as they get."""
 _STEPS = 1000
 
 
