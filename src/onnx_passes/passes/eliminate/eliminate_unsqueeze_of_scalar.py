@@ -13,17 +13,10 @@ from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.eliminate.evidence import integer, integers
+from onnx_passes.passes.eliminate.evidence import integer, integers, is_only_read_by
 from onnx_passes.passes.eliminate.forms import examples, in_opset, merging
-from onnx_passes.passes.eliminate.scalars import (
-    ELEMENTWISE,
-    Plan,
-    gains,
-    is_only_read_by,
-    makes_vector,
-    picked,
-    unsqueezed,
-)
+from onnx_passes.passes.eliminate.picking import picked
+from onnx_passes.passes.eliminate.scalars import ELEMENTWISE, Plan, gains, makes_vector, unsqueezed
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no
 from onnx_passes.rewrite.rule import Rule

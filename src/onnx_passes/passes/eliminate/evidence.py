@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,16 @@ Dim = int | ir.SymbolicDim
 def argument(node: ir.Node, index: int) -> ir.Value | None:
     """Return an input, or nothing where an optional one is left out."""
     return node.inputs[index] if index < len(node.inputs) else None
+
+
+def is_used_elsewhere(value: ir.Value) -> bool:
+    """Tell whether a value inside a match has other users than the one of the match."""
+    return value.is_graph_output() or len(value.uses()) > 1
+
+
+def is_only_read_by(value: ir.Value, nodes: Collection[ir.Node]) -> bool:
+    """Tell whether neither a caller nor any other node reads a value."""
+    return not value.is_graph_output() and all(use.node in nodes for use in value.uses())
 
 
 def is_given(node: ir.Node, index: int, attribute: str) -> bool:

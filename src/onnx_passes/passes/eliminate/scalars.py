@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant, constant_tensor, is_constant
-from onnx_passes.graph.shapes import dimension, rank, static_shape
-from onnx_passes.passes.eliminate.evidence import integers, is_given
+from onnx_passes.graph.shapes import rank, static_shape
+from onnx_passes.passes.eliminate.evidence import integers, is_only_read_by
+from onnx_passes.passes.eliminate.picking import picked
 from onnx_passes.passes.move.forms import operands, rebuild, shaped
 from onnx_passes.passes.move.steady import elementwise
 from onnx_passes.rewrite.refusal import Refusal, no
@@ -87,6 +87,8 @@ class Plan:
         ready = self._ready(scalar, node)
         if ready is not None:
             self._reads_vectors = True
+            if node is not None and ready is node.inputs[0]:
+                self.selected[node] = None
             self.recipes[scalar] = ready
             return None
         if node is not None and node.op_type == "Gather" and _vector_of_constant(node.inputs[1]) is not None:
@@ -101,7 +103,6 @@ class Plan:
     def _ready(self, scalar: ir.Value, node: ir.Node | None) -> ir.Value | None:
         """Return a vector of a scalar that is there already."""
         if node is not None and node.op_type == "Squeeze" and static_shape(node.inputs[0]) == (1,):
-            self.selected[node] = None
             return node.inputs[0]
         vector = unsqueezed(scalar, self.unsqueeze)
         return _gathered(node) if vector is None and node is not None and node.op_type == "Gather" else vector
@@ -135,36 +136,6 @@ def _becomes_gather(squeeze: ir.Node) -> bool:
     if cut is None or cut.op_type != "Slice" or cut.domain != "" or cut.graph is not squeeze.graph:
         return False
     return not isinstance(picked(squeeze, cut), Refusal)
-
-
-def picked(squeeze: ir.Node, cut: ir.Node) -> tuple[int, int] | Refusal:
-    """Return axis and index of the one element that a Slice takes, and whose axis a Squeeze removes."""
-    if not is_only_read_by(cut.outputs[0], (squeeze,)):
-        return no("others read the slice, too", at=cut)
-    arguments = [integers(cut, 1, "starts"), integers(cut, 2, "ends")]
-    arguments.append(integers(cut, 3, "axes") if is_given(cut, 3, "axes") else [0])
-    arguments.append(integers(cut, 4) if is_given(cut, 4, "steps") else [1])
-    known = [items for items in arguments if items is not None and len(items) == 1]
-    if len(known) != len(arguments):
-        return no("it is not one axis that is sliced, or not by constants", at=cut)
-    [start], [end], [axis], [step] = known
-    length, size = rank(cut.inputs[0]), dimension(cut.inputs[0], axis)
-    if length is None or size is None:
-        return no("the size of what is sliced is not known", at=cut)
-    taken = range(size)[start:end]
-    if step != 1 or len(taken) != 1:
-        return no("it is not one element that is taken", at=cut)
-    if _squeezed_axes(squeeze, length) != [axis % length]:
-        return no("it is not the sliced axis alone that goes", at=squeeze)
-    return axis % length, taken[0]
-
-
-def _squeezed_axes(squeeze: ir.Node, length: int) -> list[int] | None:
-    if is_given(squeeze, 1, "axes"):
-        axes = integers(squeeze, 1, "axes")
-        return None if axes is None else [axis % length for axis in axes]
-    shape = static_shape(squeeze.inputs[0])
-    return None if shape is None else [axis for axis, size in enumerate(shape) if size == 1]
 
 
 def unsqueezed(scalar: ir.Value, unsqueeze: ir.Node) -> ir.Value | None:
@@ -203,8 +174,3 @@ def adds_one_axis(node: ir.Node) -> bool:
 def makes_vector(node: ir.Node) -> bool:
     """Tell whether a node makes a vector of one element of a scalar."""
     return adds_one_axis(node) and (rank(node.inputs[0]) == 0 or rank(node.outputs[0]) == 1)
-
-
-def is_only_read_by(value: ir.Value, nodes: Collection[ir.Node]) -> bool:
-    """Tell whether neither a caller nor any other node reads a value."""
-    return not value.is_graph_output() and all(use.node in nodes for use in value.uses())

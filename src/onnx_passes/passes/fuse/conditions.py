@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.shapes import rank
+from onnx_passes.passes.eliminate.evidence import is_used_elsewhere
 from onnx_passes.rewrite.match import Match
 
 FLOAT, DOUBLE, HALF = ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16
@@ -63,8 +64,7 @@ def rounded(wide: np.ndarray, dtype: ir.DataType) -> np.ndarray | None:
 def grows(value: ir.Value) -> bool:
     """Tell whether a changed copy of a constant comes on top of it, as it is used elsewhere, and is not small."""
     tensor = constant_tensor(value)
-    shared = value.is_graph_output() or len(value.uses()) > 1
-    return shared and tensor is not None and tensor.nbytes > _SMALL
+    return is_used_elsewhere(value) and tensor is not None and tensor.nbytes > _SMALL
 
 
 def per_channel(array: np.ndarray, rank: int, axis: int, channels: int) -> np.ndarray | None:

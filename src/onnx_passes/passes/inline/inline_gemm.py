@@ -12,6 +12,7 @@ from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import static_shape
+from onnx_passes.passes.eliminate.evidence import is_used_elsewhere
 from onnx_passes.passes.fuse.conditions import opset
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRulePass
@@ -71,7 +72,7 @@ class InlineGemm(Transformation, RewriteRulePass):
 
 def _transposed(op: Any, x: ir.Value | None) -> Any:
     array = constant(x)
-    if x is not None and array is not None and len(x.uses()) == 1 and not x.is_graph_output():
+    if x is not None and array is not None and not is_used_elsewhere(x):
         return op.initializer(ir.Tensor(np.ascontiguousarray(array.T), dtype=x.dtype), x.name)
     return op.Transpose(x, perm=[1, 0])
 

@@ -13,6 +13,7 @@ from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, rank, static_shape
+from onnx_passes.passes.eliminate.evidence import is_used_elsewhere
 from onnx_passes.passes.fuse.conditions import opset
 from onnx_passes.passes.lower.windows import PADDING, Window, unfold, windows_of
 from onnx_passes.rewrite.match import Match
@@ -142,7 +143,7 @@ def _matrix(op: Any, w: ir.Value, groups: int, *, transposed: bool) -> tuple[Any
     size = (first // groups if transposed else second) * math.prod(kernel)
     moved = (0, 1, *range(3, 3 + len(kernel)), 2) if transposed else (0, *range(2, 3 + len(kernel)), 1)
     final = (size, features) if groups == 1 else (groups, size, features // groups)
-    array = constant(w) if len(w.uses()) == 1 and not w.is_graph_output() else None
+    array = None if is_used_elsewhere(w) else constant(w)
     if array is not None:
         made = np.ascontiguousarray(array.reshape(split).transpose(moved).reshape(final))
         return op.initializer(ir.Tensor(made, dtype=w.dtype), w.name), features

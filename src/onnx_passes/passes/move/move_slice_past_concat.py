@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.shapes import dimension, rank
-from onnx_passes.passes.eliminate.evidence import argument, integer, integers, is_given
+from onnx_passes.passes.eliminate.evidence import argument, integer, integers, is_given, is_used_elsewhere
 from onnx_passes.passes.eliminate.forms import examples
 from onnx_passes.passes.move.forms import exchange, rebuild
 from onnx_passes.passes.move.layout import is_axis
@@ -71,7 +71,7 @@ def _past_concat(op: Any, node: ir.Node, concat: ir.Node) -> Any:
     if start >= end or len(parts) in (0, len(known)):
         return no("nothing is selected, or something of every part", at=node)
     whole = concat.outputs[0]
-    if len(parts) > 1 and (whole.is_graph_output() or len(whole.uses()) > 1):
+    if len(parts) > 1 and is_used_elsewhere(whole):
         return no("the joined value is used elsewhere", at=whole)
     joined = parts[0] if len(parts) == 1 else rebuild(op, concat, parts)
     offset = int(borders[kept[0]])

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.eliminate.evidence import Dim, argument, dims, same_dim
+from onnx_passes.passes.eliminate.evidence import Dim, argument, dims, is_used_elsewhere, same_dim
 from onnx_passes.passes.move.layout import reshape_target
 from onnx_passes.rewrite.refusal import Refusal, no
 
@@ -30,7 +30,7 @@ def stacked_rows(
     """Return the rows of ``flat`` stacked so that the product with a matrix of these sizes is ``result`` at once.
 
     ``flat`` and ``result`` come from reshapes, of the rows and of their product. The rows are what the first of them
-    reads; or reshaped from there, if one Reshape for two pays, or as a target that is computed is no longer needed.
+    reads, or that reshaped: where ``reshape_pays``, or where it saves the computation of the second target.
     """
     size, columns = matrix
     inner, outer = flat.producer(), result.producer()
@@ -58,11 +58,6 @@ def stacked_rows(
     if sizes is None or not isinstance(columns, int) or columns == 0:
         return no("the sizes are not known, or zero", at=result)
     return op.Reshape(x, np.array(sizes, np.int64))
-
-
-def is_used_elsewhere(value: ir.Value) -> bool:
-    """Tell whether a value inside a match has other users than the one of the match."""
-    return value.is_graph_output() or len(value.uses()) > 1
 
 
 def _sizes(before: Sequence[Dim], wanted: Sequence[Dim]) -> list[int] | None:
