@@ -19,6 +19,7 @@ from onnx_passes.verify.fitting import dynamic_axes, run_generated
 from onnx_passes.verify.generate import generate
 from onnx_passes.verify.promise import Limits, Promise
 from onnx_passes.verify.reference import read_inputs, read_outputs
+from onnx_passes.verify.unreached import Unreached
 
 _SMALL = 1024
 """Weights of no more bytes than this are copied by the engine in any case."""
@@ -44,6 +45,7 @@ class Baseline:
     feeds: frozenset[str]
     key: Key | None
     declared: Declared
+    unreached: Unreached | None = None
 
     def run(self, executor: Executor, model: ir.Model) -> list[Sample]:
         """Run a model on all samples. Raises ExecutionError."""
@@ -58,6 +60,8 @@ class Baseline:
         self.original = list(map(change.outputs_after, self.original))
         self.current = list(map(change.outputs_after, self.current))
         self.feeds = frozenset(name for sample in self.samples for name in sample)
+        if self.unreached is not None:
+            self.unreached.follow(self.samples)
         self.declared = replace(Declared.by(model), excused=self.declared.excused)
 
     def complaint(
@@ -70,7 +74,17 @@ class Baseline:
             if wrong is not None:
                 return Complaint(number, wrong.message(), f"{wrong.name} not as expected")
         problem = self.declared.broken_by(model, results[0] if results else {})
-        return Complaint(first, problem, problem) if problem else None
+        if problem:
+            return Complaint(first, problem, problem)
+        unseen = None if self.unreached is None else self.unreached.complaint(model, promise)
+        return None if unseen is None else Complaint(*unseen)
+
+    def accept(self, results: list[Sample], *, as_original: bool) -> None:
+        """Go on from results that are as promised."""
+        self.current = results
+        self.original = results if as_original else self.original
+        if self.unreached is not None:
+            self.unreached.accept(as_original=as_original)
 
     def ran(self, executor: Executor, model: ir.Model) -> bool:
         """Tell whether this is, byte by byte, what ran last."""

@@ -27,6 +27,7 @@ from onnx_passes.verify.inquiry import Inquiry
 from onnx_passes.verify.levels import below, level_of
 from onnx_passes.verify.promise import EXPLICIT, Limits, Promise, promise_of
 from onnx_passes.verify.replay import Replay
+from onnx_passes.verify.unreached import NEVER_RAN, Unreached
 from onnx_passes.verify.windows import WindowCheck, Windows
 
 __all__ = ["EXPLICIT", "Limits", "Mode", "Verification"]
@@ -92,9 +93,11 @@ class Verification(Instrument):
         else:
             kept = copy_model(model)
             self._source = lambda: copy_model(kept)
+        self._has_bodies = Unreached.concerns(model)
         try:
             if self.inputs or self.expect or self.mode == "every":
                 self._baseline = establish(model, self.inputs, self.expect, self.seed, self.executor, self.limits)
+                self._look_inside(self._baseline)
             else:
                 self._start = Start(model, (), self.seed, self.executor)
         except (ExecutionError, ModelError) as error:
@@ -129,10 +132,16 @@ class Verification(Instrument):
         if start is not None:
             try:
                 self._baseline = start.establish()
+                self._look_inside(self._baseline)
             except ExecutionError as error:
                 self._obstacle = str(error)
                 self._settle(Evidence("unverified", reason=self._obstacle))
         return self._baseline
+
+    def _look_inside(self, baseline: Baseline) -> None:
+        """Run what no sample reaches alone, in the model as it came: that of the run may have changed already."""
+        if self._has_bodies:
+            baseline.unreached = Unreached(self._source(), baseline.samples, self.executor, baseline.engine)
 
     def _known(self, baseline: Baseline) -> Activations:
         """Run the model once for the values inside, when the first rewrite needs them."""
@@ -161,6 +170,8 @@ class Verification(Instrument):
             record.evidence = Evidence("unverified", reason=self._obstacle)
         else:
             self._pending.append((record, step))
+            if baseline.unreached is not None:
+                baseline.unreached.note(record.number, model)
             if isinstance(step.pass_, ChangesInterface):
                 baseline.follow(step.pass_, model)
                 self._activations = None
@@ -243,9 +254,7 @@ class Verification(Instrument):
             baseline.original = results
         reference = baseline.current if promise.is_equality else baseline.original
         comparisons = [compare(old, new) for old, new in zip(reference, results, strict=True)]
-        if promise.claim.kind == "metric":
-            baseline.original = results
-        baseline.current = results
+        baseline.accept(results, as_original=promise.claim.kind == "metric")
         engine = baseline.engine
         self._settle(_evidence(promise, comparisons, len(baseline.samples), engine, started), after=record.number)
 
@@ -273,6 +282,9 @@ class Verification(Instrument):
                 record.evidence = replace(evidence, windows=windows)
             elif record.evidence is None:
                 record.evidence = Evidence(evidence.level, evidence.claim, reason=f"checked after step {after}")
+            unreached = None if self._baseline is None else self._baseline.unreached
+            if unreached is not None and (text := unreached.unchecked(record.number)):
+                record.evidence = Evidence("unverified", reason=f"{NEVER_RAN}: {text}")
         self._pending, self._checked = [], len(self._steps)
 
     def _results(self, baseline: Baseline, model: ir.Model) -> tuple[list[Sample], str]:

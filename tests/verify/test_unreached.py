@@ -1,0 +1,199 @@
+"""What no sample reaches is run alone; where that is impossible, a step that changed it is not called verified."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import pytest
+
+from onnx_passes import RewriteRulePass, Transformation, apply, passes
+from onnx_passes.verify.failure import PostconditionError, VerificationError
+from onnx_passes.verify.verification import Verification
+from tests.planted.planting import text
+
+
+@passes.verify.equality
+class TakesRootsOfSquares(Transformation, RewriteRulePass):
+    """Take sqrt(x * x) for x; wrong for negative values."""
+
+    functions = True
+
+    def pattern(self, op, x):
+        return op.Sqrt(op.Mul(x, x))
+
+    def rewrite(self, op, x):
+        return op.Identity(x)
+
+
+@passes.verify.equality
+class DropsIdentities(Transformation, RewriteRulePass):
+    """Take away what does nothing."""
+
+    def pattern(self, op, x):
+        return op.Neg(op.Neg(x))
+
+    def rewrite(self, op, x):
+        return op.Identity(x)
+
+
+def branches(taken: str, other: str, *, inputs: str = "float[8] x", flag: str = "never") -> str:
+    """Write a model with an If, of which the inputs always take the same branch."""
+    return text(
+        inputs,
+        "float[] y",
+        f"""
+        one = Constant<value = float {{1.0}}>() size = Abs(x) big = Add(size, one) least = ReduceMin<keepdims=0>(big)
+        zero = Constant<value = float {{0.0}}>() never = Less(least, zero) always = Not(never)
+        y = If ({flag}) <
+            then_branch = yes () => (float[] t) {{ {other} }},
+            else_branch = no () => (float[] e) {{ {taken} }}
+        >
+        """,
+    )
+
+
+WRONG = "t0 = Neg(size) t1 = Mul(t0, t0) t = Sqrt(t1)"
+SAME = "e = Neg(x)"
+LOOP = text(
+    "float[8] x",
+    "float[] y",
+    """
+    times = Constant<value = int64 {0}>() size = Abs(x) less = Neg(size)
+    y = Loop (times, , less) <
+        body = step (int64 i, bool c, float[8] v) => (bool d, float[8] w) {
+            d = Identity(c) s = Mul(v, v) r = Sqrt(s) w = Add(r, size)
+        }
+    >
+    """,
+)
+SCAN = text(
+    "float[3,8] x, float[8] start",
+    "float[8] y, float[] z",
+    """
+    y, z = Scan (start, x) <num_scan_inputs = 1,
+        body = step (float[8] v, float[8] row) => (float[8] w, float[8] out) {
+            none = Constant<value = float {-1.0}>() size = Abs(row) least = ReduceMin<keepdims=0>(size)
+            never = Less(least, none) w = Add(row, v)
+            out = If (never) <
+                then_branch = yes () => (float[8] t) { t0 = Mul(row, row) t = Sqrt(t0) },
+                else_branch = no () => (float[8] e) { e = Neg(v) }
+            >
+        }
+    >
+    """,
+)
+NESTED = text(
+    "float[8] x",
+    "float[] y",
+    """
+    times = Constant<value = int64 {2}>() size = Abs(x)
+    y = Loop (times, , x) <
+        body = step (int64 i, bool c, float[8] v) => (bool d, float[8] w) {
+            d = Identity(c) none = Constant<value = int64 {-1}>() never = Less(i, none) less = Neg(size)
+            w = If (never) <
+                then_branch = yes () => (float[8] t) { t0 = Mul(less, less) t1 = Sqrt(t0) t = Add(t1, v) },
+                else_branch = no () => (float[8] e) { e = Neg(v) }
+            >
+        }
+    >
+    """,
+)
+IN_A_FUNCTION = text(
+    "float[8] x",
+    "float[8] y",
+    "a = Neg(x) y = local.f(a)",
+    domains='"local": 1',
+    functions="""<domain: "local", opset_import: ["": 20]> f (v) => (n)
+    {
+        size = Abs(v) least = ReduceMin<keepdims=0>(size) none = Constant<value = float {-1.0}>()
+        never = Less(least, none)
+        n = If (never) <then_branch = yes () => (t) { t0 = Mul(v, v) t = Sqrt(t0) },
+                        else_branch = no () => (e) { e = Neg(v) }>
+    }""",
+)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        branches(SAME, WRONG),
+        branches("e0 = Mul(x, x) e = Sqrt(e0)", "t = Neg(x)", flag="always"),
+        LOOP,
+        SCAN,
+        NESTED,
+        IN_A_FUNCTION,
+    ],
+    ids=["then", "else", "loop", "scan", "nested", "function"],
+)
+def test_fault_where_no_sample_came_is_caught(model):
+    with pytest.raises(PostconditionError) as caught:
+        apply(ir.from_onnx_text(model), TakesRootsOfSquares)
+    assert "which no sample reached" in caught.value.failure.difference
+    assert caught.value.failure.application.startswith("number 1 of 1")
+
+
+@pytest.mark.parametrize("mode", ["each", "every", "final"])
+def test_right_change_where_no_sample_came_is_sampled(mode):
+    model = ir.from_onnx_text(branches(SAME, "t0 = Neg(size) t1 = Neg(t0) t = Identity(t1)"))
+    result = apply(model, DropsIdentities, verify=Verification(mode=mode))
+    assert result.steps[0].applications == 1
+    assert result.steps[0].evidence.level == "sampled"
+
+
+def test_branch_that_takes_no_value_of_the_model_runs_on_generated_ones():
+    """The branch takes a single row, and the model always has two."""
+    branch = "axes = Constant<value = int64[1] {0}>() t0 = Squeeze(pair, axes) t1 = Mul(t0, t0) t = Sqrt(t1)"
+    host = branches(SAME, branch).replace("one = ", "pair = Concat<axis=0>(x2, x2) one = ", 1)
+    model = ir.from_onnx_text(host.replace("(float[8] x)", "(float[8] x, float[1,8] x2)"))
+    pair = next(node.outputs[0] for node in model.graph if node.op_type == "Concat")
+    pair.shape, pair.dtype = ir.Shape(["n", 8]), ir.DataType.FLOAT
+    with pytest.raises(PostconditionError, match=r"then_branch of If 'y', which no sample reached"):
+        apply(model, TakesRootsOfSquares)
+
+
+IMPOSSIBLE = "axes = Constant<value = int64[1] {0}>() t0 = Squeeze(x, axes) t1 = Neg(t0) t2 = Neg(t1) t = Identity(t2)"
+
+
+def test_change_that_nothing_can_run_is_unverified():
+    model = ir.from_onnx_text(branches(SAME, IMPOSSIBLE))
+    step = apply(model, DropsIdentities).steps[0]
+    assert step.applications == 1
+    assert step.evidence.level == "unverified"
+    assert step.evidence.reason == "branch never ran: then_branch of If 'y'"
+    with pytest.raises(VerificationError, match="weaker than 'sampled'"):
+        apply(ir.from_onnx_text(branches(SAME, IMPOSSIBLE)), DropsIdentities, verify=Verification(require="sampled"))
+
+
+def test_step_that_leaves_it_alone_is_sampled():
+    model = ir.from_onnx_text(branches("e0 = Neg(size) e1 = Neg(e0) e = Neg(e1)", IMPOSSIBLE.replace("Neg", "Abs")))
+    step = apply(model, DropsIdentities).steps[0]
+    assert step.applications == 1
+    assert step.evidence.level == "sampled"
+
+
+@passes.verify.equality
+class DropsOutside(DropsIdentities):
+    """The same, but not in branches."""
+
+    def check(self, op, x):
+        return x.name == "size"
+
+
+def test_only_the_step_that_changed_it_is_unverified():
+    host = branches(SAME, IMPOSSIBLE).replace("Add(size, one)", "Add(kept, one)")
+    host = host.replace("big = ", "less = Neg(size) kept = Neg(less) big = ")
+    result = apply(ir.from_onnx_text(host), [DropsOutside(), DropsIdentities()])
+    assert [step.applications for step in result.steps] == [1, 1]
+    assert [step.evidence.level for step in result.steps] == ["sampled", "unverified"]
+
+
+def test_branch_that_is_folded_away_needs_no_run():
+    host = branches(SAME, WRONG).replace("never = Less(least, zero)", "never = Constant<value = bool {0}>()")
+    result = apply(ir.from_onnx_text(host), "fold-if")
+    assert not any(node.op_type == "If" for node in result.model.graph)
+    assert result.steps[0].evidence.level == "sampled"
+
+
+def test_weights_moved_out_of_a_branch_are_followed():
+    host = branches(SAME, "two = Constant<value = float {2.0}>() t = Mul(size, two)")
+    result = apply(ir.from_onnx_text(host), "cleanup")
+    assert all(step.evidence.level in ("sampled", "unchanged") for step in result.record.leaves())
