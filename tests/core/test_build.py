@@ -37,6 +37,10 @@ class Pair(ComposePass):
     passes = ("first", "second")
 
 
+class Outer(ComposePass):
+    passes = ("fixpoint{max=4}(pair, first{count=9})", Third, "both")
+
+
 @pytest.fixture
 def registry() -> Registry:
     registry = Registry()
@@ -44,6 +48,7 @@ def registry() -> Registry:
     registry.register(Second, "both")
     registry.register(Third, "alone")
     registry.register(Pair)
+    registry.register(Outer)
     registry.register(Fixpoint)
     return registry
 
@@ -110,6 +115,49 @@ def test_options_from_the_configuration_hold_unless_the_text_says_otherwise(regi
     assert str(group.body[0]) == "first{count=7, max-size=8}"
 
 
+def inside(pass_) -> list[str]:
+    """List the passes in a sequence that are no sequences themselves."""
+    members = getattr(pass_, "body", None)
+    return [str(pass_)] if members is None else [text for member in members for text in inside(member)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("pair{first.count=3}", "first{count=3} second"),
+        ("pair{First.count=3, first.max_size=4}", "first{count=3, max-size=4} second"),
+        ("both{first.count=3}", "first{count=3} second"),
+        ("fixpoint{first.count=3}(first, pair)", "first{count=3} first{count=3} second"),
+        ("outer", "first second first{count=9} third first second"),
+        ("outer{first.count=3}", "first{count=3} second first{count=3} third first{count=3} second"),
+        ("outer{pair.first.count=3}", "first{count=3} second first{count=9} third first second"),
+        ("outer{both.first.count=3}", "first second first{count=9} third first{count=3} second"),
+        (
+            "outer{pair.first.count=3, first.count=2}",
+            "first{count=3} second first{count=2} third first{count=2} second",
+        ),
+    ],
+)
+def test_options_reach_members(registry, text, expected):
+    (made,) = collect(text, registry=registry)
+    assert " ".join(inside(made)) == expected
+    (again,) = collect(str(made), registry=registry)
+    assert (str(again), inside(again)) == (str(made), inside(made))
+
+
+def test_the_configuration_goes_before_what_a_sequence_writes_to_its_own_members(registry):
+    (made,) = collect("outer", registry=registry, defaults={"first": {"count": 5}})
+    assert inside(made) == ["first{count=5}", "second", "first{count=5}", "third", "first{count=5}", "second"]
+    (again,) = collect(str(made), registry=registry)
+    assert inside(again) == inside(made)
+    (made,) = collect("outer{first.count=6}", registry=registry, defaults={"first": {"count": 5}})
+    assert set(inside(made)) == {"first{count=6}", "second", "third"}
+
+
+def test_a_class_takes_options_of_the_configuration_too(registry):
+    assert texts(First, registry, defaults={"first": {"count": 5}}) == ["first{count=5}"]
+
+
 @pytest.mark.parametrize("name", ["first", "First", "FIRST"])
 @pytest.mark.parametrize("key", ["max-size", "max_size", "MaxSize"])
 @pytest.mark.parametrize("written", ["max-size", "max_size", "MaxSize"])
@@ -124,7 +172,20 @@ def test_spelling_does_not_decide_what_wins(registry, name, key, written):
     [
         ("first, secund", "       ^", "there is no pass or group named 'secund'; did you mean 'second'?"),
         ("fixpoint(first, secund)", "                ^", "there is no pass or group named 'secund'"),
-        ("both{count=1}", "^", "group 'both' has no options; give them to its members"),
+        ("both{count=1}", "^", "'both' has no option 'count', but a member has; write both{first.count=1}"),
+        ("both{speed=1}", "^", "group 'both' has no options; give them to its members"),
+        (
+            "third, pair{count=1}",
+            "       ^",
+            "'pair' has no option 'count', but a member has; write pair{first.count=1}",
+        ),
+        ("pair{speed=1}", "^", "pass 'pair' has no option 'speed'; options of 'pair': it has none"),
+        ("pair{frist.count=1}", "^", "'pair' has no member 'frist'; did you mean 'first'?"),
+        ("pair{first.cuont=1}", "^", "pass 'first' has no option 'cuont'; did you mean 'count'?"),
+        ("pair{first.count=x}", "^", "option 'count' of pass 'first' does not take 'x'; it takes a whole number"),
+        ("third{first.count=1}", "^", "pass 'third' has no option 'first.count'"),
+        ("fixpoint{first.count=1}(second)", "^", "'fixpoint' has no member 'first'"),
+        ("outer{pair.second.count=1}", "^", "pass 'second' has no option 'count'"),
         ("first, both(third)", "       ^", "group 'both' takes no nested pipeline; write a comma between passes"),
         ("third(first)", "^", "pass 'third' takes no nested pipeline; write a comma between passes"),
         ("third, pair(first)", "       ^", "pass 'pair' takes no nested pipeline; write a comma between passes"),

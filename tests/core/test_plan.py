@@ -4,7 +4,7 @@ import pytest
 
 from onnx_passes.core.base import Analysis, Annotation, PassResult, Transformation
 from onnx_passes.core.compose import ComposePass, Fixpoint
-from onnx_passes.core.errors import PlanError
+from onnx_passes.core.errors import OptionError, PlanError, UnknownPassError
 from onnx_passes.core.options import option
 from onnx_passes.core.pipeline import PipelineSyntaxError
 from onnx_passes.core.plan import Facts, Why, plan
@@ -318,3 +318,31 @@ def test_facts_end_with_a_change_and_not_without():
     facts.after(change, modified=True)
     assert fact not in facts
     assert change in facts
+
+
+def test_options_that_nothing_takes_are_an_error():
+    make_with_option("fact", base=Analysis)
+    make("a", needs=("fact",))
+    make("b")
+    assert order("a", defaults={"Fact": {"level": 3}}) == "fact{level=3} a"
+    with pytest.raises(OptionError, match="options: nothing takes the options of 'fact': it is not in the pipeline"):
+        plan("b", defaults={"fact": {"level": 3}})
+    with pytest.raises(OptionError, match="options: pass 'a' has no option 'level'; options of 'a': it has none"):
+        plan("b", defaults={"a": {"level": 3}})
+    with pytest.raises(OptionError, match="options: pass 'fact' has no option 'levle'; did you mean 'level'"):
+        plan("b", defaults={"fact": {"levle": 3}}, optional=["fact"])
+    with pytest.raises(UnknownPassError, match="options: there is no pass or group named 'fcat'; did you mean 'fact'"):
+        plan("b", defaults={"fcat": {"level": 3}})
+    with pytest.raises(OptionError, match="or was given as an object"):
+        plan(REGISTRY.load(REGISTRY.find("fact").entries[0])(), defaults={"fact": {"level": 3}})
+    assert order("b", defaults={"fact": {"level": 3}}, optional=["Fact"]) == "b"
+    assert order("b", defaults={"fact": {}}) == "b"
+
+
+def test_options_of_members_may_be_nested():
+    make_with_option("fact", base=Analysis)
+    REGISTRY.register(type("Both", (ComposePass,), {"passes": ("fact",), "__module__": __name__}))
+    assert order("both", defaults={"both": {"fact": {"level": 3}}}) == "both{fact.level=3} fact{level=3}"
+    assert order("both", defaults={"both": {"fact.level": 3}}) == "both{fact.level=3} fact{level=3}"
+    with pytest.raises(OptionError, match=r"'both' has no option 'level', but a member has; write both{fact\.level=3}"):
+        plan("both", defaults={"both": {"level": 3}})

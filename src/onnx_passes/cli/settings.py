@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onnx_passes.core.config import Config, load_config
+from onnx_passes.core.errors import UsageError
 from onnx_passes.core.imports import import_user_modules
 from onnx_passes.core.naming import kebab
 from onnx_passes.core.pipeline import format_pipeline, parse_pipeline
-from onnx_passes.core.registry import REGISTRY
+
+if TYPE_CHECKING:
+    from onnx_passes.core.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,20 @@ class Settings:
     pipeline: str
     options: Mapping[str, Mapping[str, Any]]
     config: Config
+    config_file: str | None = None
+
+    def plan(self) -> Plan:
+        """Plan the pipeline; ``options:`` must reach a pass, sections of their own hold where their pass runs."""
+        from onnx_passes.core.defaults import WHERE
+        from onnx_passes.core.plan import plan
+
+        sections = self.options.keys() - {kebab(name) for name in self.config.options}
+        try:
+            return plan(self.pipeline, defaults=self.options, optional=sections)
+        except UsageError as error:
+            if error.where == WHERE and self.config_file is not None:
+                error.where = f"{self.config_file}: {WHERE}"
+            raise
 
 
 def settings(config_file: str | None, passes: Sequence[str]) -> Settings:
@@ -31,11 +48,6 @@ def settings(config_file: str | None, passes: Sequence[str]) -> Settings:
     pipeline = " ".join(passes) or ", ".join(config.passes)
     if pipeline and config.exhaustive:
         pipeline = f"fixpoint({format_pipeline(parse_pipeline(pipeline))})"
-    return Settings(pipeline, _by_name(config), config)
-
-
-def _by_name(config: Config) -> dict[str, Mapping[str, Any]]:
-    """Refuse options for a pass that does not exist; the sections of their own belong to passes that do."""
-    for name in config.options:
-        REGISTRY.find(name)
-    return {kebab(name): options for name, options in config.pass_options().items()}
+    return Settings(
+        pipeline, {kebab(name): options for name, options in config.pass_options().items()}, config, config_file
+    )

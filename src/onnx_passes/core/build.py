@@ -2,43 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import cast
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from typing import Any, cast
 
 import onnx_ir as ir
 
 from onnx_passes.core.base import Pass
 from onnx_passes.core.compose import Group, PassLike
+from onnx_passes.core.defaults import Defaults
 from onnx_passes.core.errors import OptionError, UnknownPassError, UsageError
 from onnx_passes.core.foreign import ForeignPass
+from onnx_passes.core.members import Options, Scope, members_of, split, unknown_option
 from onnx_passes.core.naming import fold, kebab
-from onnx_passes.core.options import parse_options
+from onnx_passes.core.options import fields_of, parse_options
 from onnx_passes.core.pipeline import Item, PipelineSyntaxError, parse_pipeline
-from onnx_passes.core.registry import REGISTRY, Entry, Registry
-
-Defaults = Mapping[str, Mapping[str, object]]
-"""Options from the configuration, by pass name; pipeline text overrides them."""
+from onnx_passes.core.registry import REGISTRY, Found, Registry
 
 
 def collect(
     what: PassLike | Iterable[PassLike], *, defaults: Defaults | None = None, registry: Registry = REGISTRY
 ) -> list[Pass]:
     """Resolve names, groups, pipeline text, classes and objects to pass objects."""
-    several = isinstance(what, Sequence | Set | Iterator) and not isinstance(what, str)
-    builder = _Builder(registry, defaults or {})
-    items = cast(Iterable[PassLike], what) if several else [what]
-    return [pass_ for item in items for pass_ in builder.resolve(item)]
+    return Builder(defaults, registry).collect(what)
 
 
-class _Builder:
-    def __init__(self, registry: Registry, defaults: Defaults) -> None:
+class Builder:
+    """Makes pass objects, and remembers which ones.
+
+    What a user writes goes before the configuration, and the configuration before what a sequence of the collection
+    writes to its own members; options given to a sequence for its members go before all of these, the nearest first.
+    """
+
+    def __init__(self, defaults: Defaults | None = None, registry: Registry = REGISTRY) -> None:
         self.registry = registry
-        self.defaults = {fold(name): options for name, options in defaults.items()}
+        self.defaults = {
+            fold(name): {kebab(k): v for k, v in given.items()} for name, given in (defaults or {}).items()
+        }
+        self._open: list[str] = []
+        self._scopes: list[Scope] = []
+        self._made: list[str] = []
 
-    def resolve(self, what: object) -> list[Pass]:
+    @property
+    def made(self) -> set[str]:
+        """Return the names, folded, of all passes and groups that were made from names or classes."""
+        return set(map(fold, self._made))
+
+    def collect(self, what: PassLike | Iterable[PassLike]) -> list[Pass]:
+        """Resolve what a user or a declaration names."""
+        several = isinstance(what, Sequence | Set | Iterator) and not isinstance(what, str)
+        items = cast(Iterable[PassLike], what) if several else [what]
+        return [pass_ for item in items for pass_ in self._resolve(item)]
+
+    def _resolve(self, what: object, *, own: bool = False) -> list[Pass]:
+        """Make passes of one thing; ``own`` says that a sequence has it among its ``passes``."""
         if isinstance(what, str):
-            return [self.item(item, what) for item in parse_pipeline(what)]
+            return [self._item(item, what, own=own) for item in parse_pipeline(what)]
         if isinstance(what, type) and issubclass(what, ir.passes.PassBase):
+            found = self.registry.found_of(what)
+            if found is not None:
+                return [self._one(found, Item(found.name), found.name, own=own)]
             what = what()
         if isinstance(what, ir.passes.PassBase):
             return [what if isinstance(what, Pass) else ForeignPass.adapt(what)]
@@ -47,32 +69,48 @@ class _Builder:
             raise UsageError(f"{what!r} is no pass", hint="give a name, pipeline text, or a pass as class or object")
         return [adapted()]
 
-    def item(self, item: Item, text: str) -> Pass:
+    def _item(self, item: Item, text: str, *, own: bool) -> Pass:
         try:
             found = self.registry.find(item.name)
-            if found.is_group:
-                return self.group(found.name, found.entries, item, text)
-            return self.one(found.entries[0], found.preset, item, text)
-        except (UnknownPassError, OptionError) as error:
+            return (self._group if found.is_group else self._one)(found, item, text, own=own)
+        except OptionError as error:
+            if own:  # What is wrong was written further out.
+                raise
+            raise PipelineSyntaxError(error.what, text, item.at, hint=error.hint) from None
+        except UnknownPassError as error:
             raise PipelineSyntaxError(error.what, text, item.at, hint=error.hint) from None
 
-    def group(self, name: str, entries: tuple[Entry, ...], item: Item, text: str) -> Pass:
-        if item.options:
-            raise OptionError(f"group '{name}' has no options", hint="give them to its members")
+    def _group(self, found: Found, item: Item, text: str, *, own: bool) -> Pass:
+        options, for_members = split(self._given(found, item, own=own))
+        for option, value in options.items():
+            raise unknown_option(found.name, option, value, found.entries) or OptionError(
+                f"group '{found.name}' has no options", hint="give them to its members"
+            )
         if item.body is not None:
-            raise _unexpected_body(f"group '{name}'", item, text)
-        return Group(label=name, body=tuple(self.one(entry, "", Item(entry.name), name) for entry in entries))
+            raise _unexpected_body(f"group '{found.name}'", item, text)
+        return Group(label=found.name, **self._members(found, [entry.name for entry in found.entries], for_members))
 
-    def one(self, entry: Entry, preset: str, item: Item, text: str) -> Pass:
-        cls = self.registry.load(entry)
-        layers = (self.defaults.get(fold(entry.name), {}), _preset_options(entry, preset), dict(item.options))
-        options = {kebab(name): value for layer in layers for name, value in layer.items()}
+    def _one(self, found: Found, item: Item, text: str, *, own: bool) -> Pass:
+        (entry,) = found.entries
+        cls: Any = self.registry.load(entry)
+        given = self._given(found, item, own=own)
+        inside: Sequence[object] = getattr(cls, "passes", ()) if cls.takes_body else ()
+        options, for_members = split(given) if cls.takes_body else (given, {})
+        for option in options.keys() - fields_of(cls).keys():
+            members = members_of(found, self.registry, item.body or ())
+            raised = unknown_option(found.name, option, options[option], members)
+            if raised is not None:
+                raise raised
         arguments = parse_options(cls, options, owner=entry.name)
         if item.body is not None:
-            if not cls.takes_body or getattr(cls, "passes", ()):
+            if not cls.takes_body or inside:
                 raise _unexpected_body(f"pass '{entry.name}'", item, text)
-            arguments["body"] = tuple(self.item(inner, text) for inner in item.body)
-        elif cls.takes_body and not getattr(cls, "passes", ()):
+            body = item.body
+            made = self._inside(found, for_members, lambda: (self._item(inner, text, own=own) for inner in body), body)
+            arguments["body"] = made
+        elif inside and not cls.writes_init and entry.name not in self._open:
+            arguments |= self._members(found, inside, for_members)
+        elif cls.takes_body and not inside:
             raise PipelineSyntaxError(
                 f"pass '{entry.name}' needs a nested pipeline",
                 text,
@@ -84,10 +122,48 @@ class _Builder:
         except (TypeError, ValueError) as error:
             raise UsageError(f"pass '{entry.name}' cannot be set up: {error}") from error
 
+    def _given(self, found: Found, item: Item, *, own: bool) -> Options:
+        """Merge all that was said of the options of a pass, from what counts least to what counts most."""
+        name = found.name if found.is_group else found.entries[0].name
+        self._made.append(name)
+        written = {kebab(option): value for option, value in item.options}
+        configured = self.defaults.get(fold(name), {})
+        scoped = {option: value for scope in self._scopes for option, value in scope.take(name).items()}
+        preset = {} if found.is_group else _preset_options(found)
+        if own:
+            return {**preset, **written, **configured, **scoped}
+        return {**configured, **preset, **written, **scoped}
+
+    def _inside(
+        self, found: Found, given: Options, make: Callable[[], Iterable[Pass]], body: tuple[Item, ...] = ()
+    ) -> tuple[Pass, ...]:
+        """Make the members of a sequence, each with the options that the sequence was given for it."""
+        scope = Scope(found.name, given)
+        self._scopes.append(scope)
+        self._open.append(found.name)
+        passes = tuple(make())
+        self._open.pop()
+        self._scopes.pop()
+        scope.refuse_untaken(entry.name for entry in members_of(found, self.registry, body))
+        return passes
+
+    def _members(self, found: Found, inside: Iterable[object], given: Options) -> dict[str, Any]:
+        """Make the members that a sequence has of its own, and say what its text must tell for them to be the same."""
+        mark = len(self._made)
+        passes = self._inside(found, given, lambda: (p for one in inside for p in self._resolve(one, own=True)))
+        names = dict.fromkeys(self._made[mark:])
+        told = {f"{name}.{key}": value for name in names for key, value in self.defaults.get(fold(name), {}).items()}
+        for scope in self._scopes:
+            told |= {f"{name}.{key}": value for name in names for key, value in scope.of(name).items()}
+        return {"body": passes, "member_options": told | given}
+
 
 def _unexpected_body(owner: str, item: Item, text: str) -> PipelineSyntaxError:
     return PipelineSyntaxError(f"{owner} takes no nested pipeline", text, item.at, hint="write a comma between passes")
 
 
-def _preset_options(entry: Entry, preset: str) -> dict[str, object]:
-    return dict(parse_pipeline(f"{entry.name}{{{preset}}}")[0].options) if preset else {}
+def _preset_options(found: Found) -> Options:
+    if not found.preset:
+        return {}
+    written = parse_pipeline(f"{found.entries[0].name}{{{found.preset}}}")[0].options
+    return {kebab(option): value for option, value in written}

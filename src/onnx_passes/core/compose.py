@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, TypeAlias
 
 import onnx_ir as ir
@@ -26,6 +26,7 @@ class ComposePass(Pass):
     rounds: ClassVar[int] = 100
 
     body: tuple[PassLike, ...] = internal(())
+    member_options: Mapping[str, object] = internal(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.body = tuple(self.body) or tuple(self.passes)

@@ -87,12 +87,14 @@ def parse_options(cls: type, given: Mapping[str, object], *, owner: str) -> dict
 
 
 def format_options(instance: object) -> str:
-    """Print the options that differ from their default, or nothing."""
+    """Print the options that differ from their default, and those for members; or nothing."""
     parts: list[str] = []
     for name, field in fields_of(type(instance)).items():
         value = getattr(instance, field.name)
         if value != _default(field):
             parts.append(f"{name}={format_value(value)}")
+    members: Mapping[str, object] = getattr(instance, "member_options", {})
+    parts.extend(f"{name}={format_value(value)}" for name, value in members.items())
     return "{" + ", ".join(parts) + "}" if parts else ""
 
 

@@ -65,6 +65,11 @@ def format_pipeline(items: Iterable[Item]) -> str:
     return ", ".join(str(item) for item in items)
 
 
+def without_body(text: str) -> str:
+    """Shorten the text of one pass, ``fixpoint{max=3}(a, b)`` to ``fixpoint{max=3}(…)``."""
+    return f"{text.partition('(')[0]}(…)" if text.endswith(")") else text
+
+
 def parse_pipeline(text: str) -> tuple[Item, ...]:
     """Read pipeline text; a mistake is an error that points at it."""
     return _Parser(text).pipeline(end="")

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from onnx_passes.core.base import ALL, Pass
-from onnx_passes.core.build import Defaults, collect
+from onnx_passes.core.build import Builder
 from onnx_passes.core.compose import ComposePass, PassLike
+from onnx_passes.core.defaults import Defaults, refuse_unused, resolve_names
 from onnx_passes.core.errors import PlanError
 from onnx_passes.core.naming import fold
 
@@ -69,11 +70,19 @@ class Plan:
             yield from step.walk()
 
 
-def plan(passes: Iterable[PassLike] | PassLike, *, defaults: Defaults | None = None) -> Plan:
-    """Order passes with all that they need before them and all that follows them."""
-    requested = collect(passes, defaults=defaults)
-    planner = _Planner(defaults)
-    steps = planner.sequence(requested, Why("requested"))
+def plan(
+    passes: Iterable[PassLike] | PassLike, *, defaults: Defaults | None = None, optional: Iterable[str] = ()
+) -> Plan:
+    """Order passes with all that they need before them and all that follows them.
+
+    ``defaults`` sets options by pass name; those that no pass of the plan takes are an error, unless ``optional``
+    names the pass.
+    """
+    resolved = resolve_names(defaults or {})
+    builder = Builder(resolved)
+    requested = builder.collect(passes)
+    steps = _Planner(builder).sequence(requested, Why("requested"))
+    refuse_unused(resolved, builder.made | set(map(fold, optional)))
     return Plan(tuple(steps), ", ".join(str(p) for p in requested))
 
 
@@ -107,8 +116,8 @@ class Facts:
 class _Planner:
     """Plans as if every transformation changed the model; the manager skips what turns out to hold."""
 
-    def __init__(self, defaults: Defaults | None) -> None:
-        self.defaults = defaults
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
         self.facts = Facts()
         self.open: list[str] = []
 
@@ -122,19 +131,19 @@ class _Planner:
 
     def one(self, pass_: Pass, why: Why, following: str | None = None) -> Iterator[Step]:
         self.enter(pass_)
-        for needed in collect(pass_.needs, defaults=self.defaults):
+        for needed in self.builder.collect(pass_.needs):
             if needed not in self.facts:
                 yield from self.one(needed, Why("needed", pass_.name))
         children: tuple[Step, ...] = ()
         if isinstance(pass_, ComposePass):
             if pass_.at_most > 1:
                 self.facts = Facts()  # What holds in the first round need not hold in the next.
-            children = tuple(self.sequence(collect(pass_.body, defaults=self.defaults), Why("member", pass_.name)))
+            children = tuple(self.sequence(self.builder.collect(pass_.body), Why("member", pass_.name)))
             self.facts.after(pass_, modified=False)
         else:
             self.facts.after(pass_, modified=True)
         yield Step(pass_, why, children)
-        for follower in collect(pass_.followed_by, defaults=self.defaults):
+        for follower in self.builder.collect(pass_.followed_by):
             if follower.name != following:
                 before = self.facts.copy()
                 yield from self.one(follower, Why("follows", pass_.name))

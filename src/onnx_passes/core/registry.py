@@ -198,6 +198,11 @@ class Registry:
                 return Found(group, tuple(members), is_group=len(members) > 1)
         return None
 
+    def found_of(self, cls: type) -> Found | None:
+        """Return what a class is registered as."""
+        name = cls.__dict__.get("text_name", "")
+        return self._find(name) if name and self._classes.get(name) is cls else None
+
     def load(self, entry: Entry) -> type[Pass]:
         """Return the class of an entry, importing its module when it is first needed."""
         if entry.name not in self._classes:
@@ -255,7 +260,7 @@ def _entry_of(cls: type[Pass], groups: tuple[str, ...], tags: tuple[str, ...], a
     for group in groups:
         if fold(group) != fold(name):
             other_names.setdefault(fold(group), group)
-    members = cast(Iterable[object], getattr(cls, "passes", ()) if cls.kind == "sequence" else ())
+    members = cast(Iterable[object], getattr(cls, "passes", ()) if cls.takes_body else ())
     return Entry(
         name=name,
         class_name=cls.__name__,

@@ -74,7 +74,7 @@ class Bisection:
 
 def bisect(
     model: ir.Model,
-    pipeline: PassLike | Iterable[PassLike],
+    pipeline: PassLike | Iterable[PassLike] | Plan,
     *,
     is_bad: Judge | Callable[[ir.Model], object] | None = None,
     options: Mapping[str, Mapping[str, object]] | None = None,
@@ -86,7 +86,8 @@ def bisect(
     it is.
     """
     judge = is_bad if isinstance(is_bad, Judge) else ByResults() if is_bad is None else ByFunction(is_bad)
-    return _Search(model, plan(pipeline, defaults=options), judge).run()
+    planned = pipeline if isinstance(pipeline, Plan) else plan(pipeline, defaults=options)
+    return _Search(model, planned, judge).run()
 
 
 def first_bad(good: int, bad: int, judge: Callable[[int], Verdict]) -> tuple[int, int]:

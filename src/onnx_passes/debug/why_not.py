@@ -106,7 +106,7 @@ def why_not(
     ``at`` names a node, or one of its outputs; without it every node that a pattern could end with is tried, and the
     ``top`` best attempts of every rule are kept. What the pass needs is run first. The model is left as it is.
     """
-    planned = plan(rule, defaults=options)
+    planned = plan(rule, defaults=options, optional=options or ())
     steps = list(_asked_for(planned.steps))
     wanted = [step for step in steps if isinstance(step.pass_, RewriteRuleSetPass) and step.why.reason != "needed"]
     if not wanted:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from onnx_passes.core.pipeline import without_body
 from onnx_passes.core.records import ModelSize, RunRecord, Status, StepRecord
 
 
@@ -64,9 +65,8 @@ def passes_table(record: RunRecord, *, metrics: bool = True) -> Table:
     for step in record.steps:
         if _is_no_news(step):
             continue
-        text = step.text.split("(")[0] + "(…)" if step.has_children and "(" in step.text else step.text
         table.add_row(
-            Text("  " * step.depth + text),
+            Text("  " * step.depth + without_body(step.text)),
             str(step.nodes_after),
             signed(step.nodes_after - step.nodes_before),
             str(step.applications) if step.applications else "",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from onnx_passes.core.base import Pass, Transformation
@@ -11,7 +11,7 @@ from onnx_passes.core.build import collect
 from onnx_passes.core.claims import Claim
 from onnx_passes.core.compose import Group, PassLike
 from onnx_passes.core.errors import UsageError
-from onnx_passes.core.options import internal
+from onnx_passes.core.options import format_options, internal
 from onnx_passes.rewrite.index import RuleIndex
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.rule import Rule
@@ -27,6 +27,7 @@ class Together(Transformation, RewriteRuleSetPass):
     passes: ClassVar[Sequence[PassLike]] = ()
 
     body: tuple[PassLike, ...] = internal(())
+    member_options: Mapping[str, object] = internal(default_factory=dict)
     members: tuple[RewriteRuleSetPass, ...] = internal(())
 
     def __post_init__(self) -> None:
@@ -40,7 +41,8 @@ class Together(Transformation, RewriteRuleSetPass):
         )
 
     def __str__(self) -> str:
-        return self.name if self.passes else f"{self.name}({', '.join(map(str, collect(self.body)))})"
+        inside = "" if self.passes else f"({', '.join(map(str, collect(self.body)))})"
+        return f"{self.name}{format_options(self)}{inside}"
 
     def rules(self) -> Sequence[Rule]:
         """Return the rules of all members, in their order."""

@@ -77,7 +77,7 @@ def command(model: str, passes: tuple[str, ...], config_file: str | None, as_jso
     from onnx_passes.debug.bisect import bisect
     from onnx_passes.graph.load import load
 
-    found = bisect(load(model), chosen.pipeline, is_bad=judge, options=chosen.options)
+    found = bisect(load(model), chosen.plan(), is_bad=judge)
     click.echo(json.dumps(found.to_json(), indent=2) if as_json else str(found))
     return ExitCode.VERIFICATION if found.found else ExitCode.OK
 

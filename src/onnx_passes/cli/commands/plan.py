@@ -23,7 +23,6 @@ def command(words: tuple[str, ...], config_file: str | None, as_json: bool) -> N
     A MODEL before the passes is loaded, so that what would fail there fails here.
     """
     from onnx_passes.cli.settings import settings
-    from onnx_passes.core.plan import plan
 
     names = words
     if names and (Path(names[0]).suffix in (".onnx", ".onnxtxt") or Path(names[0]).is_file()):
@@ -34,12 +33,14 @@ def command(words: tuple[str, ...], config_file: str | None, as_json: bool) -> N
     chosen = settings(config_file, names)
     if not chosen.pipeline:
         raise click.UsageError("Missing argument 'PASS…'.")
-    made = plan(chosen.pipeline, defaults=chosen.options)
+    made = chosen.plan()
     if as_json:
         rows = [{"depth": depth, "pass": step.text, "why": str(step.why)} for depth, step in made.walk()]
         click.echo(json.dumps({"pipeline": made.pipeline, "steps": rows}, indent=2))
         return
-    lines = [("  " * depth + step.text, str(step.why)) for depth, step in made.walk()]
+    from onnx_passes.core.pipeline import without_body
+
+    lines = [("  " * depth + without_body(step.text), str(step.why)) for depth, step in made.walk()]
     width = max(len(text) for text, _ in lines)
     for text, why in lines:
         click.echo(f"{text:{width}}  {why}")

@@ -116,11 +116,10 @@ def _limits(tolerance: str | None, chosen: Settings, kept: Reproducer | None) ->
 
 
 def _planned(chosen: Settings, kept: Reproducer | None) -> Plan:
-    from onnx_passes.core.plan import plan
     from onnx_passes.debug.repro import planned_again
 
     if chosen.pipeline or kept is None:
-        return plan(chosen.pipeline, defaults=chosen.options)
+        return chosen.plan()
     return planned_again(kept)
 
 

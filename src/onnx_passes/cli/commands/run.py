@@ -130,13 +130,12 @@ def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices:
     from onnx_passes.api import Result
     from onnx_passes.cli.settings import settings
     from onnx_passes.core.manager import Manager
-    from onnx_passes.core.plan import plan
     from onnx_passes.graph.load import load
     from onnx_passes.graph.origin import origin
     from onnx_passes.graph.save import save
 
     chosen = settings(config_file, passes)
-    planned = plan(chosen.pipeline, defaults=chosen.options)
+    planned = chosen.plan()
     for path in (choices.output, choices.state):
         require_writable(path)
     model = load(source)

@@ -31,11 +31,10 @@ def command(model: str, node: str, passes: tuple[str, ...], config_file: str | N
         raise click.UsageError("Missing argument 'PASS…'.")
 
     from onnx_passes.core.manager import Manager
-    from onnx_passes.core.plan import plan
     from onnx_passes.debug.lineage import Lineage
     from onnx_passes.graph.load import load
 
-    planned = plan(chosen.pipeline, defaults=chosen.options)
+    planned = chosen.plan()
     lineage = Lineage()
     Manager([lineage]).run(planned, load(model))
     story = lineage.of(node)

@@ -1,0 +1,90 @@
+"""Options of members: ``streamline{infer-thresholds.max-bits=3}`` reaches a pass inside a sequence or group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from onnx_passes.core.errors import OptionError, did_you_mean
+from onnx_passes.core.naming import fold, kebab
+from onnx_passes.core.pipeline import Item, parse_pipeline
+
+if TYPE_CHECKING:
+    from onnx_passes.core.registry import Entry, Found, Registry
+
+Options = dict[str, object]
+
+
+class Scope:
+    """Options that a sequence was given for its members, by member, and which of them a member took."""
+
+    def __init__(self, owner: str, given: Mapping[str, object]) -> None:
+        self.owner = owner
+        self._options: dict[str, Options] = {}
+        self._spelling: dict[str, str] = {}
+        for name, value in given.items():
+            member, _, option = name.partition(".")
+            self._options.setdefault(fold(member), {})[kebab(option)] = value
+            self._spelling.setdefault(fold(member), member)
+        self._taken: set[str] = set()
+
+    def of(self, member: str) -> Options:
+        """Return the options for a member."""
+        return self._options.get(fold(member), {})
+
+    def take(self, member: str) -> Options:
+        """Return the options for a member that takes them."""
+        self._taken.add(fold(member))
+        return self.of(member)
+
+    def refuse_untaken(self, members: Iterable[str]) -> None:
+        """Refuse options for what is no member."""
+        for name in self._options.keys() - self._taken:
+            known = list(dict.fromkeys(members))
+            raise OptionError(
+                f"'{self.owner}' has no member '{self._spelling[name]}'",
+                hint=did_you_mean(kebab(self._spelling[name]), known)
+                or f"'onnx-passes explain {self.owner}' lists them",
+            )
+
+
+def split(given: Mapping[str, object]) -> tuple[Options, Options]:
+    """Split options into those of a pass itself and those, with a dot, of its members."""
+    own = {name: value for name, value in given.items() if "." not in name}
+    return own, {name: value for name, value in given.items() if "." in name}
+
+
+def members_of(found: Found, registry: Registry, body: Iterable[Item] = ()) -> Iterator[Entry]:
+    """List the passes inside a sequence or group, those inside its members too; imports nothing."""
+    seen = {entry.name for entry in found.entries if not found.is_group}
+    waiting = [*(_inside(found, registry)), *(registry.find(item.name) for item in body)]
+    while waiting:
+        inner = waiting.pop(0)
+        for entry in inner.entries:
+            if entry.name not in seen:
+                seen.add(entry.name)
+                yield entry
+        waiting.extend(one for one in _inside(inner, registry) if not {e.name for e in one.entries} <= seen)
+
+
+def _inside(found: Found, registry: Registry) -> Iterator[Found]:
+    for entry in found.entries:
+        for text in entry.members:
+            yield from (registry.find(item.name) for item in _flat(parse_pipeline(text)))
+
+
+def _flat(items: Iterable[Item]) -> Iterator[Item]:
+    for item in items:
+        yield item
+        yield from _flat(item.body or ())
+
+
+def unknown_option(owner: str, option: str, value: object, members: Iterable[Entry]) -> OptionError | None:
+    """Say how to reach the member that has an option, if a sequence was given it as one of its own."""
+    from onnx_passes.core.options import format_value
+
+    having = [entry.name for entry in members if any(one.name == kebab(option) for one in entry.options)]
+    if not having:
+        return None
+    written = [f"{owner}{{{name}.{kebab(option)}={format_value(value)}}}" for name in having[:3]]
+    return OptionError(f"'{owner}' has no option '{option}', but a member has", hint=f"write {' or '.join(written)}")
