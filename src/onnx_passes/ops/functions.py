@@ -136,8 +136,9 @@ def _build(definition: Definition, node: ir.Node, imports: Mapping[str, int], fo
 def _name_and_forget(graph: ir.Graph, result: ir.Value) -> None:
     """Name what the body computes, and drop what building it took: types are those of the call."""
     for number, node in enumerate(graph, start=1):
-        for value in node.outputs:
-            value.name = "result" if value is result else f"{node.op_type.lower()}_{number}"
+        for index, value in enumerate(node.outputs):
+            further = f"_{index}" if index else ""
+            value.name = "result" if value is result else f"{node.op_type.lower()}_{number}{further}"
             value.type = value.shape = None
     for value in graph.inputs:
         value.type = value.shape = None

@@ -7,6 +7,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 import pytest
+from onnxruntime import GraphOptimizationLevel
 
 import onnx_passes
 from onnx_passes.api import run_model
@@ -17,9 +18,14 @@ from tests.passes.qonnx.tools import GENERAL, X, quantized, shared_quantized, st
 from tests.passes.tools import apply, model_of, notes_of, run
 
 
-def run_file(path: Path, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+_OPTIMIZED, _AS_IT_IS = GraphOptimizationLevel.ORT_ENABLE_ALL, GraphOptimizationLevel.ORT_DISABLE_ALL
+
+
+def run_file(path: Path, inputs: dict[str, np.ndarray], level: GraphOptimizationLevel = _OPTIMIZED) -> list[np.ndarray]:
     """Run a file in stock ONNX Runtime, as anybody would."""
-    return onnxruntime.InferenceSession(path).run(None, inputs)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = level
+    return onnxruntime.InferenceSession(path, options).run(None, inputs)
 
 
 def variants(model: ir.Model) -> list[tuple[str, str]]:
@@ -38,6 +44,26 @@ def test_file_runs_without_us(tmp_path: Path, mode: str):
     np.testing.assert_array_equal(found, expected)
     # Its optimizations drop the addition of zero, which decides on the sign of a zero.
     assert run(model, {"x": X})[0].tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("amount", [3, 15, 31, 255])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_thresholds_of_any_number_run_without_us(tmp_path: Path, amount: int, channels: int):
+    generator = np.random.default_rng(amount)
+    thresholds = np.sort(generator.normal(size=(channels, amount)).astype(np.float32), axis=1)
+    numbers = ", ".join(map(str, thresholds.reshape(-1)))
+    model = model_of(
+        f"g (float[4, 3] x) => (float[4, 3] y) <float[{channels}, {amount}] t = {{{numbers}}}> "
+        f'{{ y = {GENERAL}.MultiThreshold <out_dtype = "UINT8", data_layout = "NC"> (x, t) }}',
+        domains=f'"{GENERAL}" : 1',
+    )
+    x = np.concatenate([generator.normal(size=(3, 3)), [[np.nan, np.inf, -np.inf]]]).astype(np.float32)
+    expected = (x[:, :, None] >= thresholds).sum(axis=2).astype(np.float32)
+    model = onnx_passes.apply(model, "inject-ops").model
+    onnx_passes.save(model, tmp_path / "m.onnx")
+    onnx.checker.check_model(tmp_path / "m.onnx", full_check=True)
+    for level in (_OPTIMIZED, _AS_IT_IS):
+        np.testing.assert_array_equal(run_file(tmp_path / "m.onnx", {"x": x}, level)[0], expected)
 
 
 def test_nodes_look_as_before_to_readers_of_qonnx():
@@ -180,3 +206,20 @@ def test_models_of_others_run_in_stock_onnx_runtime(path: Path, tmp_path: Path):
         # Its optimizations round in other ways, and where a tie is near, a quantizer makes a step of that.
         close = np.isclose(array, wanted, rtol=0, atol=1e-5 * max(float(np.abs(wanted).max()), 1e-30))
         assert close.all()
+
+
+@pytest.mark.parametrize("path", shared_quantized())
+def test_streamlined_models_run_in_stock_onnx_runtime(path: Path, tmp_path: Path):
+    if path.stat().st_size > 50_000 or not path.with_suffix(".npz").exists():
+        pytest.skip("takes long, or no inputs are known")
+    streamlined = onnx_passes.apply(path, "streamline", verify=False).model
+    injected = onnx_passes.apply(streamlined, "inject-ops", verify=False).model
+    onnx_passes.save(injected, tmp_path / "m.onnx")
+    inputs, _ = stored(path)
+    expected = run_model(streamlined, inputs)
+    for value, array in zip(injected.graph.outputs, run_file(tmp_path / "m.onnx", inputs, _AS_IT_IS), strict=True):
+        np.testing.assert_array_equal(array, expected[str(value.name)])
+    # Its optimizations round the floats behind the integers in other ways.
+    for value, array in zip(injected.graph.outputs, run_file(tmp_path / "m.onnx", inputs), strict=True):
+        wanted = expected[str(value.name)]
+        assert np.isclose(array, wanted, rtol=0, atol=1e-6 * max(float(np.abs(wanted).max()), 1e-30)).all()
