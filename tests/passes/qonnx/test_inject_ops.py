@@ -17,7 +17,6 @@ from onnx_passes.passes.qonnx.inject_ops import InjectOps
 from tests.passes.qonnx.tools import GENERAL, X, quantized, shared_quantized, stored
 from tests.passes.tools import apply, model_of, notes_of, run
 
-
 _OPTIMIZED, _AS_IT_IS = GraphOptimizationLevel.ORT_ENABLE_ALL, GraphOptimizationLevel.ORT_DISABLE_ALL
 
 

@@ -9,6 +9,7 @@ import onnx_ir as ir
 import pytest
 
 import onnx_passes
+from onnx_passes import examples
 from onnx_passes.datatypes import parse
 from onnx_passes.graph.tensor_types import datatype_of, set_datatype
 from onnx_passes.passes.streamline.minimize_accumulators import MinimizeAccumulators
@@ -92,3 +93,23 @@ def test_integers_of_a_wider_type_are_not_touched():
     model = network("a = Cast<to=7>(x) y = Add(a, a)", "float[2] x", "int64[2] y")
     minimized(model)
     assert datatype_of(value(model, "a")) is None
+
+
+def test_agrees_with_infer_datatypes():
+    """Neither undoes what the other has found out."""
+    body = f"""
+    q = {quant("x", "one", 4, signed=1)} r = Relu(q) h = {quant("r", "one", 4, signed=1)}
+    a = MatMul(h, w) s = Mul(a, a) z = Exp(s)
+    """
+    model = network(body, "float[1,2] x", "float[1,2] z", one=1.0, w=[[1.0, -1.0], [3.0, 1.0]])
+    first = onnx_passes.apply(model, "minimize-accumulators").model
+    assert [declared(first, name) for name in "qrhas"] == ["INT4", "UINT3", "UINT3", "INT6", "UINT10"]
+    second = onnx_passes.apply(first, "infer-datatypes").model
+    assert [declared(second, name) for name in "qrhas"] == ["INT4", "UINT3", "UINT3", "INT6", "UINT10"]
+    assert not onnx_passes.apply(second, "minimize-accumulators, infer-datatypes").modified
+
+
+@pytest.mark.parametrize("name", examples.NAMES)
+def test_agrees_with_infer_datatypes_on_networks(name: str):
+    model = onnx_passes.apply(examples.path(name), "streamline, infer-datatypes", verify=False).model
+    assert not onnx_passes.apply(model, "minimize-accumulators, infer-datatypes", verify=False).modified

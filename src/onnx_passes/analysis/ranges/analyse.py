@@ -35,7 +35,11 @@ def ranges_of(model: ir.Model, inputs: Mapping[str, Known] | None = None) -> dic
             results: Sequence[Range | None] = ()
         else:
             ranges = [_known(value, found) for value in node.inputs]
-            results = _results(rule(Site(node, ranges)))
+            try:
+                results = _results(rule(Site(node, ranges)))
+            except (IndexError, ValueError):
+                # Shapes that contradict each other: nothing is known of what a model computes that does not run.
+                results = ()
         for index, value in enumerate(node.outputs):
             result = results[index] if index < len(results) else None
             found[value] = _of_constant(value) or judged(settle(result or UNKNOWN, value), node, ranges)

@@ -137,7 +137,8 @@ def with_addend(found: Range, addend: Range, k: int, unit: float, exact: float) 
 
 def _xnor_popcount(site: Site) -> Range:
     k = _inner(site)
-    return UNKNOWN if k is None else Range.integers(0, k)
+    bits = all(site[index].low.min() >= 0 and site[index].high.max() <= 1 for index in (0, 1))
+    return Range.integers(0, k) if k is not None and bits else UNKNOWN
 
 
 PRODUCTS: Mapping[str, Rule] = {"Gemm": _gemm, "MatMul": _matmul}

@@ -34,6 +34,13 @@ class Fact:
         """Know that the numbers are integers of a range."""
         return Fact(smallest_for(range_.low, range_.high), range_)
 
+    def within(self, bounds: Range) -> Fact:
+        """Know that the numbers are integers between bounds, too; the type stays unless another one saves bits."""
+        range_ = bounds if self.range is None else self.range & bounds
+        least = smallest_for(range_.low, range_.high)
+        saves = self.range is None or least.bitwidth < self.datatype.bitwidth
+        return Fact(least if saves else self.datatype, range_)
+
     def joined(self, other: Fact) -> Fact:
         """Know what holds for the numbers of both."""
         if self.range is None or other.range is None:

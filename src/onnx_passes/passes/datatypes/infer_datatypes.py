@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.core.base import Annotation, Context, PassResult
 from onnx_passes.core.options import option
 from onnx_passes.datatypes import BIPOLAR, FLOAT32, DataType, IntegerType, ScaledInteger
@@ -29,14 +30,15 @@ class InferDatatypes(Annotation):
     """Annotate tensors with their data types (``finn_datatype``), carried forward through the graph.
 
     Rewrites: ``y = MatMul(x, w)`` with ``x: UINT2`` and constant ``w`` of -1 and 1 in 8 rows → ``w: BIPOLAR``,
-              ``y: INT6`` or less. Quantizers give the type that they round to; sums and products the smallest with
-              all possible results, from the weights themselves where they are constant; moved numbers keep their
-              type, and what is joined has room for all; integer constants get the smallest type; anything else is
-              ``FLOAT32``. Types that do not hold what is computed are corrected, and a remark says how many.
+              ``y: INT6`` or less. Quantizers give the type that they round to, or a smaller one where not all of it
+              is used; sums and products the smallest with all possible results, from the ranges of inputs and the
+              weights themselves; moved numbers keep their type, and what is joined has room for all; integer constants
+              get the smallest type; anything else is ``FLOAT32``. Types that do not hold what is computed are
+              corrected, and a remark says how many. ``minimize-accumulators`` finds the same types of integers.
     Refuses:  to replace what is declared of inputs, of constants that fit, and of results of unknown operators;
               data types that do not exist.
-    Exactness: annotates only. Sound for inputs of their declared type: integers wrap around as their element type
-              does, and sums that floats cannot hold exactly count as twice as large.
+    Exactness: annotates only. Sound for inputs of their declared type and sums that are exact; integers wrap around as
+              their element type does. A remark says where floats cannot hold a sum exactly.
     """
 
     needs = ("shape-inference",)
@@ -49,7 +51,7 @@ class InferDatatypes(Annotation):
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Infer, then write what is new."""
-        inference = Inference(allow_scaledint=self.allow_scaledint)
+        inference = Inference(ranges_of(model), allow_scaledint=self.allow_scaledint)
         inference.graph(model.graph)
         modified, wrong, wide = False, list[str](), 0
         for value, fact in list(_to_be_written(model.graph, inference)):

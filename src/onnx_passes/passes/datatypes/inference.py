@@ -7,8 +7,9 @@ from functools import reduce
 
 import onnx_ir as ir
 
+from onnx_passes.analysis.ranges import range as analysis
 from onnx_passes.core.walk import nested_graphs
-from onnx_passes.datatypes import FixedPoint, IntegerType, ScaledInteger
+from onnx_passes.datatypes import FixedPoint, IntegerType, Range, ScaledInteger
 from onnx_passes.graph.tensor_types import datatype_of
 from onnx_passes.passes.datatypes.elementwise import ELEMENTWISE, Rule
 from onnx_passes.passes.datatypes.facts import UNKNOWN, Fact, Facts, fact_of_element
@@ -25,11 +26,16 @@ _SCALED_SUM = ScaledInteger(32)
 
 
 class Inference:
-    """Facts about all values of a model; ``results`` are those of the nodes."""
+    """Facts about all values of a model; ``results`` are those of the nodes.
 
-    def __init__(self, *, allow_scaledint: bool) -> None:
+    ``ranges`` is what an analysis found out about the same values: where it knows less of the integers that come, or
+    more, both count.
+    """
+
+    def __init__(self, ranges: Mapping[ir.Value, analysis.Range], *, allow_scaledint: bool = False) -> None:
         self.facts = Facts()
         self.results: dict[ir.Value, Fact] = {}
+        self._ranges = ranges
         self._allow_scaledint = allow_scaledint
 
     def graph(self, graph: ir.Graph) -> None:
@@ -45,8 +51,14 @@ class Inference:
             fact = self._result(node, index)
             if fact is not None and isinstance(fact.datatype, ScaledInteger) and not self._allow_scaledint:
                 fact = UNKNOWN
-            self.results[value] = self._unknown(node, value) if fact is None else fact
-            self.facts.learn(value, self.results[value])
+            found = self._unknown(node, value) if fact is None else fact
+            self.results[value] = found = self._narrowed(value, found)
+            self.facts.learn(value, found)
+
+    def _narrowed(self, value: ir.Value, fact: Fact) -> Fact:
+        known = self._ranges.get(value)
+        grid = None if known is None else known.integer_grid
+        return fact if grid is None else fact.within(Range(int(grid.low.min()), int(grid.high.max())))
 
     def _result(self, node: ir.Node, index: int) -> Fact | None:
         operator = ("" if node.domain == "ai.onnx" else node.domain, node.op_type)

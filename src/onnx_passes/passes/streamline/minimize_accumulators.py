@@ -6,10 +6,13 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.analysis.ranges.analyse import ranges_of
+from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.core.base import Annotation, Context, PassResult
-from onnx_passes.datatypes.smallest import smallest_for, smallest_for_values
+from onnx_passes.datatypes import DataType, IntegerType
+from onnx_passes.datatypes.smallest import smallest_for_values
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import datatype_of, set_datatype
+from onnx_passes.passes.datatypes.inference import Inference
 
 
 @passes.verify.equality
@@ -31,23 +34,23 @@ class MinimizeAccumulators(Annotation):
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Annotate results of nodes, and the constants they use."""
+        ranges = ranges_of(model)
+        inference = Inference(ranges)
+        inference.graph(model.graph)
         changed = 0
-        for value, known in ranges_of(model).items():
+        for value, known in ranges.items():
             if value.is_graph_input() or value.dtype not in (None, ir.DataType.FLOAT):
                 continue
-            held, grid = constant(value), known.integer_grid
-            if held is not None:
-                wanted = smallest_for_values(held) if grid is not None and held.size else None
-            elif grid is None:
-                wanted = None
-            else:
-                low, high = int(grid.low.min()), int(grid.high.max())
-                declared = datatype_of(value)
-                # A range cannot say that zero is left out.
-                bipolar = declared is not None and str(declared) == "BIPOLAR" and (low, high) == (-1, 1)
-                wanted = declared if bipolar else smallest_for(low, high)
-            old = datatype_of(value)
+            wanted, old = _least(value, known, inference), datatype_of(value)
             if wanted is None and (old is None or not old.is_integer):
                 continue
             changed += set_datatype(value, wanted)
         return PassResult(model, modified=changed > 0)
+
+
+def _least(value: ir.Value, known: Range, inference: Inference) -> DataType | None:
+    held = constant(value)
+    if held is not None:
+        return smallest_for_values(held) if known.integer_grid is not None and held.size else None
+    fact = inference.results.get(value)
+    return None if fact is None or not isinstance(fact.datatype, IntegerType) else fact.datatype
