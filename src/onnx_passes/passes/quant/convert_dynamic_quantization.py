@@ -1,4 +1,4 @@
-"""Put float operators on dequantized values in the place of operators that quantize as they go."""
+"""Put standard operators in the place of those that quantize as they go."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.options import option
 from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.quant.qoperator import MICROSOFT, SATURATING, Parts, columns, taking_apart
 from onnx_passes.passes.quant.samples import DYNAMIC
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
@@ -21,12 +23,14 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.tolerance
 @passes.register(tags=("quant",))
 class ConvertDynamicQuantization(Transformation, RewriteRuleSetPass):
-    """Put float operators in the place of those that multiply quantized values and return floats.
+    """Put standard operators in the place of those that multiply quantized values and return floats.
 
-    Rewrites: ``MatMulIntegerToFloat(a, b)`` → ``MatMul(DequantizeLinear(a), DequantizeLinear(b))`` and a bias, if any;
-              ``DynamicQuantizeMatMul(x, b)`` likewise, with ``DynamicQuantizeLinear(x)`` for ``a``.
-    Refuses:  ``DynamicQuantizeLSTM``; sums of uint8 times int8 that ONNX Runtime saturates on processors without VNNI,
-              unless ``saturating``; scales that are neither one nor those of columns; opsets below 11.
+    Rewrites: ``DynamicQuantizeMatMul(x, b)`` → ``Cast(MatMulInteger(q, b)) * (s * b_scale)`` and a bias, if any, with
+              ``q, s = DynamicQuantizeLinear(x)``; ``MatMulIntegerToFloat(a, b)`` likewise where a scale or zero point
+              is computed, and → ``MatMul(DequantizeLinear(a), DequantizeLinear(b))`` where all are constant.
+    Refuses:  ``DynamicQuantizeLSTM``; with constant scales sums of uint8 times int8 that ONNX Runtime saturates on
+              processors without VNNI, unless ``saturating``; scales that are neither one nor those of columns; opsets
+              below 11.
     Exactness: rounding.
     """
 
@@ -53,6 +57,9 @@ class ConvertDynamicQuantization(Transformation, RewriteRuleSetPass):
 
 
 def _integer_to_float(parts: Parts) -> Any:
+    if any(parts.is_computed(index) for index in (2, 3, 4, 5)):
+        found = _product(parts, parts.given(0), parts.given(2), parts.value(4), parts.given(3), parts.value(5))
+        return _with_bias(parts, found, 6)
     parts.refuse_saturation(parts.type_of(0, 4), columns(parts, 1), parts.type_of(1, 5))
     left, right = parts.real(0, parameters=(2, 4)), parts.real(1, axis=-1, parameters=(3, 5))
     return _with_bias(parts, parts.op.MatMul(left, right), 6)
@@ -61,11 +68,22 @@ def _integer_to_float(parts: Parts) -> Any:
 def _dynamic_matmul(parts: Parts) -> Any:
     if parts.op.opset < 11:
         parts.decline("DynamicQuantizeLinear takes opset 11: convert-opset{version=11} first")
-    parts.refuse_saturation(ir.DataType.UINT8, columns(parts, 1), parts.type_of(1, 3))
     integers, scale, zero = parts.op.DynamicQuantizeLinear(parts.given(0), _outputs=3)
-    left = parts.op.DequantizeLinear(integers, scale, zero)
-    right = parts.real(1, axis=-1, parameters=(2, 3))
-    return _with_bias(parts, parts.op.MatMul(left, right), 4)
+    found = _product(parts, integers, scale, zero, parts.given(2), parts.value(3))
+    return _with_bias(parts, found, 4)
+
+
+def _product(
+    parts: Parts, left: ir.Value, left_scale: ir.Value, left_zero: Any, right_scale: ir.Value, right_zero: Any
+) -> ir.Value:
+    """Multiply integers, and scale the sums: what is quantized as it goes stays a product of integers."""
+    if any((rank(scale) or 0) > 1 for scale in (left_scale, right_scale)):
+        parts.decline("scales are not those of columns")
+    if left_zero is None and right_zero is not None:
+        left_zero = np.zeros((), (left.dtype or ir.DataType.UINT8).numpy())
+    zeros = [zero for zero in (left_zero, right_zero) if zero is not None]
+    sums = parts.op.Cast(parts.op.MatMulInteger(left, parts.given(1), *zeros), to=ir.DataType.FLOAT)
+    return parts.op.Mul(sums, parts.op.Mul(left_scale, right_scale))
 
 
 def _with_bias(parts: Parts, product: ir.Value, index: int) -> ir.Value:

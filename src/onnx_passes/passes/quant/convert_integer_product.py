@@ -33,9 +33,10 @@ class ConvertIntegerProduct(Transformation, RewriteRuleSetPass):
 
     Rewrites: ``MatMulInteger(a, b)`` → ``Cast(MatMul(DequantizeLinear(a), DequantizeLinear(b)))`` with the scale one;
               ``ConvInteger(x, w)`` → ``Cast(Conv(DequantizeLinear(x), DequantizeLinear(w)))``.
-    Refuses:  sums that may pass 2²⁴, as far as constant weights, sizes and types tell; sums of uint8 times int8 that
-              ONNX Runtime saturates on processors without VNNI, unless ``saturating``; zero points for
-              each row; opsets below 10, 13 for zero points of channels.
+    Refuses:  zero points that are computed, as dynamic quantization does: nothing would tell any more that the product
+              is one of integers; sums that may pass 2²⁴, as far as constant weights, sizes and types tell; sums of
+              uint8 times int8 that ONNX Runtime saturates on processors without VNNI, unless ``saturating``; zero
+              points for each row; opsets below 10, 13 for zero points of channels.
     Exactness: bit-exact.
     """
 
@@ -77,6 +78,8 @@ def _conv(parts: Parts) -> Any:
 
 
 def _product(parts: Parts, operator: str, total: int | None, axis: int) -> Any:
+    if parts.is_computed(2) or parts.is_computed(3):
+        parts.decline("a zero point is computed: the product is one of integers as it is")
     if 0 in (parts.given(1).shape or ()):
         parts.decline("there is nothing to sum up, and ONNX Runtime leaves the result unwritten")
     if total is None or total * _greatest(parts, 0) >= _EXACT:

@@ -42,6 +42,11 @@ class Parts:
         value = argument(self.node, index)
         return value if value is not None else self.decline("an input is missing")
 
+    def is_computed(self, index: int) -> bool:
+        """Tell whether an input is there, and not constant."""
+        value = self.value(index)
+        return value is not None and constant(value) is None
+
     def decline(self, reason: str) -> NoReturn:
         """Refuse to take the node apart."""
         raise MatchFailureError(reason, self.node)
