@@ -93,3 +93,74 @@ def test_sums_of_transposed_weights(transposed: int):
     (accumulator,) = found_in(body, w=w.T if transposed else w).accumulators
     assert (accumulator.high, accumulator.bits) == (36, 6)
     assert accumulator.bits_by_norm == 7
+
+
+@pytest.mark.parametrize(("operator", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_recurrent_layers_count_as_floats(operator: str, gates: int):
+    body = (
+        f"q = {quant('x', 'one')} h = {operator}<hidden_size=5>(q, w, r) s = Squeeze(h, axes)"
+        f" p = {quant('s', 'one')} y = MatMul(p, v)"
+    )
+    found = found_in(
+        body,
+        "float[4,1,6] x",
+        "float[4,1,3] y",
+        w=np.ones((1, gates * 5, 6)),
+        r=np.ones((1, gates * 5, 5)),
+        v=np.ones((5, 3)),
+        axes=[1],
+    )
+    assert (found.macs, found.integer_macs) == (4 * gates * 5 * (6 + 5) + 60, 60)
+    assert [blocker.node.split()[0] for blocker in found.blockers] == [operator]
+    assert "of integers is no integer" in found.blockers[0].reason
+
+
+@pytest.mark.parametrize(
+    ("equation", "macs"), [("ij,jk->ik", 24), ("ij,jk", 24), ("...j,jk->...k", 24), ("ij,jk->ki", 24)]
+)
+def test_einsum_of_integers_is_a_product(equation: str, macs: int):
+    body = f'q = {quant("x", "one", 2, signed=0)} y = Einsum<equation="{equation}">(q, w)'
+    found = found_in(body, y="float[A,B] y", w=[[1.0, -1.0, 0.0]] * 4)
+    assert (found.macs, found.integer_macs) == (macs, macs)
+    (accumulator,) = found.accumulators
+    assert (accumulator.low, accumulator.high, accumulator.bits_by_norm) == (-12, 12, 5)
+
+
+def test_einsum_of_floats_is_named():
+    found = found_in(f'q = {quant("x", "one")} y = Einsum<equation="ij,jk->ik">(q, f)', f=numbers(4, 3))
+    assert found.fraction == 0
+    assert "weight 'f' is on no grid" in found.blockers[0].reason
+
+
+def test_bodies_count_as_floats():
+    body = (
+        f"q = {quant('x', 'one')} a = MatMul(q, w)"
+        " y = If(c) <then_branch = t () => (float[2,3] u) { u = MatMul(q, w) },"
+        " else_branch = e () => (float[2,3] v) { v = Neg(a) }>"
+    )
+    found = found_in(body, "float[2,4] x, bool c", w=[[1.0] * 3] * 4)
+    assert (found.macs, found.integer_macs) == (48, 24)
+    assert any("its body is not followed" in blocker.reason for blocker in found.blockers)
+
+
+@pytest.mark.parametrize(("more", "fraction"), [(0.0, 1), (1.0, 0)])
+def test_sums_that_floats_may_round_are_no_integers(more: float, fraction: float):
+    """Up to 2**24, sixteen times 2**20, floats have all integers."""
+    body = f"q = {quant('x', 'one', 1, signed=0)} y = MatMul(q, w)"
+    found = found_in(body, "float[2,17] x", w=[[2.0**20] * 3] * 16 + [[more] * 3])
+    assert found.fraction == fraction
+    assert [blocker.reason for blocker in found.blockers] == ["its sums reach 16,777,217, more than floats hold"][
+        : 1 - fraction
+    ]
+
+
+@pytest.mark.parametrize(("kind", "behind"), [("uint8", 24), ("int64", 0)])
+def test_inputs_of_few_bits_are_quantized_as_they_are(kind: str, behind: int):
+    found = found_in("f = Cast<to=1>(x) y = MatMul(f, w)", f"{kind}[2,4] x", w=[[1.0] * 3] * 4)
+    assert (found.macs, found.macs - found.head_macs, found.integer_macs) == (24, behind, behind)
+
+
+def test_what_is_looked_up_by_integers_is_not_quantized():
+    body = "e = Gather(table, x) y = MatMul(e, w)"
+    found = found_in(body, "uint8[2] x", table=numbers(256, 4), w=[[1.0] * 3] * 4)
+    assert (found.macs, found.head_macs) == (24, 24)

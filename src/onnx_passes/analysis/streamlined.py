@@ -13,17 +13,27 @@ from onnx_passes.analysis.amounts import UnknownSizeError, nominal
 from onnx_passes.analysis.formulas import work_of
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import Range, bits_for
+from onnx_passes.analysis.ranges.rounding import exact_up_to
+from onnx_passes.analysis.sums import Bounds, largest_norm, largest_sum, terms_of
+from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.datatypes.integers import IntegerType
 from onnx_passes.datatypes.smallest import smallest_for
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import name_of
 
-PRODUCTS = frozenset({"Conv", "ConvInteger", "ConvTranspose", "Gemm", "MatMul", "MatMulInteger", "XnorPopcountMatMul"})
+PRODUCTS = frozenset(
+    {"Conv", "ConvInteger", "ConvTranspose", "Einsum", "Gemm", "MatMul", "MatMulInteger", "XnorPopcountMatMul"}
+)
+"""Operators that do nothing but multiply and add up, so that integers stay integers."""
+_SCALED_PRODUCTS = frozenset({"QLinearConv", "QLinearMatMul", "QGemm"})
+"""Operators that multiply integers and scale the sums."""
 _QUANTIZERS = frozenset(
     {"BipolarQuant", "FloatQuant", "IntQuant", "MultiThreshold", "Quant", "QuantAvgPool2d", "Trunc"}
 )
-_EXACT_IN_FLOAT = 2**24
+_INPUT_BITS = 16
+"""Inputs of wider integer types are indices and sizes, no data that were quantized."""
+_INDICES = frozenset({"Gather", "GatherElements", "GatherND", "OneHot"})
 _SHAPES = frozenset({"Shape", "Size"})
 
 
@@ -102,16 +112,19 @@ def streamlined(model: ir.Model, ranges: Mapping[ir.Value, Range] | None = None)
     """Look at every product of the graph, and at all that lies between quantizers."""
     known = ranges_of(model) if ranges is None else ranges
     behind = _behind_quantizers(model.graph, known)
-    ahead = _before_products(model.graph)
+    works = {node: work for node in model.graph if (work := _macs(node)) != 0}
+    ahead = _before_products(model.graph, works)
     macs = head = integer = 0
     accumulators: list[Accumulator] = []
     blockers: list[Blocker] = []
     for node in model.graph:
-        if node.op_type in PRODUCTS:
-            work = _macs(node)
+        if node in works:
+            work = works[node]
             macs += work or 0
             if node not in behind:
                 head += work or 0
+            elif node.op_type in _SCALED_PRODUCTS:
+                integer += work or 0
             elif _is_integer_product(node, known):
                 integer += work or 0
                 accumulators.append(_accumulator(node, known, work))
@@ -130,22 +143,30 @@ def is_quantizer(node: ir.Node) -> bool:
 
 
 def _behind_quantizers(graph: ir.Graph, known: Mapping[ir.Value, Range]) -> set[ir.Node]:
-    """Return what depends on a quantized activation, or on an input that is declared to hold integers."""
+    """Return what depends on a quantized activation, or on an input that holds integers of few bits."""
+    given = {value for value in graph.inputs if _is_quantized_input(value, known)}
     found: set[ir.Node] = set()
     for node in graph:
         values = [value for value in node.inputs if value is not None]
-        if any(value.producer() in found for value in values) or (
-            is_quantizer(node) and constant(node.inputs[0]) is None
+        data = values[:1] if node.op_type in _INDICES else values
+        if (
+            any(value.producer() in found for value in values)
+            or any(value in given for value in data)
+            or (is_quantizer(node) and constant(node.inputs[0]) is None)
         ):
             found.add(node)
     return found
 
 
-def _before_products(graph: ir.Graph) -> set[ir.Node]:
+def _is_quantized_input(value: ir.Value, known: Mapping[ir.Value, Range]) -> bool:
+    return _holds_integers(value, known) and bits_for(*_bounds(value, known)) <= _INPUT_BITS
+
+
+def _before_products(graph: ir.Graph, works: Mapping[ir.Node, int | None]) -> set[ir.Node]:
     found: set[ir.Node] = set()
     for node in reversed(graph):
         if (
-            node.op_type in PRODUCTS
+            node in works
             or is_quantizer(node)
             or any(user in found for output in node.outputs for user in output.consumers())
         ):
@@ -154,22 +175,41 @@ def _before_products(graph: ir.Graph) -> set[ir.Node]:
 
 
 def _is_integer_product(node: ir.Node, known: Mapping[ir.Value, Range]) -> bool:
-    return all(value is not None and _holds_integers(value, known) for value in node.inputs[:2])
+    """Tell whether a node multiplies integers, and its element type holds all their sums."""
+    if node.op_type not in PRODUCTS or not all(_holds_integers(value, known) for value in node.inputs[:2]):
+        return False
+    return node.domain != "" or (_largest_sum(node, known) or 0) <= exact_up_to(node.outputs[0].dtype)
 
 
-def _holds_integers(value: ir.Value, known: Mapping[ir.Value, Range]) -> bool:
-    found = known.get(value)
+def _largest_sum(node: ir.Node, known: Mapping[ir.Value, Range]) -> int | None:
+    def integers(value: ir.Value | None) -> Bounds | None:
+        return _bounds(value, known) if _holds_integers(value, known) else None
+
+    return largest_sum(node, integers)
+
+
+def _holds_integers(value: ir.Value | None, known: Mapping[ir.Value, Range]) -> bool:
+    found = None if value is None else known.get(value)
     return found is not None and found.integer_grid is not None
+
+
+def _is_on_grid(value: ir.Value | None, known: Mapping[ir.Value, Range]) -> bool:
+    found = None if value is None else known.get(value)
+    return found is not None and found.grid is not None
 
 
 def _computes_floats(node: ir.Node, known: Mapping[ir.Value, Range]) -> bool:
     if is_quantizer(node) or node.op_type in _SHAPES or node.op_type == "Constant":
+        return False
+    if traits_of(node).kind == "movement" and not _is_on_grid(node.inputs[0], known):
         return False
     floats = [value for value in node.outputs if value.dtype in (None, ir.DataType.FLOAT, ir.DataType.DOUBLE)]
     return any(value.uses() and not _holds_integers(value, known) for value in floats)
 
 
 def _blocker_at_product(node: ir.Node, known: Mapping[ir.Value, Range]) -> Blocker:
+    if node.op_type not in PRODUCTS:
+        return _blocker(node)
     where, result = name_of(node), known.get(node.outputs[0])
     inputs = list(zip(node.inputs[:2], ("input", "weight"), strict=False))
     grids = [found.grid for value, _ in inputs if value is not None and (found := known.get(value)) is not None]
@@ -180,8 +220,10 @@ def _blocker_at_product(node: ir.Node, known: Mapping[ir.Value, Range]) -> Block
         if (value is None or found is None or found.grid is None) and not (varies and constant(value) is not None):
             name = None if value is None else value.name
             return Blocker(where, f"its {what} '{name}' is on no grid of integers", "quantize it")
-    largest = 0 if result is None or result.grid is None else int(np.maximum(-result.grid.low, result.grid.high).max())
-    if largest >= _EXACT_IN_FLOAT:
+    largest = _largest_sum(node, known)
+    if largest is None and result is not None and result.grid is not None:
+        largest = int(np.maximum(-result.grid.low, result.grid.high).max())
+    if largest is not None and largest > exact_up_to(node.outputs[0].dtype):
         return Blocker(
             where, f"its sums reach {largest:,}, more than floats hold", "quantize its input again, to fewer bits"
         )
@@ -205,27 +247,32 @@ def _blocker(node: ir.Node) -> Blocker:
     where, kind = name_of(node), traits_of(node).kind
     if node.op_type in ("Add", "Sub", "Concat", "Sum"):
         return Blocker(where, "the scales of what it joins are no multiples of one another", "share a scale before it")
+    if holds_graphs(node):
+        return Blocker(where, "what is in its body is not followed", "unroll it, or keep it in floats")
     if kind == "elementwise" or node.op_type == "BatchNormalization":
         return Blocker(where, "it is computed in floats", "put a quantizer of few bits behind it")
     return Blocker(where, f"{node.op_type} of integers is no integer", "keep it in floats, between quantizers")
 
 
 def _macs(node: ir.Node) -> int | None:
-    try:
-        work = work_of(node)
-    except UnknownSizeError:
-        return None
-    # A dynamic dimension counts once: parts of the whole are wanted, and most often it is the batch.
-    return None if work is None else nominal(work.macs, of=1)
+    """Count the MACs of a node and of its bodies; nothing if they are not known."""
+    total = 0
+    for each in (node, *(inner for body in nested_graphs(node) for inner in all_nodes(body))):
+        try:
+            work = work_of(each)
+        except UnknownSizeError:
+            return None if each.op_type in PRODUCTS or total else 0
+        # A dynamic dimension counts once: parts of the whole are wanted, and most often it is the batch.
+        total += 0 if work is None else nominal(work.macs, of=1)
+    return total
 
 
 def _accumulator(node: ir.Node, known: Mapping[ir.Value, Range], macs: int | None) -> Accumulator:
     low, high = _bounds(node.outputs[0], known)
     inputs, weights = (smallest_for(*_bounds(value, known)) for value in node.inputs[:2])
     held = constant(node.inputs[1])
-    norm = None if held is None else _norm(node, held)
-    terms = 1 if held is None else _terms(node, held)
-    largest = _largest(inputs) * _largest(weights) * terms
+    norm = None if held is None else largest_norm(node, held)
+    largest = _largest(inputs) * _largest(weights) * (1 if held is None else terms_of(node) or 1)
     following = next((user for user in node.outputs[0].consumers() if user.op_type == "MultiThreshold"), None)
     steps = None if following is None else constant(following.inputs[1])
     return Accumulator(
@@ -246,30 +293,7 @@ def _largest(datatype: IntegerType) -> int:
     return max(abs(datatype.min), abs(datatype.max))
 
 
-def _norm(node: ir.Node, weights: np.ndarray) -> int:
-    """Return the greatest sum of absolute weights of one output."""
-    sizes = np.abs(weights.astype(np.float64))
-    if node.op_type in ("Conv", "ConvInteger"):
-        return int(sizes.reshape(len(sizes), -1).sum(axis=1).max(initial=0))
-    if node.op_type == "ConvTranspose":
-        return int(sizes.sum(axis=(0, *range(2, sizes.ndim))).max(initial=0))
-    return int(sizes.sum(axis=_summed(node)).max(initial=0)) if sizes.ndim > 1 else int(sizes.sum())
-
-
-def _terms(node: ir.Node, weights: np.ndarray) -> int:
-    if node.op_type in ("Conv", "ConvInteger"):
-        return int(np.prod(weights.shape[1:]))
-    if node.op_type == "ConvTranspose":
-        return int(weights.shape[0] * np.prod(weights.shape[2:]))
-    return int(weights.shape[_summed(node)]) if weights.ndim > 1 else weights.size
-
-
-def _summed(node: ir.Node) -> int:
-    """Return the axis of weights along which a product of matrices adds up."""
-    return -1 if node.op_type == "Gemm" and node.attributes.get_int("transB", 0) else -2
-
-
-def _bounds(value: ir.Value | None, known: Mapping[ir.Value, Range]) -> tuple[int, int]:
+def _bounds(value: ir.Value | None, known: Mapping[ir.Value, Range]) -> Bounds:
     found = None if value is None else known.get(value)
     grid = None if found is None else found.integer_grid
     return (0, 0) if grid is None else (int(grid.low.min()), int(grid.high.max()))

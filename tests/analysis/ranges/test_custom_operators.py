@@ -95,6 +95,22 @@ def test_weighted_thresholds_are_followed_up_and_down(
     assert found.grid is not None
 
 
+@pytest.mark.parametrize("weight", [1, -2, 0.25])
+def test_weighted_thresholds_of_many_channels_keep_their_grid(weight: float) -> None:
+    channels, amount = 384, 255
+    steps = ", ".join(str(step) for _ in range(channels) for step in range(1, amount + 1))
+    weights = ", ".join([str(weight)] * (channels * amount))
+    found = found_for(
+        "y = onnx_passes.MultiThreshold <out_bias = -128.0> (x, t, w)", f"1,{channels}", f"1,{channels}",
+        f"float[{channels},{amount}] t = {{{steps}}}, float[{channels},{amount}] w = {{{weights}}}", x="UINT8",
+    )  # fmt: skip
+    assert found.grid is not None
+    low, high = found.grid.bounds
+    assert sorted([float(low.min()), float(high.max())]) == sorted(
+        [min(0, weight) * 255 - 128, max(0, weight) * 255 - 128]
+    )
+
+
 def test_where_no_rank_is_known_ranges_hold_for_all_elements() -> None:
     model = ir.from_onnx_text(
         f"""<ir_version: 10, opset_import: [{DOMAINS}]> g (float[1,2] x) => (float y) <float[1,2] c = {{1, -2}}> {{

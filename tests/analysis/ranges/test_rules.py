@@ -357,3 +357,56 @@ def test_sums_of_products_are_exact_while_floats_can_hold_them() -> None:
     assert wide.grid is not None
     assert not wide.grid.exact
     assert (wide.low < wide.grid.bounds[0]).all()
+
+
+@pytest.mark.parametrize(("more", "exact"), [(0, True), (1, False)])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = MatMul (x, w)",
+        "y = Gemm (x, w)",
+        'y = Einsum <equation = "ij,jk->ik"> (x, w)',
+        "v = Unsqueeze (x, last)  t = Transpose (w)  k = Unsqueeze (t, last)  y = Conv (v, k)",
+        "t = Transpose (w)  p = Mul (x, t)  y = ReduceSum (p, one)",
+    ],
+)
+def test_floats_hold_sums_up_to_two_to_the_24th(body: str, more: int, exact: bool) -> None:
+    weights = ", ".join(["1048576"] * 16 + [str(more)])
+    text = f"""g (float[1,17] x) => (float[1,1] y)
+    <float[17,1] w = {{{weights}}}, int64[1] last = {{2}}, int64[1] one = {{1}}> {{ {body} }}"""
+    found = one(text, x="BINARY")
+    assert found.grid is not None
+    assert integers(found) == ([0], [2**24 + more])
+    assert found.grid.exact is exact
+
+
+@pytest.mark.parametrize(
+    ("equation", "first", "second", "result"),
+    [
+        ("bij,jk->bik", "2,3,4", "4,5", "2,3,5"),
+        ("bhid,bhjd->bhij", "1,2,3,4", "1,2,5,4", "1,2,3,5"),
+        ("...ij,...jk->...ik", "2,3,4", "2,4,5", "2,3,5"),
+        ("ij,ij->i", "3,4", "3,4", "3"),
+        ("ij,k->kji", "3,4", "2", "2,4,3"),
+        ("ij,jk", "3,4", "4,2", "3,2"),
+        ("ij,kl->", "3,4", "2,2", ""),
+    ],
+)
+def test_einsum_adds_up_along_what_the_result_has_not(equation: str, first: str, second: str, result: str) -> None:
+    declared = f"float[{result}] y" if result else "float y"
+    model = model_of(
+        f"""g (float[{first}] a, float[{second}] b) => ({declared}) <float s = {{0.5}}> {{
+          p = Mul (a, s)
+          y = Einsum <equation = "{equation}"> (p, b)
+        }}"""
+    )
+    random = np.random.default_rng(0)
+    shapes = {value.name or "": [int(str(size)) for size in value.shape or ()] for value in model.graph.inputs}
+    samples = [
+        {
+            name: random.choice([-8, 7] if ends else range(-8, 8), shape).astype(np.float32)
+            for name, shape in shapes.items()
+        }
+        for ends in (0, 1, 1)
+    ]
+    assert require_sound(model, {"a": "INT4", "b": "INT4"}, samples)["grid"] == 6

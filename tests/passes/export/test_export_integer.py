@@ -99,6 +99,28 @@ def test_sums_that_floats_may_round_stay_in_floats():
     assert any("stays in floats: its sums may be integers that floats round" in note for note in notes)
 
 
+def test_einsum_is_of_32_bits():
+    model = network(
+        "float[2, 3, 4] x",
+        "float[2, 3, 5] y",
+        'a = q(-8, 7) x\ny = Einsum <equation = "bij,jk->bik"> (a, w)',
+        {"w": weights(4, 5)},
+    )
+    exported, notes = exported_alike(model)
+    assert types(exported, "Einsum") == [("INT32", "INT32")]
+    assert notes == []
+
+
+@pytest.mark.parametrize(("more", "kind"), [(0.0, "MatMulInteger"), (1.0, "MatMul")])
+def test_floats_hold_sums_up_to_two_to_the_24th(more: float, kind: str):
+    """A sum of 1024 products of 128 and 128 is 2**24."""
+    filters = np.array([128.0] * 1024 + [more], np.float32)[:, None]
+    model = network("float[1, 1025] x", "float[1, 1] y", "a = q(0, 128) x\ny = MatMul (a, w)", {"w": filters})
+    exported, notes = exported_alike(model)
+    assert kind in operators(exported.graph)
+    assert bool(notes) == (more > 0)
+
+
 CONVS = {
     "plain": ("float[1, 3, 6, 6] x", "", (4, 3, 3, 3)),
     "padded": ("float[1, 3, 6, 6] x", "<pads = [1, 0, 2, 1], strides = [2, 1], dilations = [1, 2]>", (4, 3, 3, 3)),
@@ -132,6 +154,18 @@ def test_filters_of_nine_bits_are_the_sum_of_two():
     model = network("float[1, 3, 5, 5] x", "float[1, 4, 3, 3] y", "a = q(0, 15) x\ny = Conv (a, w)", {"w": filters})
     exported, _ = exported_alike(model, size=20)
     assert types(exported, "ConvInteger") == [("UINT8", "INT8")] * 2
+
+
+@pytest.mark.parametrize(("low", "kinds"), [(-64, [("INT8", "UINT8")]), (-65, [("INT8", "INT8")] * 3)])
+def test_unsigned_filters_that_would_saturate_are_the_sum_of_three(low: int, kinds: list[tuple[str, str]]):
+    """Pairs of products of 255 and -64 are within 16 bits, those of 255 and -65 are not."""
+    filters = np.full((2, 3, 3, 3), 255.0, np.float32)
+    model = network(
+        "float[1, 3, 5, 5] x", "float[1, 2, 3, 3] y", f"a = q({low}, 63) x\ny = Conv (a, w)", {"w": filters}
+    )
+    exported, notes = exported_alike(model)
+    assert types(exported, "ConvInteger") == kinds
+    assert notes == []
 
 
 def test_convolutions_of_wide_integers_stay_in_floats_and_are_named():

@@ -112,6 +112,44 @@ class TestMatMul:
         after = aggregated(model, exact=False, integer=False)
         assert tail(after)[0] == "Mul"
 
+    @pytest.mark.parametrize(("largest", "first"), [(2**24 - 1, "MatMul"), (2**24, "Mul")])
+    def test_floats_hold_sums_below_two_to_the_24th(self, largest: int, first: str):
+        w = np.array([[2.0**20] * 3] * 15 + [[largest - 15 * 2.0**20] * 3], np.float32)
+        model = network(f"q = {quant('x', 's', 1, signed=0)} y = MatMul(q, w)", "float[2,16] x", w=w, s=0.3)
+        assert tail(aggregated(model, exact=False, integer=False))[0] == first
+
+
+class TestEinsum:
+    @pytest.mark.parametrize(
+        ("equation", "x", "y", "shape", "scale"),
+        [
+            ("ij,jk->ik", "2,4", "2,3", (4, 3), (1, 3)),
+            ("ij,jk->ki", "2,4", "3,2", (4, 3), (1, 3)),
+            ("bij,jk->bik", "1,2,4", "1,2,3", (4, 3), (1, 3)),
+            ("...j,kj->...k", "2,2,4", "2,2,3", (3, 4), (3, 1)),
+            ("ij,j->i", "2,4", "2", (4,), ()),
+        ],
+    )
+    def test_scale_moves_behind(
+        self, scales: Scales, equation: str, x: str, y: str, shape: tuple[int, ...], scale: tuple[int, ...]
+    ):
+        each = np.full(scale, scales.t, np.float32) * 2.0 ** np.arange(np.prod(scale, dtype=int)).reshape(scale)
+        body = f'{X} v = {quant("w", "each", 3)} y = Einsum<equation="{equation}">(q, v)'
+        model = network(body, f"float[{x}] x", f"float[{y}] y", w=numbers(*shape), each=each, **scales.named)
+        after = aggregated(model, exact=scales.exact)
+        assert tail(after) == ["Einsum", "Mul"]
+
+    def test_scales_along_the_sum_stay_floats(self):
+        body = f'{X} v = {quant("w", "each", 3)} y = Einsum<equation="ij,jk->ik">(q, v)'
+        each = np.array([[0.5], [0.3], [0.7], [1.1]], np.float32)
+        model = network(body, w=numbers(4, 3), each=each, **SIZES)
+        assert tail(aggregated(model, exact=False, integer=False))[0] == "Mul"
+
+    def test_a_diagonal_stays_in_floats(self):
+        body = f'{X} v = {quant("w", "t", 3)} y = Einsum<equation="ii,jk->ik">(q, v)'
+        model = network(body, "float[4,4] x", "float[4,3] y", w=numbers(4, 3), **SIZES)
+        assert tail(aggregated(model, exact=False, integer=False))[0] == "Mul"
+
 
 class TestGemm:
     @pytest.mark.parametrize("trans_b", [0, 1])

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnx_passes.analysis.ranges.arrays import nearly_integer, of_rank, shrink
+from onnx_passes.analysis.ranges.rounding import EXACT_IN_FLOAT
 
 LIMIT = 2**62
 _FLOAT_EXACT = 2.0**53
-_HELD = 2**24
 
 Change = Callable[[np.ndarray], np.ndarray]
 
@@ -74,7 +74,7 @@ class Grid:
         centred = self.centred()
         if centred is None or (np.abs(np.frexp(self.scale)[0]) != 0.5).any():
             return False
-        return bool((np.abs(centred.low) <= _HELD).all() and (np.abs(centred.high) <= _HELD).all())
+        return bool((np.abs(centred.low) <= EXACT_IN_FLOAT).all() and (np.abs(centred.high) <= EXACT_IN_FLOAT).all())
 
     @property
     def exact_in(self) -> np.ndarray | None:

@@ -13,12 +13,10 @@ from onnx_passes.analysis.ranges.arrays import along, of_rank
 from onnx_passes.analysis.ranges.elementwise import corners
 from onnx_passes.analysis.ranges.grid import Grid
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
-from onnx_passes.analysis.ranges.rounding import integer_limits
+from onnx_passes.analysis.ranges.rounding import EXACT_IN_FLOAT, integer_limits
 from onnx_passes.analysis.ranges.site import Rule, Site, counted
 from onnx_passes.ops.integer_range import bounds
 from onnx_passes.ops.rounding import MODES, round_numpy
-
-_EXACT = 2**24
 
 
 class _Quantizer(NamedTuple):
@@ -87,7 +85,9 @@ def _on_grid(scale: np.ndarray, zero: np.ndarray, low: np.ndarray, high: np.ndar
 def _rounded_twice(low: np.ndarray, high: np.ndarray, grid: Grid | None) -> Range:
     """Leave room for a difference that is rounded before the product is, unless it is one of small integers."""
     centred = None if grid is None else grid.centred()
-    if centred is not None and bool((np.abs(centred.low) < _EXACT).all() and (np.abs(centred.high) < _EXACT).all()):
+    if centred is not None and bool(
+        (np.abs(centred.low) < EXACT_IN_FLOAT).all() and (np.abs(centred.high) < EXACT_IN_FLOAT).all()
+    ):
         return Range(low, high, grid)
     slack = 2.0**-23
     return Range(low - np.abs(low) * slack, high + np.abs(high) * slack, grid)

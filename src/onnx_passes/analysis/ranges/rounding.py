@@ -8,6 +8,8 @@ import numpy as np
 import onnx_ir as ir
 
 _UNIT = {ir.DataType.FLOAT16: 2.0**-11, ir.DataType.BFLOAT16: 2.0**-8, ir.DataType.DOUBLE: 2.0**-53}
+EXACT_IN_FLOAT = 2**24
+"""Up to here float32 has all integers, and sums of them are those of integers."""
 _EXACT = {ir.DataType.FLOAT16: 2.0**11, ir.DataType.BFLOAT16: 2.0**8, ir.DataType.DOUBLE: 2.0**53}
 _NUMPY = {ir.DataType.FLOAT: np.float32, ir.DataType.FLOAT16: np.float16}
 
@@ -19,7 +21,10 @@ def unit_of(dtype: ir.DataType | None) -> float:
 
 def exact_up_to(dtype: ir.DataType | None) -> float:
     """Return up to which integer all are represented."""
-    return _EXACT.get(dtype, 2.0**24) if dtype is not None else 2.0**24
+    limits = integer_limits(dtype)
+    if limits is not None:
+        return limits[1]
+    return _EXACT.get(dtype, EXACT_IN_FLOAT) if dtype is not None else EXACT_IN_FLOAT
 
 
 def integer_limits(dtype: ir.DataType | None) -> tuple[int, int] | None:

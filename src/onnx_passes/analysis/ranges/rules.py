@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from onnx_passes.analysis.ranges.activations import ACTIVATIONS
 from onnx_passes.analysis.ranges.convolutions import CHANNELS_LAST_CONVOLUTIONS, CONVOLUTIONS
+from onnx_passes.analysis.ranges.einsum import EINSUM
 from onnx_passes.analysis.ranges.elementwise import ELEMENTWISE
 from onnx_passes.analysis.ranges.movement import MOVEMENT, QUANTIZED_MOVEMENT
 from onnx_passes.analysis.ranges.normalization import CHANNELS_LAST_NORMALIZATION, NORMALIZATION
@@ -24,6 +25,7 @@ _STANDARD = {
     **POOLING,
     **PRODUCTS,
     **CONVOLUTIONS,
+    **EINSUM,
     **LINEAR_QUANTIZERS,
 }
 _QUANTIZED = {**QUANTIZERS, **QUANTIZED_MOVEMENT, **QUANTIZED_POOLING, **BINARY_PRODUCTS, **THRESHOLDS}

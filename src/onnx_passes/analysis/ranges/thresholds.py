@@ -71,8 +71,9 @@ def _weighted_multi_threshold(site: Site) -> Range:
     possible = (x.low[..., None] < ordered) & (x.high[..., None] >= ordered)
     low = np.minimum(start, np.where(possible, sums, np.inf).min(-1, keepdims=True))[..., 0]
     high = np.maximum(start, np.where(possible, sums, -np.inf).max(-1, keepdims=True))[..., 0]
-    slack = np.abs(weights).sum() * (steps.shape[-1] * 2.0**-23)
-    return add(_weighed(low, high, weights.astype(np.float64), float(slack)), Range.point(np.asarray(bias)))
+    height = np.abs(np.broadcast_to(weights, steps.shape)).sum(axis=-1, dtype=np.float64).max(initial=0.0)
+    slack = float(height) * (steps.shape[-1] * 2.0**-23)
+    return add(_weighed(low, high, weights.astype(np.float64), slack), Range.point(np.asarray(bias)))
 
 
 def _weighed(low: np.ndarray, high: np.ndarray, weights: np.ndarray, slack: float) -> Range:

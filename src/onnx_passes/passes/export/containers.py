@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-Bounds = tuple[int, int]
-"""The least and the greatest integer."""
+from onnx_passes.analysis.sums import Bounds, size_of
 
-EXACT_IN_FLOAT = 1 << 24
-"""Up to here float32 has all integers, so that sums of floats that hold integers are those of integers."""
 SMALL = (ir.DataType.UINT8, ir.DataType.INT8)
 ALL = (*SMALL, ir.DataType.INT32)
 _SATURATION = 2**15 - 1
@@ -31,11 +28,6 @@ def bounds_of(array: np.ndarray) -> Bounds | None:
     if array.dtype.kind == "f" and (array != np.rint(array)).any():
         return None
     return int(array.min()), int(array.max())
-
-
-def size_of(bounds: Bounds) -> int:
-    """Return the greatest absolute value."""
-    return max(-bounds[0], bounds[1])
 
 
 def may_saturate(unsigned: Bounds, signed: Bounds) -> bool:

@@ -32,6 +32,7 @@ RULES: dict[str, Rule] = {
     "Concat": elementwise.concat,
     "Conv": products.conv,
     "ConvTranspose": products.conv_transpose,
+    "Einsum": products.einsum,
     "MatMul": products.matmul,
     "MaxPool": elementwise.max_pool,
     "Mul": elementwise.arithmetic,
@@ -45,7 +46,7 @@ RULES: dict[str, Rule] = {
 }
 _NO_RULE = "it has no form of integers"
 _NO_INTEGERS = "its inputs are no integers"
-_PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
+_PRODUCTS = ("Conv", "ConvTranspose", "Einsum", "Gemm", "MatMul")
 
 
 @passes.verify.structure("only(ai.onnx::*)")
@@ -55,10 +56,10 @@ class ExportInteger(Transformation):
     """Compute integers as integers, in standard operators that any runtime has, with the results of the model before.
 
     Rewrites: floats that hold integers → uint8, int8 or int32, whichever holds their range; ``MatMul`` and ``Conv`` of
-              up to eight bits → ``MatMulInteger`` and ``ConvInteger``, others → ``MatMul`` of int32;
-              ``ConvTranspose`` → ``ConvInteger`` of a spread image; ``MultiThreshold`` → comparisons of integers, a
-              table or a search; sums, pooling and movements likewise. Custom operators that remain → standard ones.
-              Opsets below 13 → 13.
+              up to eight bits → ``MatMulInteger`` and ``ConvInteger``, others → ``MatMul`` of int32, and
+              ``Einsum`` likewise; ``ConvTranspose`` → ``ConvInteger`` of a spread image; ``MultiThreshold`` →
+              comparisons of integers, a table or a search; sums, pooling and movements likewise. Custom operators that
+              remain → standard ones. Opsets below 13 → 13.
     Refuses:  sums that floats may have rounded, convolutions and pooling of more than eight bits: these stay in
               floats, and a remark names them. Operators of other domains that are not defined here.
     Exactness: bit-exact, as long as inputs that are annotated as integers are such.

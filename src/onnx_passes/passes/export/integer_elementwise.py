@@ -7,10 +7,12 @@ import math
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.analysis.ranges.rounding import EXACT_IN_FLOAT
+from onnx_passes.analysis.sums import size_of
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.passes.export.bench import copy_attributes
-from onnx_passes.passes.export.containers import EXACT_IN_FLOAT, SMALL, bounds_of, container, size_of
+from onnx_passes.passes.export.containers import SMALL, bounds_of, container
 from onnx_passes.passes.export.workshop import Workshop
 
 _INT32 = ir.DataType.INT32

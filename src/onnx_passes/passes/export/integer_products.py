@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.analysis.sums import Bounds
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.passes.export.bench import copy_attributes
-from onnx_passes.passes.export.containers import SMALL, Bounds, container, may_saturate
+from onnx_passes.passes.export.containers import SMALL, container, may_saturate
 from onnx_passes.passes.export.exactness import is_exact_product
 from onnx_passes.passes.export.workshop import Workshop
 
@@ -35,6 +38,16 @@ def matmul(shop: Workshop, node: ir.Node) -> ir.Value | str:
     assert x is not None
     assert w is not None
     return shop.op.MatMul(x, w)
+
+
+def einsum(shop: Workshop, node: ir.Node) -> ir.Value | str:
+    """Multiply along labels, all in 32 bits."""
+    values = [value for value in node.inputs if value is not None]
+    if any(shop.bounds(value) is None for value in values):
+        return _NO_INTEGERS
+    if len(values) != 2 or not is_exact_product(shop, node):
+        return _TOO_LARGE
+    return shop.op.Einsum(*(shop.integer(value, (_INT32,)) for value in values), **copy_attributes(node))
 
 
 def _small_matmul(shop: Workshop, a: tuple[ir.Value, Bounds], b: tuple[ir.Value, ir.Value, Bounds]) -> ir.Value:
@@ -74,16 +87,15 @@ def conv(shop: Workshop, node: ir.Node) -> ir.Value | str:
 def _convolved(shop: Workshop, node: ir.Node, x: tuple[ir.Value, Bounds], w: tuple[ir.Value, Bounds]) -> ir.Value | str:
     (image, left), (given, right) = x, w
     small = _small(shop, image, left)
-    weights = _parts(shop, given, right)
+    # The product is of weights with images, so that unsigned weights and signed images are those that saturate.
+    saturates = small is not None and small[0].dtype is _INT8 and may_saturate(right, left)
+    weights = _parts(shop, given, right, (_INT8,) if saturates else (_INT8, _UINT8))
     if small is None or weights is None:
         return "no runtime convolves integers of more than eight bits"
     values, zero = small
-    # The product is of weights with images, so that unsigned weights and signed images are those that saturate.
-    if values.dtype is _INT8 and weights[0].dtype is _UINT8 and may_saturate(right, left):
-        return "products of uint8 and int8 may saturate"
     attributes = copy_attributes(node)
     found = [shop.op.ConvInteger(values, one, *([] if zero is None else [zero]), **attributes) for one in weights]
-    return found[0] if len(found) == 1 else shop.op.Add(*found)
+    return reduce(shop.op.Add, found)
 
 
 def _small(shop: Workshop, value: ir.Value, bounds: Bounds) -> tuple[ir.Value, np.ndarray | None] | None:
@@ -99,17 +111,19 @@ def _small(shop: Workshop, value: ir.Value, bounds: Bounds) -> tuple[ir.Value, n
     return shop.op.Cast(shifted, to=_UINT8), np.array(-low, np.uint8)
 
 
-def _parts(shop: Workshop, given: ir.Value, bounds: Bounds) -> list[ir.Value] | None:
-    """Return weights of eight bits, or two of them whose sum are those of nine bits."""
-    found = shop.integer(given, (_INT8, _UINT8))
+def _parts(shop: Workshop, given: ir.Value, bounds: Bounds, among: tuple[ir.DataType, ...]) -> list[ir.Value] | None:
+    """Return weights in one of the types, or two or three of eight bits whose sum they are."""
+    found = shop.integer(given, among)
     if found is not None:
         return [found]
     held = constant(given)
-    if held is None or container((bounds[0] // 2, bounds[1] - bounds[1] // 2), (_INT8,)) is None:
-        return None
-    half = np.floor(held / 2)
-    parts = (half.astype(np.int8), (held - half).astype(np.int8))
-    return [shop.op.initializer(part, f"{given.name}_part") for part in parts]
+    for amount in (2, 3):
+        # The parts of an integer are as alike as can be: those of 7 are 3 and 4.
+        ends = bounds[0] // amount, -(-bounds[1] // amount)
+        if held is not None and container(ends, (_INT8,)) is not None:
+            parts = [np.floor((held + number) / amount).astype(np.int8) for number in range(amount)]
+            return [shop.op.initializer(part, f"{given.name}_part") for part in parts]
+    return None
 
 
 def _with_bias(shop: Workshop, found: ir.Value, bias: ir.Value, axes: int) -> ir.Value | str:

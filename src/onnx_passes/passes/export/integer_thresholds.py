@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.analysis.sums import Bounds
 from onnx_passes.ops.step_functions import Steps, count, look_up, search
-from onnx_passes.passes.export.containers import Bounds, bounds_of, container
+from onnx_passes.passes.export.containers import bounds_of, container
 from onnx_passes.passes.export.thresholds import StepFunction, step_function
 from onnx_passes.passes.export.workshop import Workshop
 

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.analysis.ranges.rounding import EXACT_IN_FLOAT
+from onnx_passes.analysis.sums import Bounds
 from onnx_passes.graph.constants import constant
 from onnx_passes.passes.export.bench import Bench
-from onnx_passes.passes.export.containers import ALL, EXACT_IN_FLOAT, Bounds, bounds_of, container
+from onnx_passes.passes.export.containers import ALL, bounds_of, container
 
 
 class Workshop(Bench):

@@ -31,6 +31,7 @@ RULES: dict[str, Rule] = {
     "ConvTranspose": products.conv_transpose,
     "DepthToSpace": movement.move,
     "Div": elementwise.div,
+    "Einsum": products.einsum,
     "Expand": movement.move,
     "Flatten": movement.move,
     "Gather": movement.move,

@@ -10,15 +10,13 @@ import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.arrays import nearly_integer
 from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.analysis.ranges.rounding import EXACT_IN_FLOAT
 from onnx_passes.datatypes.smallest import smallest_for_values
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import detach
 from onnx_passes.graph.names import Names
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.tensor_types import set_datatype
-
-EXACT_IN_FLOAT = 2**24
-"""Integers below are held by floats, and so are their sums."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.analysis.einsum import contraction_of
+from onnx_passes.analysis.ranges.einsum import laid_out
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.passes.streamline.form import Form, Workshop, spread
@@ -76,6 +78,23 @@ def _product(shop: Workshop, node: ir.Node, a: Form, b: Form) -> Form | None:
         a, b = centred_a, centred_b
     integer = shop.node("MatMul", [a.integer, b.integer], result, after=node)
     return Form(integer, spread(a.scale * b.scale, length), bias)
+
+
+def einsum(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+    """Multiply integers along labels; scales must be the same along the sum."""
+    result, found = node.outputs[0], contraction_of(node)
+    centred = [None if form is None else shop.centred(form, result) for form in forms]
+    a, b = centred if len(centred) == 2 else (None, None)
+    if found is None or a is None or b is None:
+        return None
+    order = (*found.result, *found.summed)
+    scales = [laid_out(form.scale, labels, order) for form, labels in zip((a, b), found.operands, strict=True)]
+    scale, summed = scales[0] * scales[1], tuple(range(len(found.result), len(order)))
+    if any(scale.shape[axis] > 1 for axis in summed):
+        return None
+    attributes = tuple(node.attributes.values())
+    integer = shop.node("Einsum", [a.integer, b.integer], result, attributes, after=node)
+    return Form(integer, np.squeeze(scale, summed), np.zeros((1,) * len(found.result)))
 
 
 def conv(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
