@@ -79,10 +79,38 @@ def test_json_replaces_the_model_on_standard_output(run, model):
     assert {"pass", "status", "cpu_seconds", "nodes_before", "nodes_after"} <= set(record["steps"][0])
 
 
-def test_state_holds_the_record(run, model, tmp_path):
+def test_record_is_written(run, model, tmp_path):
+    record = tmp_path / "record.json"
+    assert run("-q", "--record", record, "-o", tmp_path / "out.onnx", model, "cleanup").code == 0
+    assert json.loads(record.read_text())["modified"] is True
+
+
+def test_record_never_takes_the_place_of_a_model(run, model, tmp_path):
+    before = model.read_bytes()
+    answer = run("--record", model, "-o", tmp_path / "out.onnx", model, "cleanup")
+    assert (answer.code, model.read_bytes()) == (2, before)
+    out = tmp_path / "out.onnx"
+    assert run("--record", out, "-o", out, model, "cleanup").code == 2
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("option", ["-s", "--state"])
+def test_state_is_neither_read_nor_written(run, model, tmp_path, option):
+    state = tmp_path / "state.pkl"
+    state.write_bytes(b"cos\nsystem\n(S'exit 1'\ntR.")
+    before = state.read_bytes()
+    answer = run(option, state, "-o", tmp_path / "out.onnx", model, "cleanup")
+    assert (answer.code, state.read_bytes()) == (0, before)
+    assert f"legacy: {state} is not read" in answer.err
+    assert "--record" in answer.err
+
+
+def test_state_that_does_not_exist_is_not_made(run, model, tmp_path):
     state = tmp_path / "state.json"
-    assert run("-q", "-s", state, "-o", tmp_path / "out.onnx", model, "cleanup").code == 0
-    assert json.loads(state.read_text())["modified"] is True
+    answer = run("-s", state, "-o", tmp_path / "out.onnx", model, "cleanup")
+    assert answer.code == 2
+    assert "--record" in answer.err
+    assert not state.exists()
 
 
 def test_input_is_not_overwritten_by_accident(run, model):

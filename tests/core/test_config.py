@@ -23,7 +23,7 @@ def test_every_section_is_read():
             "onnxruntime": {"providers": ["CPUExecutionProvider"], "full_context_dump": True},
             "model_checker": {"full_check": True},
             "shape_inference": {"data_prop": True},
-            "fold_constants": {"input_size_limit": 256, "dequantize": True},
+            "fold_constants": {"max_input": 1024, "dequantize": True},
             "layouts": {"inp": [{"assumes": "NHWC", "perm": [0, 3, 1, 2]}], "out": []},
             "logging": {"verbose": True, "checkpoint": "ck.onnx", "keep_intermediates": "steps"},
             "options": {"fixpoint": {"max": 3}},

@@ -32,6 +32,18 @@ def test_every_kind_of_attribute_reads_back_as_serialised_by_onnx_ir():
     assert decoded(model.graph) == list(ir.to_proto(model).graph.node)
 
 
+def test_attributes_that_refer_to_those_of_a_function_read_back_as_serialised_by_onnx_ir():
+    attributes = [
+        ir.RefAttr("alpha", "a", ir.AttributeType.FLOAT),
+        ir.RefAttr("axis", "b", ir.AttributeType.INT),
+        ir.RefAttr("mode", "c", ir.AttributeType.STRING),
+        ir.RefAttr("perm", "d", ir.AttributeType.INTS),
+        ir.RefAttr("value", "e", ir.AttributeType.TENSOR),
+    ]
+    node = ir.Node("", "Op", [], attributes)
+    assert decoded(ir.Graph([], [], nodes=[node])) == [ir.serde.serialize_node(node)]
+
+
 @given(st.integers(0, 10_000))
 def test_random_models_read_back_as_serialised_by_onnx_ir(seed):
     model = random_model(seed)

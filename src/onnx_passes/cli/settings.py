@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_passes.core.config import Config, load_config
+import click
+
+from onnx_passes.core.config import Config, parse_config, read_config
 from onnx_passes.core.errors import UsageError
 from onnx_passes.core.imports import import_user_modules
 from onnx_passes.core.naming import kebab
 from onnx_passes.core.pipeline import format_pipeline, parse_pipeline
+from onnx_passes.legacy.config import modern
 
 if TYPE_CHECKING:
     from onnx_passes.core.plan import Plan
@@ -40,9 +43,9 @@ class Settings:
             raise
 
 
-def settings(config_file: str | None, passes: Sequence[str]) -> Settings:
+def settings(config_file: str | None, passes: Sequence[str], *, quiet: bool = False) -> Settings:
     """Read the configuration, import what it names, and let passes on the command line come first."""
-    config = load_config(config_file) if config_file is not None else Config()
+    config = _configuration(config_file, quiet) if config_file is not None else Config()
     if config_file is not None:
         import_user_modules(config.imports, base=Path(config_file).parent)
     pipeline = " ".join(passes) or ", ".join(config.passes)
@@ -51,3 +54,12 @@ def settings(config_file: str | None, passes: Sequence[str]) -> Settings:
     return Settings(
         pipeline, {kebab(name): options for name, options in config.pass_options().items()}, config, config_file
     )
+
+
+def _configuration(path: str, quiet: bool) -> Config:
+    """Read a file; forms of version 0.4 are noted."""
+    data, notes = modern(read_config(path))
+    config = parse_config(data, where=path)
+    for note in () if quiet else notes:
+        click.echo(f"legacy: {path}: {note}", err=True)
+    return config

@@ -11,8 +11,6 @@ from typing import Any, cast, get_origin, get_type_hints
 from onnx_passes.core.errors import ConfigError, did_you_mean
 from onnx_passes.core.options import Size, convert
 
-_BYTES_PER_ELEMENT = 4
-
 
 def _mapping() -> dict[str, Any]:
     return {}
@@ -61,10 +59,14 @@ class OnnxRuntime:
 
 @dataclass(frozen=True)
 class Layouts:
-    """Layouts of inputs and outputs, each entry with the layout it assumes and the permutation to apply."""
+    """Layouts of inputs and outputs, each entry with the layout it assumes and the permutation to apply.
+
+    With ``keep_interface`` converters are put at inputs and outputs, which themselves stay as they are.
+    """
 
     inp: tuple[Any, ...] = ()
     out: tuple[Any, ...] = ()
+    keep_interface: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,8 @@ class Config:
     model_checker: Mapping[str, Any] = field(default_factory=_mapping)
     shape_inference: Mapping[str, Any] = field(default_factory=_mapping)
     fold_constants: Mapping[str, Any] = field(default_factory=_mapping)
+    deduplicate_initializers: Mapping[str, Any] = field(default_factory=_mapping)
+    infer_thresholds: Mapping[str, Any] = field(default_factory=_mapping)
     layouts: Layouts = field(default_factory=Layouts)
     logging: Logging = field(default_factory=Logging)
 
@@ -98,22 +102,21 @@ class Config:
         sections = {
             "checker": self.model_checker,
             "shape-inference": self.shape_inference,
-            "fold-constants": dict(_fold_option(*item) for item in self.fold_constants.items()),
+            "fold-constants": self.fold_constants,
+            "deduplicate-initializers": self.deduplicate_initializers,
+            "infer-thresholds": self.infer_thresholds,
             "convert-layouts": {key: value for key, value in vars(self.layouts).items() if value},
         }
         return {**{name: section for name, section in sections.items() if section}, **self.options}
 
 
-def _fold_option(key: str, value: object) -> tuple[str, object]:
-    """Translate the limits of version 0.4, which count elements, to bytes of single precision."""
-    name = {"input_size_limit": "max_input", "output_size_limit": "max_size"}.get(key, key)
-    if name != key and isinstance(value, int):
-        return name, _BYTES_PER_ELEMENT * value
-    return name, value
-
-
 def load_config(path: str | Path) -> Config:
     """Read a YAML file; every mistake is an error that names file and key."""
+    return parse_config(read_config(path), where=str(path))
+
+
+def read_config(path: str | Path) -> object:
+    """Read a YAML file as plain data."""
     import yaml
 
     file = Path(path)
@@ -132,7 +135,7 @@ def load_config(path: str | Path) -> Config:
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(path)
         what = getattr(error, "problem", None) or "cannot be parsed"
         raise ConfigError(f"is not valid YAML: {what}", where=place, hint="check indentation and quotes") from error
-    return parse_config({} if data is None else data, where=str(path))
+    return {} if data is None else data
 
 
 def parse_config(data: object, *, where: str = "configuration") -> Config:

@@ -117,7 +117,7 @@ class Encoder:
     def _attribute(self, attribute: ir.Attr) -> bytes:
         kind, value = attribute.type, attribute.value
         if attribute.is_ref():
-            return ir.serde.serialize_attribute(attribute).SerializeToString()
+            return ir.serde.serialize_reference_attribute(attribute).SerializeToString()
         if kind is _Kind.INT:
             body = _INT + _signed(value)
         elif kind is _Kind.INTS:

@@ -5,6 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import apply as run_pipeline
+from onnx_passes import run_model
 from onnx_passes.core.errors import OnnxPassesError, OptionError, PassFailedError
 from onnx_passes.graph import annotations
 from onnx_passes.passes.layout.convert_layouts import ConvertLayouts
@@ -137,3 +138,25 @@ def test_refuses_what_does_not_fit_and_leaves_the_model_alone(text, options, rea
         ConvertLayouts(**options).call(model)
     assert isinstance(refused.value, OnnxPassesError)
     assert str(model.graph) == before
+
+
+def test_converters_at_the_interface_leave_it_as_it_is():
+    model, sample = model_and_sample()
+    before = run(model, sample)
+    pass_ = convert(model, inp=["NCHW>NHWC"], out=["NCHW>NHWC"], keep_interface=True)
+    assert [str(v.shape) for v in (*model.graph.inputs, *model.graph.outputs)] == [
+        "[N,3,8,9]",
+        "[4,3,3,3]",
+        "[N,4,6,7]",
+    ]
+    assert [v.name for v in (*model.graph.inputs, *model.graph.outputs)] == ["x", "w", "y"]
+    assert operators(model.graph) == ["LayoutConverter", "Transpose", "Conv", "Relu", "LayoutConverter", "Transpose"]
+    assert pass_.inputs_after(sample).keys() == sample.keys()
+    np.testing.assert_array_equal(run_model(model, sample)["y"], before[0])
+    assert run_pipeline(model_of(CONV), str(pass_)).record.modified
+
+
+def test_converters_need_letters():
+    with pytest.raises(OptionError, match="names no axes"):
+        ConvertLayouts(inp=["0231"], keep_interface=True)
+    assert ConvertLayouts(inp=["-"], keep_interface=True).inp == ("-",)

@@ -28,6 +28,7 @@ class Choices:
 
     output: str | None
     state: str | None
+    record: str | None
     in_place: bool
     external: bool | None
     print_changed: bool
@@ -58,7 +59,8 @@ class Choices:
 @click.argument("passes", nargs=-1, metavar="[PASS]…", shell_complete=pass_names)
 @config_option
 @click.option("-o", "--output", metavar="FILE", help="Where the model goes; without it, to standard output as text.")
-@click.option("-s", "--state", metavar="FILE", help="Write the record of the run (JSON) to a file.")
+@click.option("--record", metavar="FILE", help="Write the record of the run (JSON) to a file.")
+@click.option("-s", "--state", metavar="FILE", help="State of version 0.4, which is not needed: never read or written.")
 @click.option("--in-place", is_flag=True, help="Write the result over the input file.")
 @click.option(
     "--external/--no-external", default=None, help="Keep weights in a file of their own [default: as in the input]."
@@ -127,6 +129,7 @@ def command(model: str, passes: tuple[str, ...], config_file: str | None, **choi
 def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices: Choices) -> None:
     target = _target(source, choices)
     _refuse_missing(source)
+    _refuse_record_for_model(choices.record, (source, target))
     from onnx_passes.api import Result
     from onnx_passes.cli.settings import settings
     from onnx_passes.core.manager import Manager
@@ -134,9 +137,10 @@ def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices:
     from onnx_passes.graph.origin import origin
     from onnx_passes.graph.save import save
 
-    chosen = settings(config_file, passes)
+    _ignore_state(choices)
+    chosen = settings(config_file, passes, quiet=choices.quiet)
     planned = chosen.plan()
-    for path in (choices.output, choices.state):
+    for path in (choices.output, choices.record):
         require_writable(path)
     model = load(source)
     loaded_from = origin(model)
@@ -153,6 +157,20 @@ def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices:
     _report(result, choices)
 
 
+def _ignore_state(choices: Choices) -> None:
+    """Say that a state is of no use here; version 0.4 kept it as a pickle, which could run anything."""
+    if choices.state is None:
+        return
+    if not Path(choices.state).exists():
+        raise UsageError(
+            "there is no such state", where=choices.state, hint="the record of a run is written by --record FILE"
+        )
+    if not choices.quiet:
+        click.echo(
+            f"legacy: {choices.state} is not read: runs need no state; --record FILE writes the record of one", err=True
+        )
+
+
 def _target(source: str, choices: Choices) -> str:
     if choices.in_place:
         if choices.output is not None or source == "-":
@@ -162,6 +180,11 @@ def _target(source: str, choices: Choices) -> str:
     if "-" not in (target, source) and _is_same_file(Path(target), Path(source)):
         raise UsageError("this is the input file", where=target, hint="use --in-place to overwrite it")
     return target
+
+
+def _refuse_record_for_model(record: str | None, models: tuple[str, ...]) -> None:
+    if record is not None and any(Path(record).resolve() == Path(model).resolve() for model in models):
+        raise UsageError("this is the model", where=record, hint="give the record a file of its own")
 
 
 def _is_same_file(a: Path, b: Path) -> bool:
@@ -208,8 +231,8 @@ def _instruments(chosen: Settings, choices: Choices, checks: list[Instrument]) -
 
 def _report(result: Result, choices: Choices) -> None:
     record = result.record
-    if choices.state is not None:
-        write_text(choices.state, json.dumps(record.to_json(), indent=2, default=str) + "\n")
+    if choices.record is not None:
+        write_text(choices.record, json.dumps(record.to_json(), indent=2, default=str) + "\n")
     if choices.as_json:
         click.echo(json.dumps(record.to_json(), indent=2, default=str))
     if not choices.quiet:

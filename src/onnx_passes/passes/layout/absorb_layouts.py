@@ -11,13 +11,15 @@ from onnx_passes.core.compose import ComposePass
 class AbsorbLayouts(ComposePass):
     """Move transpositions through the model until operators absorb them or they cancel.
 
-    Rewrites: ``absorb-transpose, absorb-transpose-into-gemm, move-transpose-down, move-transpose-down-rounding,
-              move-transpose-past-matmul, eliminate-transpose``, as long as something changes.
+    Rewrites: ``absorb-transpose-into-layout, absorb-transpose, absorb-transpose-into-gemm, move-transpose-down,
+              move-transpose-down-rounding, move-transpose-past-matmul, eliminate-transpose``, as long as something
+              changes.
     Refuses:  to go past operators that ONNX has in one layout only, as convolutions with windows.
     Exactness: up to rounding.
     """
 
     passes = (
+        "absorb-transpose-into-layout",
         "absorb-transpose",
         "absorb-transpose-into-gemm",
         "move-transpose-down",
