@@ -163,6 +163,8 @@ def test_what_the_syntax_can_say_needs_no_comments(change):
     model = relu()
     change(model)
     text, notes = round_trip(model)
+    if onnx.__version__ < "1.23":
+        pytest.skip("older printers and parsers of ONNX do not agree on some of it")
     assert "\n#@ " not in text.replace("\n#@ graph {}", "")
     assert notes == []
 

@@ -70,6 +70,9 @@ _PRINTED_TYPES = {
     TensorProto.FLOAT8E8M0,
 }
 _PRINTED_AS_NUMBERS = {TensorProto.FLOAT, TensorProto.DOUBLE}
+_GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
+_PRINTS_EXACTLY = tuple(map(int, onnx.__version__.split(".")[:2])) >= (1, 23)
+"""Before that, digits, empty tensors and names of dimensions can get lost between ONNX's own printer and parser."""
 
 
 def to_text(model: onnx.ModelProto) -> tuple[str, list[str]]:
@@ -86,7 +89,7 @@ def from_text(text: str, where: str) -> onnx.ModelProto:
     """Parse text and the comments that complete it; raises ModelError with line and column."""
     try:
         model = onnx.parser.parse_model(text)
-    except (onnx.parser.ParseError, UnicodeError) as error:
+    except (onnx.parser.ParseError, UnicodeError, LookupError) as error:
         raise _syntax_error(error, where) from error
     lines = text.rstrip("\n").split("\n")
     first = len(lines)
@@ -159,7 +162,8 @@ class _Rest:
         for kind in ("input", "output", "value_info"):
             values = cast("Iterable[onnx.ValueInfoProto]", getattr(graph, kind))
             for position, value in enumerate(values):
-                fields = ("doc_string", "metadata_props") + (() if _is_plain(value.type) else ("type",))
+                plain = _is_plain(value.type) and (_PRINTS_EXACTLY or _value_survives(value))
+                fields = ("doc_string", "metadata_props") + (() if plain else ("type",))
                 self._take(value, f"{path}/{kind}/{position}", fields)
         for position, tensor in enumerate(graph.initializer):
             place = f"{path}/initializer/{position}"
@@ -253,6 +257,8 @@ def _prints(tensor: onnx.TensorProto) -> bool:
         return True
     if tensor.data_type not in _PRINTED_TYPES:
         return False
+    if not _PRINTS_EXACTLY and not _tensor_survives(tensor):
+        return False
     if tensor.data_type not in _PRINTED_AS_NUMBERS:
         return True
     array = onnx.numpy_helper.to_array(tensor)
@@ -269,7 +275,44 @@ def _attribute_prints(attribute: onnx.AttributeProto) -> bool:
         return bool(attribute.ref_attr_name)
     if attribute.type == AttributeProto.TENSORS:
         return False
-    return all(_is_utf8(text) for text in (attribute.s, *attribute.strings))
+    if not all(_is_utf8(text) for text in (attribute.s, *attribute.strings)):
+        return False
+    if _PRINTS_EXACTLY or attribute.type in _GRAPHS or attribute.ref_attr_name:
+        return True
+    return _attribute_survives(attribute)
+
+
+def _tensor_survives(tensor: onnx.TensorProto) -> bool:
+    graph = onnx.GraphProto(name="g", initializer=[onnx.TensorProto()])
+    graph.initializer[0].CopyFrom(tensor)
+    graph.initializer[0].name = "w"
+    again = _again(graph)
+    return again is not None and _bits(again.initializer[0]) == _bits(graph.initializer[0])
+
+
+def _bits(tensor: onnx.TensorProto) -> tuple[object, list[int], int]:
+    is_text = tensor.data_type == TensorProto.STRING
+    data = list(tensor.string_data) if is_text else ir.TensorProtoTensor(tensor).tobytes()
+    return data, list(tensor.dims), tensor.data_type
+
+
+def _attribute_survives(attribute: onnx.AttributeProto) -> bool:
+    node = onnx.NodeProto(op_type="N", output=["y"], attribute=[attribute])
+    again = _again(onnx.GraphProto(name="g", node=[node]))
+    return again is not None and again.node[0].attribute[0] == attribute
+
+
+def _value_survives(value: onnx.ValueInfoProto) -> bool:
+    bare = onnx.ValueInfoProto(name="x", type=value.type)
+    again = _again(onnx.GraphProto(name="g", input=[bare]))
+    return again is not None and again.input[0] == bare
+
+
+def _again(graph: onnx.GraphProto) -> onnx.GraphProto | None:
+    try:
+        return onnx.parser.parse_graph(onnx.printer.to_text(graph))
+    except (onnx.parser.ParseError, UnicodeError, LookupError):
+        return None
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import onnx
+import onnx_ir as ir
 import pytest
 
 from onnx_passes.testing.fuzz.generate import case_of_model
@@ -53,3 +56,63 @@ def test_product_that_sums_nothing_has_a_shape() -> None:
 def test_products_that_are_defined_are_compared(graph: str) -> None:
     rule = target(lambda op, x, y: op.Neg(op.MatMul(x, y)), lambda op, x, y: op.Sub(op.MatMul(x, y), -1))
     assert judged(rule, graph).kind == Kind.WRONG
+
+
+CHAIN = "g (float[2] x) => (float[2] z) { p = Identity (x) q = Identity (p) r = Relu (q) z = Abs (r) }"
+RELU = target(lambda op, x: op.Abs(op.Relu(x)), lambda op, x: op.Relu(x))
+
+
+def bypassing(at_most: int) -> Callable[[ir.Model], int]:
+    """Return what takes out Identity nodes, as many at a time as it is told: right, but not until none is left."""
+
+    def apply(model: ir.Model) -> int:
+        found = [node for node in model.graph if node.op_type == "Identity"][:at_most]
+        for node in found:
+            node.outputs[0].replace_all_uses_with(node.inputs[0])
+            model.graph.remove(node, safe=True)
+        return len(found)
+
+    return apply
+
+
+def test_what_a_second_run_still_finds_is_held_against_a_rule() -> None:
+    assert judged(replace(RELU, apply=bypassing(2)), CHAIN).outcome == "fine"
+    verdict = judged(replace(RELU, apply=bypassing(1)), CHAIN)
+    assert (verdict.outcome, verdict.kind) == ("finding", Kind.HANG)
+    assert "a second run finds something to rewrite that the first one left" in verdict.message
+
+
+def declaring(name: str, shape: list[int | str]) -> Callable[[ir.Model], int]:
+    """Return what changes nothing but the declared shape of a value."""
+
+    def apply(model: ir.Model) -> int:
+        (value,) = (value for node in model.graph for value in node.outputs if value.name == name)
+        changes = value.shape != ir.Shape(shape)
+        value.shape = ir.Shape(shape)
+        return int(changes)
+
+    return apply
+
+
+@pytest.mark.parametrize("shape", [[3], [2, 1], []], ids=str)
+def test_a_shape_that_does_not_occur_is_held_against_a_rule(shape: list[int | str]) -> None:
+    verdict = judged(replace(RELU, apply=declaring("r", shape)), CHAIN)
+    assert (verdict.outcome, verdict.kind) == ("finding", Kind.SHAPE)
+    assert "'r' is declared with shape" in verdict.message
+    assert verdict.message.endswith("and has [2]")
+
+
+@pytest.mark.parametrize("shape", [["N"], [2]], ids=str)
+def test_a_shape_that_occurs_is_fine(shape: list[int | str]) -> None:
+    assert judged(replace(RELU, apply=declaring("r", shape)), CHAIN).outcome in ("fine", "no match")
+
+
+def test_a_model_that_declares_what_is_not_so_says_nothing_of_a_rule() -> None:
+    model = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(f"{_HEADER} {CHAIN}"))
+    (info,) = (info for info in model.graph.value_info if info.name == "r")
+    case = case_of_model(model, seed=0)
+    info.type.tensor_type.shape.dim[0].dim_value = 3
+    lying = replace(case, model=model.SerializeToString())
+    judge = Judge(replace(RELU, apply=bypassing(2)), lambda: None)
+    assert judge(case).outcome == "fine"
+    assert judge(lying).outcome == "skipped"
