@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -99,30 +98,8 @@ def test_new_refuses_odd_names(run, tmp_path, name):
     assert run("new", name, "-d", tmp_path).code == 2
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_script(run, shell):
-    assert "_ONNX_PASSES_COMPLETE" in run("completion", shell).out
-
-
 def call(*arguments: str, **kwargs: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, **kwargs)
-
-
-def complete(words: str, position: int) -> list[str]:
-    environment = os.environ | {
-        "_ONNX_PASSES_COMPLETE": "bash_complete",
-        "COMP_WORDS": words,
-        "COMP_CWORD": str(position),
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "onnx_passes"], env=environment, capture_output=True, text=True, check=False
-    )
-    return [line.split(",", 1)[1] for line in done.stdout.splitlines()]
-
-
-def test_completes_passes_of_the_plain_form():
-    assert "cleanup" in complete("onnx-passes model.onnx clea", 2)
-    assert "shape-inference" in complete("onnx-passes explain shape", 2)
 
 
 PROBE = """

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 import click
+from click.shell_completion import CompletionItem
 
 import onnx_passes
 from onnx_passes.core.errors import ExitCode, OnnxPassesError
@@ -19,6 +20,8 @@ COMMANDS = (
 )
 DEFAULT = "run"
 INTERRUPTED = 130
+VARIABLE = "_ONNX_PASSES_COMPLETE"
+"""Environment variable by which a shell asks for completions."""
 
 _EPILOG = """\b
 Exit codes: 0 ok, 1 verification failed, 2 usage or bad input, 3 a pass failed, 4 internal error.
@@ -37,6 +40,14 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         return importlib.import_module(f"onnx_passes.cli.commands.{cmd_name.replace('-', '_')}").command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete what may come first: a command, a model, or an option of ``run``."""
+        found = super().shell_complete(ctx, incomplete)
+        if not incomplete.startswith("-"):
+            return [*found, CompletionItem(incomplete, type="file")]
+        plain = self.get_command(ctx, DEFAULT)
+        return found if plain is None else [*found, *plain.shell_complete(ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -75,6 +86,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_command_line(arguments: list[str]) -> int:
     """Run a command; every error becomes one message and an exit code."""
     stdout = sys.stdout
+    if VARIABLE in os.environ:
+        from onnx_passes.cli.shells import register
+
+        register()
     debug = "--debug" in arguments or bool(os.environ.get("ONNX_PASSES_DEBUG"))
     try:
         result = cli.main(arguments, prog_name="onnx-passes", standalone_mode=False)

@@ -15,8 +15,10 @@ fish:  onnx-passes completion fish | source     in ~/.config/fish/config.fish"""
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
     """Print the completion script for SHELL; source it from the start-up file of the shell."""
-    from onnx_passes.cli.main import cli
+    from onnx_passes.cli.main import VARIABLE, cli
+    from onnx_passes.cli.shells import register
 
+    register()
     made = get_completion_class(shell)
     assert made is not None
-    click.echo(made(cli, {}, "onnx-passes", "_ONNX_PASSES_COMPLETE").source())
+    click.echo(made(cli, {}, "onnx-passes", VARIABLE).source())

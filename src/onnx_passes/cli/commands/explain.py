@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.complete import pass_names
+from onnx_passes.cli.complete import pass_or_operator
 from onnx_passes.cli.options import import_option, json_option
 from onnx_passes.core.errors import UnknownPassError, did_you_mean
 from onnx_passes.core.naming import kebab
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command("explain", short_help="Explain a pass, or an operator of quantized networks.")
-@click.argument("names", nargs=-1, required=True, shell_complete=pass_names)
+@click.argument("names", nargs=-1, required=True, shell_complete=pass_or_operator)
 @json_option
 @import_option
 def command(names: tuple[str, ...], as_json: bool) -> None:

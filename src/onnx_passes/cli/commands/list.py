@@ -6,13 +6,14 @@ import json
 
 import click
 
+from onnx_passes.cli.complete import tags
 from onnx_passes.cli.options import import_option, json_option
 from onnx_passes.core.registry import REGISTRY, Entry
 
 
 @click.command("list", short_help="List passes and groups.")
 @click.argument("words", nargs=-1)
-@click.option("--tag", help="Only passes with this tag.")
+@click.option("--tag", shell_complete=tags, help="Only passes with this tag.")
 @click.option(
     "--kind", type=click.Choice(["analysis", "annotation", "transformation", "sequence"]), help="Only this kind."
 )

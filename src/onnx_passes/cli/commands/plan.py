@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from onnx_passes.cli.complete import pass_names
+from onnx_passes.cli.complete import model_or_pass
 from onnx_passes.cli.options import config_option, debug_option, import_option, json_option
 
 
 @click.command("plan", short_help="Show which passes would run, and why.")
-@click.argument("words", nargs=-1, metavar="[MODEL] PASS…", shell_complete=pass_names)
+@click.argument("words", nargs=-1, metavar="[MODEL] PASS…", shell_complete=model_or_pass)
 @config_option
 @json_option
 @import_option
