@@ -11,7 +11,8 @@ import click
 from click.shell_completion import CompletionItem
 
 import onnx_passes
-from onnx_passes.core.errors import ExitCode, OnnxPassesError
+from onnx_passes.cli.failures import failure_of
+from onnx_passes.core.errors import ExitCode
 
 COMMANDS = (
     *("run", "list", "explain", "plan", "inspect", "run-model"),
@@ -19,7 +20,6 @@ COMMANDS = (
     *("fuzz", "new", "demo", "completion"),
 )
 DEFAULT = "run"
-INTERRUPTED = 130
 VARIABLE = "_ONNX_PASSES_COMPLETE"
 """Environment variable by which a shell asks for completions."""
 
@@ -90,49 +90,17 @@ def run_command_line(arguments: list[str]) -> int:
         from onnx_passes.cli.shells import register
 
         register()
-    debug = "--debug" in arguments or bool(os.environ.get("ONNX_PASSES_DEBUG"))
+    as_json, debug = "--json" in arguments, "--debug" in arguments or bool(os.environ.get("ONNX_PASSES_DEBUG"))
     try:
         result = cli.main(arguments, prog_name="onnx-passes", standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
-        return ExitCode.USAGE
-    except click.UsageError as error:
-        error.show()
-        return ExitCode.USAGE
-    except click.ClickException as error:
-        return _fail(error.format_message(), ExitCode.USAGE)
-    except (click.Abort, KeyboardInterrupt):
-        return _fail("interrupted", INTERRUPTED)
     except SystemExit:
         # Click wraps standard output and exits when its reader has gone, which is no fault of the run.
         if sys.stdout is stdout:
             raise
         return ExitCode.OK
-    except OnnxPassesError as error:
-        if debug:
+    except (Exception, KeyboardInterrupt) as error:
+        code = failure_of(error).show(as_json=as_json)
+        if debug and not isinstance(error, click.ClickException | click.Abort | KeyboardInterrupt):
             raise
-        return _fail(str(error), error.exit_code, prefix=error.exit_code is not ExitCode.VERIFICATION)
-    except Exception as error:
-        if debug:
-            raise
-        return _unexpected(error)
+        return code
     return result if isinstance(result, int) else ExitCode.OK
-
-
-def _unexpected(error: Exception) -> int:
-    """Tell a failed pre- or post-condition of a pass from a fault of ours."""
-    import onnx_ir as ir
-
-    if isinstance(error, ir.passes.InvariantError):
-        lines = [f"{type(error).__name__}: {error}"]
-        if error.__cause__ is not None:
-            lines.append(f"{type(error.__cause__).__name__}: {error.__cause__}")
-        return _fail("\n".join(lines), ExitCode.VERIFICATION, prefix=False)
-    return _fail(
-        f"internal error: {type(error).__name__}: {error}; run with --debug for the traceback", ExitCode.INTERNAL
-    )
-
-
-def _fail(message: str, code: int, *, prefix: bool = True) -> int:
-    click.echo(f"onnx-passes: {message}" if prefix else message, err=True)
-    return code
