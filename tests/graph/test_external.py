@@ -301,7 +301,58 @@ def test_saving_over_the_files_of_a_model_harms_neither_it_nor_its_clones(tmp_pa
     save(model, path)
     assert [full_hash(model), full_hash(untouched)] == expected
     assert full_hash(load(path)) == expected[0]
-    assert names(tmp_path) == ["m.onnx", "m.onnx.data"]
+    assert len(names(tmp_path)) == 2
     save(untouched, path)
     assert full_hash(load(path)) == expected[1]
     assert np.allclose(run(path), X @ weight(1) @ weight(2) @ weight(3), atol=1e-2)
+
+
+def test_data_that_change_under_the_model_are_noticed(tmp_path):
+    path = tmp_path / "m.onnx"
+    data = save(load(proto(a=weight())), path, external=True).data
+    model = load(path)
+    tensor = model.graph.initializers["a"].const_value
+    tensor.numpy()
+    with data.open("r+b") as file:
+        file.write(b"changed!")
+    os.utime(data, ns=(1, 1))
+    for use in (tensor.numpy, tensor.tobytes, lambda: save(model, tmp_path / "n.onnx")):
+        with pytest.raises(ModelError, match=r"m\.onnx\.data: the data file was changed while it was in use"):
+            use()
+    assert names(tmp_path) == ["m.onnx", "m.onnx.data"]
+
+
+def test_a_file_cut_short_is_noticed_before_it_is_read(tmp_path):
+    path = tmp_path / "m.onnx"
+    data = save(load(proto(a=weight())), path, external=True).data
+    model = load(path)
+    os.truncate(data, 0)
+    with pytest.raises(ModelError, match="changed while it was in use"):
+        model.graph.initializers["a"].const_value.numpy()
+
+
+def test_a_replaced_file_leaves_the_model_as_it_was(tmp_path):
+    path = tmp_path / "m.onnx"
+    data = save(load(proto(a=weight())), path, external=True).data
+    model = load(path)
+    (tmp_path / "new").write_bytes(b"something else")
+    (tmp_path / "new").replace(data)
+    assert np.array_equal(model.graph.initializers["a"].const_value.numpy(), weight())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name")
+def test_a_pipe_is_no_data_file(tmp_path):
+    path = tmp_path / "m.onnx"
+    data = save(load(proto(a=weight())), path, external=True).data
+    data.unlink()
+    os.mkfifo(data)
+    with pytest.raises(ModelError, match="is no regular file"):
+        load(path)
+
+
+def test_a_nul_in_the_name_of_a_data_file_is_refused(tmp_path):
+    path = tmp_path / "m.onnx"
+    save(load(proto(a=weight())), path, external=True)
+    path.write_bytes(path.read_bytes().replace(b"m.onnx.data", b"m.onnx\0data"))
+    with pytest.raises(ModelError, match="a NUL in it"):
+        load(path)

@@ -7,6 +7,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 
+import onnx_passes
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph import annotations
 from onnx_passes.graph.load import load, origin
@@ -275,3 +276,15 @@ def test_other_repeated_definitions_are_refused():
     text = REPEATED.replace("c = Constant<value = float[1] {5.0}>()", "c = Neg(x)")
     with pytest.raises(ModelError, match="'c' is defined twice"):
         load(onnx.parser.parse_model(text))
+
+
+@pytest.mark.parametrize(("operator", "shape"), [("Squeeze", [8, 1, 1, 4]), ("Unsqueeze", [8, 4])])
+def test_axes_that_do_not_ascend_are_sorted(operator, shape):
+    text = f"""<ir_version: 7, opset_import: ["" : 9]>
+    g (float{shape} x) => (int64[n] y) {{ s = {operator} <axes = [2, 1]> (x) y = Shape(s) }}"""
+    model = load(text.encode())
+    assert model.graph.node(0).attributes.get_ints("axes") == (1, 2)
+    assert origin(model).repairs == ("the axes of 1 Squeeze or Unsqueeze did not ascend: sorted",)
+    result = onnx_passes.apply(model, "simplify")
+    folded = result.model.graph.outputs[0].producer().attributes["value"].as_tensor()
+    assert folded.numpy().tolist() == ([8, 4] if operator == "Squeeze" else [8, 1, 1, 4])

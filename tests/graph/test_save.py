@@ -5,6 +5,7 @@ import io
 import os
 import resource
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -211,9 +212,12 @@ def test_if_the_model_cannot_be_put_in_place_its_data_are_taken_back(model, exis
 
 
 def test_saving_leaves_nothing_else_behind(model, tmp_path):
-    for _ in range(2):
-        save(model, tmp_path / "m.onnx", external=True)
-    assert names(tmp_path) == ["m.onnx", "m.onnx.data"]
+    for _ in range(3):
+        report = save(model, tmp_path / "m.onnx", external=True)
+        assert names(tmp_path) == sorted(["m.onnx", report.data.name])
+    assert report.data.name == "m.onnx.data"
+    save(model, tmp_path / "m.onnx", external=False)
+    assert names(tmp_path) == ["m.onnx"]
 
 
 def test_permissions_and_links_are_kept(model, tmp_path):
@@ -310,4 +314,60 @@ def test_a_model_of_two_gigabytes(tmp_path):
     assert tensor.nbytes == array.nbytes
     save(load(path), path)
     assert np.array_equal(load(path).graph.initializers["w"].const_value.numpy()[::999], array[::999])
-    assert names(tmp_path) == ["m.onnx", "m.onnx.data"]
+    assert len(names(tmp_path)) == 2
+
+
+def kill_while_saving(path, at: str) -> None:
+    """Save other weights over a model in a process that ends, as by a kill, when it comes to a step."""
+    text = f"""
+import os, sys
+from pathlib import Path
+import numpy as np
+from onnx_passes.graph import save as saving
+from onnx_passes.graph.load import load
+model = load({str(path)!r})
+import onnx_ir as ir
+model.graph.initializers["w"].const_value = ir.Tensor(np.zeros((64, 64), np.float32), name="w")
+replace = Path.replace
+def dying(self, target):
+    if {at!r} == "before":
+        os._exit(9)
+    replace(self, target)
+    os._exit(9)
+Path.replace = dying
+saving.save(model, {str(path)!r}, external=True)
+"""
+    assert subprocess.run([sys.executable, "-c", text], check=False, timeout=60).returncode == 9
+
+
+@pytest.mark.parametrize("at", ["before", "after"])
+def test_a_kill_leaves_a_model_with_its_own_weights(at, tmp_path):
+    path = tmp_path / "m.onnx"
+    ones = with_weight(ir.Tensor(np.ones((64, 64), np.float32), name="w"))
+    save(ones, path, external=True)
+    kill_while_saving(path, at)
+    found = np.unique(load(path).graph.initializers["w"].const_value.numpy())
+    assert found.tolist() == ([1.0] if at == "before" else [0.0])
+    for leftover in tmp_path.glob("m.onnx.*.data"):
+        os.utime(leftover, (0, 0))
+    kept = save(ones, path, external=True).data
+    assert [entry for entry in tmp_path.glob("m.onnx.*.data") if entry != kept] == []
+
+
+def test_weights_that_another_model_names_stay(model, tmp_path):
+    first = save(model, tmp_path / "m.onnx", external=True).data
+    (tmp_path / "copy.onnx").write_bytes((tmp_path / "m.onnx").read_bytes())
+    save(model, tmp_path / "m.onnx", external=True)
+    assert first.exists()
+    assert full_hash(load(tmp_path / "copy.onnx")) == full_hash(model)
+
+
+def test_a_file_that_is_no_data_of_the_model_stays(model, tmp_path):
+    for name in ("m.onnx.precious.data", "other.onnx.data", "m.onnx.data"):
+        (tmp_path / name).write_bytes(b"precious")
+        os.utime(tmp_path / name, (0, 0))
+    save(model, tmp_path / "m.onnx", external=True)
+    save(model, tmp_path / "m.onnx", external=True)
+    for name in ("m.onnx.precious.data", "other.onnx.data", "m.onnx.data"):
+        assert (tmp_path / name).read_bytes() == b"precious"
+    assert full_hash(load(tmp_path / "m.onnx")) == full_hash(model)

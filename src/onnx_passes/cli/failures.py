@@ -8,16 +8,18 @@ from typing import Any, Literal
 
 import click
 
+from onnx_passes.cli.signals import Terminated
 from onnx_passes.core.errors import ExitCode, OnnxPassesError
 
 Kind = Literal["verification", "usage", "pass", "internal", "interrupted"]
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143
 _KINDS: dict[int, Kind] = {
     ExitCode.VERIFICATION: "verification",
     ExitCode.USAGE: "usage",
     ExitCode.PASS: "pass",
     ExitCode.INTERNAL: "internal",
     INTERRUPTED: "interrupted",
+    TERMINATED: "interrupted",
 }
 _NAME = "onnx-passes"
 
@@ -63,6 +65,8 @@ def failure_of(error: BaseException) -> Failure:
         return _of_click(error)
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return _failure(INTERRUPTED, error, "interrupted")
+    if isinstance(error, Terminated):
+        return _failure(TERMINATED, error, "terminated")
     if isinstance(error, OnnxPassesError):
         return _of_ours(error)
     return _of_others(error)

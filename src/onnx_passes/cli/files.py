@@ -30,7 +30,7 @@ def write_text(path: str, text: str) -> None:
         if is_special(Path(path)):
             Path(path).write_text(text, encoding="utf-8")
             return
-        with replacing(Path(path)) as (file,):
+        with replacing(Path(path)) as file:
             file.write(text.encode())
     except OSError as error:
         raise UsageError(

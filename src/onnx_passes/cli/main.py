@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 import onnx_passes
 from onnx_passes.cli.failures import failure_of
+from onnx_passes.cli.signals import Terminated, cleaning_up
 from onnx_passes.core.errors import ExitCode
 
 COMMANDS = (
@@ -92,15 +93,16 @@ def run_command_line(arguments: list[str]) -> int:
         register()
     as_json, debug = "--json" in arguments, "--debug" in arguments or bool(os.environ.get("ONNX_PASSES_DEBUG"))
     try:
-        result = cli.main(arguments, prog_name="onnx-passes", standalone_mode=False)
+        with cleaning_up():
+            result = cli.main(arguments, prog_name="onnx-passes", standalone_mode=False)
     except SystemExit:
         # Click wraps standard output and exits when its reader has gone, which is no fault of the run.
         if sys.stdout is stdout:
             raise
         return ExitCode.OK
-    except (Exception, KeyboardInterrupt) as error:
+    except (Exception, KeyboardInterrupt, Terminated) as error:
         code = failure_of(error).show(as_json=as_json)
-        if debug and not isinstance(error, click.ClickException | click.Abort | KeyboardInterrupt):
+        if debug and not isinstance(error, click.ClickException | click.Abort | KeyboardInterrupt | Terminated):
             raise
         return code
     return result if isinstance(result, int) else ExitCode.OK

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import sys
 import zlib
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from pathlib import Path
 
 from onnx_passes.core.errors import OnnxPassesError, UsageError
@@ -29,6 +30,19 @@ def import_user_modules(names: Iterable[str], *, base: Path | None = None) -> No
             raise UsageError(
                 f"importing '{name}' raised {type(error).__name__}: {error}", hint="run with --debug for the traceback"
             ) from error
+
+
+@contextlib.contextmanager
+def nothing_from(*folders: Path) -> Generator[None]:
+    """Keep modules in these folders from being found by their name."""
+    kept = list(sys.path)
+    closed = {folder.resolve() for folder in folders}
+    sys.path[:] = [place for place in kept if Path(place or ".").resolve() not in closed]
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path[:] = kept
 
 
 def _import_file(path: Path) -> None:

@@ -148,7 +148,7 @@ def _storable(value: object) -> tuple[Array | None, str]:
 def _write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write arrays under any name; ``numpy.savez`` takes names for its own arguments."""
     try:
-        with replacing(path) as (file,), zipfile.ZipFile(file, "w") as archive:
+        with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)

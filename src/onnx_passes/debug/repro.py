@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnx_passes.core.errors import OnnxPassesError, UsageError
-from onnx_passes.core.imports import import_user_modules
+from onnx_passes.core.errors import UsageError
+from onnx_passes.core.imports import import_user_modules, nothing_from
 from onnx_passes.core.plan import Plan, plan
 from onnx_passes.debug.interesting import Observation, fails_by_pipeline, kind_of_failure, require_running
 from onnx_passes.verify.execute import Executor
@@ -81,16 +83,23 @@ def planned_again(kept: Reproducer) -> Plan:
 
 
 def _import_recorded(kept: Reproducer) -> None:
+    """Import what the report names if it is installed, or a file elsewhere: what somebody sends is data."""
+    unsafe = {"this folder": kept.folder, "the current folder": Path()}
     for name in kept.imports:
-        if _is_inside(name, kept.folder):
-            raise UsageError(
-                f"the report wants to import '{name}' from this folder",
-                where=str(kept.folder),
-                hint=f"if you trust it, add --import {name}",
-            )
+        for label, folder in unsafe.items():
+            if _is_inside(name, folder):
+                raise UsageError(
+                    f"the report wants to import '{name}' from {label}",
+                    where=str(kept.folder),
+                    hint=f"if you trust it, add --import {name}",
+                )
         try:
-            import_user_modules([name])
-        except OnnxPassesError as error:
+            if _is_file(name):
+                import_user_modules([name])
+            else:
+                with nothing_from(*unsafe.values()):
+                    importlib.import_module(name)
+        except Exception as error:
             raise UsageError(
                 f"the passes came from '{name}', which cannot be imported here",
                 where=str(kept.folder),
@@ -98,13 +107,17 @@ def _import_recorded(kept: Reproducer) -> None:
             ) from error
 
 
+def _is_file(name: str) -> bool:
+    return name.endswith(".py") or "/" in name
+
+
 def _is_inside(name: str, folder: Path) -> bool:
-    """Tell whether code would come with the folder: what somebody sends is data, until its reader says otherwise."""
+    """Tell whether code would come from a folder."""
     home = folder.resolve()
-    if name.endswith(".py") or "/" in name:
+    if _is_file(name):
         return Path(name).resolve().is_relative_to(home)
     first = name.split(".")[0]
-    return (home / f"{first}.py").exists() or (home / first).is_dir()
+    return first not in sys.modules and ((home / f"{first}.py").exists() or (home / first).is_dir())
 
 
 def _changed_kind(kept: Reproducer, seen: Observation | None) -> list[str]:

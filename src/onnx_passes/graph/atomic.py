@@ -1,4 +1,4 @@
-"""Replace files all together or not at all."""
+"""Write files so that what is there stays whole until the new is complete."""
 
 from __future__ import annotations
 
@@ -11,29 +11,44 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator
 
 
 @contextlib.contextmanager
-def replacing(*targets: Path) -> Generator[list[BinaryIO]]:
-    """Open a file to write for each target; they take the place of the targets when the block ends.
+def replacing(target: Path) -> Generator[BinaryIO]:
+    """Open a file to write, which takes the place of the target when the block ends.
 
-    If the block raises, or putting the files in place fails, every target is as it was and nothing else stays
-    behind. Links are followed, and permissions of existing files kept.
+    If the block raises, or putting the file in place fails, the target is as it was and nothing else stays behind.
+    Links are followed, and permissions of an existing file kept.
     """
-    places = [Path(os.path.realpath(target)) for target in targets]
-    temporary = [place.with_name(f".{place.name[:200]}.{secrets.token_hex(6)}.tmp") for place in places]
+    place = Path(os.path.realpath(target))
+    if place.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(place))
+    temporary = place.with_name(f".{place.name[:200]}.{secrets.token_hex(6)}.tmp")
+    with creating(temporary, like=place) as file:
+        yield file
+        finish(file)
+        temporary.replace(place)
+
+
+@contextlib.contextmanager
+def creating(path: Path, *, like: Path) -> Generator[BinaryIO]:
+    """Open a file that must not exist yet, with the permissions of another one; it vanishes if the block raises."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
-        with contextlib.ExitStack() as stack:
-            files = [stack.enter_context(_create(path, place)) for path, place in zip(temporary, places, strict=True)]
-            yield files
-            for file in files:
-                file.flush()
-                os.fsync(file.fileno())
-        _exchange(temporary, places)
-    finally:
-        for path in temporary:
-            path.unlink(missing_ok=True)
+        with os.fdopen(descriptor, "wb") as file:
+            with contextlib.suppress(FileNotFoundError):
+                path.chmod(stat.S_IMODE(like.stat().st_mode))
+            yield file
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def finish(file: BinaryIO) -> None:
+    """Bring everything that was written to the disk."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def is_special(path: Path) -> bool:
@@ -43,35 +58,3 @@ def is_special(path: Path) -> bool:
     except OSError:
         return False
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
-
-
-def _create(path: Path, place: Path) -> BinaryIO:
-    if place.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(place))
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    with contextlib.suppress(FileNotFoundError):
-        path.chmod(stat.S_IMODE(place.stat().st_mode))
-    return os.fdopen(descriptor, "wb")
-
-
-def _exchange(temporary: Sequence[Path], places: Sequence[Path]) -> None:
-    """Put files in place one by one, with a way back until the last one is there."""
-    backups: list[tuple[Path, Path | None]] = []
-    try:
-        for path, place in zip(temporary[:-1], places[:-1], strict=True):
-            backup = path.with_suffix(".old") if place.exists() else None
-            backups.append((place, backup))
-            if backup is not None:
-                place.replace(backup)
-            path.replace(place)
-        temporary[-1].replace(places[-1])
-    except BaseException:
-        for place, backup in backups:
-            if backup is None:
-                place.unlink(missing_ok=True)
-            elif backup.exists():
-                backup.replace(place)
-        raise
-    for _, backup in backups:
-        if backup is not None:
-            backup.unlink(missing_ok=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import mmap
 import os
+import stat
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -24,15 +26,31 @@ class DataFile:
     """A file with the data of tensors, mapped once for all of them.
 
     The mapping pins the contents: they stay readable after the file is replaced, so that a model can be saved
-    over the very files it was loaded from without harm to it or to its clones.
+    over the very files it was loaded from without harm to it or to its clones. A file that is written to, and not
+    replaced, changes under the model: that is noticed whenever its data are read.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with path.open("rb") as file:
-            self.size = os.fstat(file.fileno()).st_size
+            self._status = _state(os.fstat(file.fileno()))
+            self.size = self._status[1]
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self.size else b""
+            # The file stays open, as its path may lead to another one later.
+            self._descriptor = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._descriptor)
         self.data = memoryview(mapped)
+
+    def require_unchanged(self) -> None:
+        """Raise ModelError if somebody has written to the file since it was opened."""
+        if _state(os.fstat(self._descriptor)) != self._status:
+            raise ModelError(
+                "the data file was changed while it was in use", where=str(self.path), hint="load the model again"
+            )
+
+
+def _state(status: os.stat_result) -> tuple[int, int]:
+    return status.st_mtime_ns, status.st_size
 
 
 class MappedTensor(ir.ExternalTensor):
@@ -56,14 +74,20 @@ class MappedTensor(ir.ExternalTensor):
         self._file = file
         self._view: np.ndarray[Any, Any] | None = None
 
+    def require_unchanged(self) -> None:
+        """Raise ModelError if the data file was written to since it was opened."""
+        self._file.require_unchanged()
+
     @property
     def bytes(self) -> memoryview:
         """The packed little-endian data."""
+        self.require_unchanged()
         start = self.offset or 0
         return self._file.data[start : start + self.nbytes]
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return the data as a read-only array on the mapped file."""
+        self.require_unchanged()
         if self._view is None:
             shape = tuple(self.shape.numpy())
             if self.dtype.bitwidth < 8:
@@ -84,6 +108,12 @@ class MappedTensor(ir.ExternalTensor):
     def tofile(self, file: Any) -> None:
         """Write the packed data to a file."""
         file.write(self.bytes)
+
+
+def require_unchanged(tensor: ir.TensorProtocol) -> None:
+    """Raise ModelError if the data of a tensor lie in a file that was written to since it was opened."""
+    if isinstance(tensor, MappedTensor):
+        tensor.require_unchanged()
 
 
 def initializers(model: ir.Model) -> Iterator[ir.Value]:
@@ -153,6 +183,8 @@ def _mapped(tensor: ir.ExternalTensor, folder: Path, files: dict[str, DataFile],
 
 
 def _open(location: str, folder: Path, name: str, where: str) -> DataFile:
+    if "\0" in location:
+        raise ModelError(f"tensor '{name}' names a data file with a NUL in it", where=where, hint="the file is corrupt")
     path = folder / location
     inside = Path(os.path.normpath(path))
     outside = f"tensor '{name}' has its data in '{location}', outside the folder of the model"
@@ -163,7 +195,10 @@ def _open(location: str, folder: Path, name: str, where: str) -> DataFile:
     if not real.is_relative_to(os.path.realpath(folder)):
         raise ModelError(f"{outside} by a symbolic link", where=where, hint=hint)
     try:
-        if real.stat().st_nlink > 1 and real.is_file():
+        status = real.stat()
+        if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+            raise ModelError(f"data file '{location}' is no regular file", where=where, hint="put a copy in its place")
+        if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
             raise ModelError(
                 f"data file '{location}' has several hard links", where=where, hint="put a copy beside the model"
             )
@@ -203,6 +238,7 @@ class Layout:
         for start, tensor in self._places.values():
             file.write(bytes(start - end))
             file.write(tensor_data(tensor))
+            require_unchanged(tensor)
             end = start + tensor.nbytes
 
 

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ModelError
 from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph.edits import subgraphs_of
-from onnx_passes.graph.wellformed import is_constant_node, node_label
+from onnx_passes.graph.wellformed import TEXTS, is_constant_node, node_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, MutableSequence
@@ -52,8 +52,9 @@ def repair(model: onnx.ModelProto, findings: Findings, where: str) -> list[str]:
     """Repair a model in place before it enters the IR; returns what was done.
 
     Adds missing imports of known domains, reads ``ai.onnx`` as the default domain, merges repeated quantization
-    annotations, keeps the last of repeated constants, gives attributes their type, makes texts valid, and brings the
-    IR version to one that ONNX Runtime reads. Raises ModelError where an import is missing and nobody can know which.
+    annotations, keeps the last of repeated constants, gives attributes their type, sorts axes that are removed or
+    added, makes texts valid, and brings the IR version to one that ONNX Runtime reads. Raises ModelError where an
+    import is missing and nobody can know which.
     """
     done: list[str] = []
     if not model.opset_import and model.ir_version < _OPSETS_SINCE:
@@ -69,6 +70,7 @@ def repair(model: onnx.ModelProto, findings: Findings, where: str) -> list[str]:
     for nodes in findings.repeated:
         done += _constants(nodes)
     done += _attribute_types(findings.untyped)
+    done += _ascending(findings.unordered)
     done += _texts(findings.garbled)
     for graph in findings.annotated:
         done += _annotations(graph)
@@ -153,6 +155,15 @@ def _attribute_types(attributes: list[onnx.AttributeProto]) -> list[str]:
     return [f"{repaired} attributes did not say their type: told from their value"] if repaired else []
 
 
+def _ascending(attributes: Iterable[onnx.AttributeProto]) -> list[str]:
+    """Sort axes whose order means nothing: onnx infers wrong shapes where they do not ascend."""
+    sorted_ = 0
+    for attribute in attributes:
+        attribute.ints[:] = sorted(attribute.ints)
+        sorted_ += 1
+    return [f"the axes of {sorted_} Squeeze or Unsqueeze did not ascend: sorted"] if sorted_ else []
+
+
 def _constants(nodes: MutableSequence[onnx.NodeProto]) -> list[str]:
     """Keep the last of several Constant nodes for one value, the one that ONNX Runtime takes."""
     seen: set[str] = set()
@@ -171,7 +182,7 @@ def _texts(messages: Iterable[Message]) -> list[str]:
     """Replace what is not UTF-8 in names of nodes and documentation, as it could not be written again."""
     repaired = 0
     for message in messages:
-        for name in ("name", "producer_name", "doc_string"):
+        for name in TEXTS:
             text = getattr(message, name, None)
             if isinstance(text, bytes):
                 setattr(message, name, text.decode(errors="replace"))

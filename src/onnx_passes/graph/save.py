@@ -17,7 +17,8 @@ import onnx_ir as ir
 from google.protobuf.message import EncodeError
 
 from onnx_passes.core.errors import ModelError, did_you_mean
-from onnx_passes.graph.atomic import is_special, replacing
+from onnx_passes.graph.atomic import creating, finish, is_special, replacing
+from onnx_passes.graph.data_files import free_data_file, outdated_data_files, remove_unnamed
 from onnx_passes.graph.external import Layout, initializers, stub
 from onnx_passes.graph.load import FORMATS
 from onnx_passes.graph.origin import origin
@@ -70,8 +71,9 @@ def save(
 
     The format follows from ``format``, else from the suffix. Weights go to a data file, named like the model with
     ``.data`` appended, if ``external`` says so, if they came from one, or if the model exceeds what protobuf can
-    hold. Files are replaced only when everything is written, also those the model was loaded from. Raises
-    ModelError, and leaves what is there, if the model cannot be written.
+    hold. Where there is such a file, the new one gets another name, so that at any time the model there has its own
+    weights; what it no longer names is removed. The model is replaced only when everything is written, also the one
+    that was loaded. Raises ModelError, and leaves what is there, if the model cannot be written.
     """
     if isinstance(target, str | os.PathLike) and target != "-":
         path = Path(target)
@@ -109,14 +111,14 @@ def _save_path(model: ir.Model, path: Path, format_: str, external: bool | None)
     if is_special(path):
         with _errors(str(path)), path.open("wb") as file:
             return _save_stream(model, file, str(path), format_, external)
-    data = path.with_name(path.name + ".data")
     if format_ != "binary":
         if external:
             raise ModelError(f"the {format_} format holds its weights itself", where=str(path), hint="save as .onnx")
         content, notes = _rendered(model, format_, str(path))
-        with _errors(str(path)), replacing(path) as (file,):
+        with _errors(str(path)), replacing(path) as file:
             file.write(content)
         return SaveReport(path, format_, len(content), notes=notes)
+    data, outdated = free_data_file(path), outdated_data_files(path)
     layout = Layout(data.name) if _wants_data_file(model, external) else None
     stream = _stream(model, layout, str(path))
     if stream.nbytes > PROTOBUF_LIMIT and external is None:
@@ -124,12 +126,15 @@ def _save_path(model: ir.Model, path: Path, format_: str, external: bool | None)
         stream = _stream(model, layout, str(path))
     _require_fitting(stream, str(path))
     if layout is None or not layout.size:
-        with _errors(str(path)), replacing(path) as (file,):
+        with _errors(str(path)), replacing(path) as file:
             stream.write(file)
+        remove_unnamed(outdated, FORMATS)
         return SaveReport(path, format_, stream.nbytes)
-    with _errors(str(path)), replacing(data, path) as (data_file, file):
+    with _errors(str(path)), creating(data, like=path) as data_file, replacing(path) as file:
         layout.write(data_file)
+        finish(data_file)
         stream.write(file)
+    remove_unnamed(outdated, FORMATS)
     return SaveReport(path, format_, stream.nbytes + layout.size, data=data)
 
 

@@ -14,10 +14,13 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
+from onnx_passes.graph.attribute_kinds import KIND_NAMES, attribute_kinds
 from onnx_passes.graph.wire import tensor_nbytes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, MutableSequence, Sequence
+    from collections.abc import Collection, Iterable, Mapping, MutableSequence, Sequence
+
+    from google.protobuf.message import Message
 
 _Attribute = onnx.AttributeProto
 
@@ -33,6 +36,13 @@ _ELEMENTS = {
 }
 
 
+TEXTS = ("name", "producer_name", "producer_version", "domain", "doc_string")
+"""Fields of messages that nothing depends on: what is not UTF-8 in them is repaired."""
+
+_MOST_ELEMENTS = 2**60
+"""No array has as many elements: their bytes are counted in 63 bits."""
+
+
 @dataclasses.dataclass
 class Findings:
     """What a walk over a well-formed model brought to light."""
@@ -46,10 +56,10 @@ class Findings:
     """The same for each function of the model."""
     untyped: list[onnx.AttributeProto] = dataclasses.field(default_factory=list[onnx.AttributeProto])
     """Attributes that do not say their type, as in models of IR version 1."""
-    garbled: list[onnx.ModelProto | onnx.GraphProto | onnx.NodeProto] = dataclasses.field(
-        default_factory=list[onnx.ModelProto | onnx.GraphProto | onnx.NodeProto]
-    )
+    garbled: list[Message] = dataclasses.field(default_factory=list["Message"])
     """Messages whose name or documentation is not UTF-8: protobuf hands it out as bytes."""
+    unordered: list[onnx.AttributeProto] = dataclasses.field(default_factory=list[onnx.AttributeProto])
+    """Axes of Squeeze and Unsqueeze that do not ascend."""
     annotated: list[onnx.GraphProto] = dataclasses.field(default_factory=list[onnx.GraphProto])
     """Graphs with quantization annotations."""
     repeated: list[MutableSequence[onnx.NodeProto]] = dataclasses.field(
@@ -98,14 +108,25 @@ class _Inspector:
         self._without_data = without_data
         self._findings = Findings()
         self._domains = self._findings.domains
+        self._kinds: dict[tuple[str, str], Mapping[str, int]] = {}
+        self._versions: dict[str, int] = {}
+        self._defined: set[tuple[str, str]] = set()
 
     def model(self, model: onnx.ModelProto) -> Findings:
         if model.training_info:
             self._refuse("the model holds training information", "export it for inference")
-        if isinstance(model.doc_string, bytes) or isinstance(model.producer_name, bytes):
+        if any(isinstance(getattr(model, field), bytes) for field in TEXTS if field != "name"):
             self._findings.garbled.append(model)
+        for entry in model.opset_import:
+            self._require_text(entry.domain, "an imported domain")
+        self._defined = {(function.domain, function.name) for function in model.functions}
+        self._versions = {entry.domain: entry.version for entry in model.opset_import}
         self._graph(model.graph, None, self._without_data)
         for function in model.functions:
+            self._require_text(function.name, "the name of a function")
+            self._require_text(function.domain, f"the domain of function '{function.name}'")
+            self._kinds.clear()
+            self._versions = {entry.domain: entry.version for entry in function.opset_import}
             self._domains: dict[str, str] = {}
             self._findings.function_domains.append(self._domains)
             self._function(function)
@@ -114,15 +135,25 @@ class _Inspector:
     def _refuse(self, what: str, hint: str | None = None) -> NoReturn:
         raise ModelError(what.replace("\n", "\\n"), where=self._where, hint=hint)
 
+    def _require_text(self, text: str | bytes, label: str) -> None:
+        """Refuse what is not UTF-8, which protobuf hands out as bytes."""
+        if isinstance(text, bytes):
+            self._refuse(f"{label} is {text!r}, which is not UTF-8", "the file is corrupt")
+
     def _graph(self, graph: onnx.GraphProto, outer: _Scope | None, without_data: Collection[int] = ()) -> None:
         if graph.sparse_initializer:
             name = graph.sparse_initializer[0].values.name
             self._refuse(f"initializer '{name}' is sparse", "store it as a dense tensor")
         if graph.quantization_annotation:
-            self._findings.annotated.append(graph)
+            self._annotations(graph)
         if isinstance(graph.name, bytes) or isinstance(graph.doc_string, bytes):
             self._findings.garbled.append(graph)
         scope = _Scope(outer)
+        for value in (*graph.input, *graph.output):
+            if isinstance(value.doc_string, bytes):
+                self._findings.garbled.append(value)
+        for value in graph.input:
+            self._require_possible(value)
         self._define(scope, [value.name for value in graph.input], "graph input")
         initializers = [tensor.name for tensor in graph.initializer]
         if "" in initializers:
@@ -130,10 +161,27 @@ class _Inspector:
         self._define(_Scope(None), initializers, "initializer")
         scope.defined.update(initializers)
         for position, tensor in enumerate(graph.initializer):
+            if isinstance(tensor.doc_string, bytes):
+                self._findings.garbled.append(tensor)
             if position not in without_data:
                 self._tensor(tensor, f"initializer '{tensor.name}'")
         self._nodes(graph.node, scope)
         self._outputs([value.name for value in graph.output], scope)
+
+    def _annotations(self, graph: onnx.GraphProto) -> None:
+        self._findings.annotated.append(graph)
+        for annotation in graph.quantization_annotation:
+            self._require_text(annotation.tensor_name, "the tensor of an annotation")
+            for entry in annotation.quant_parameter_tensor_names:
+                self._require_text(entry.key, f"an annotation of '{annotation.tensor_name}'")
+                self._require_text(entry.value, f"the annotation '{entry.key}' of '{annotation.tensor_name}'")
+
+    def _require_possible(self, value: onnx.ValueInfoProto) -> None:
+        """Refuse an input that is larger than any array can be, even if one of its dimensions is zero."""
+        sizes = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        if math.prod(size for size in sizes if size > 0) >= _MOST_ELEMENTS:
+            text = ",".join(map(str, sizes))
+            self._refuse(f"input '{value.name}' of shape [{text}] is larger than any array", "the file is corrupt")
 
     def _function(self, function: onnx.FunctionProto) -> None:
         scope = _Scope(None)
@@ -157,14 +205,18 @@ class _Inspector:
         for node in nodes:
             if not node.op_type:
                 self._refuse(f"a node that yields '{', '.join(node.output)}' names no operator")
+            kinds = self._kinds.get((node.domain, node.op_type))
+            if kinds is None:
+                kinds = self._operator(node)
             if node.domain not in self._domains:
                 self._domains[node.domain] = node_label(node)
             for name in node.input:
                 if name and name not in scope.ready:
                     self._late(name, node, scope)
             for attribute in node.attribute:
-                self._attribute(attribute, node, scope)
+                self._attribute(attribute, kinds, node, scope)
             if node.overload:
+                self._require_text(node.overload, f"the overload of {node_label(node)}")
                 self._findings.overloaded = True
             if isinstance(node.name, bytes) or isinstance(node.doc_string, bytes):
                 self._findings.garbled.append(node)
@@ -212,8 +264,30 @@ class _Inspector:
                 "put an Identity node in between",
             )
 
-    def _attribute(self, attribute: onnx.AttributeProto, node: onnx.NodeProto, scope: _Scope) -> None:
-        kind = attribute.type
+    def _operator(self, node: onnx.NodeProto) -> Mapping[str, int]:
+        """Look at an operator that comes up first; returns the kinds of its attributes."""
+        domain, name = node.domain, node.op_type
+        self._require_text(name, "the operator of a node")
+        self._require_text(domain, f"the domain of operator '{name}'")
+        kinds: Mapping[str, int] = {}
+        if (domain, name) not in self._defined:
+            kinds = attribute_kinds(domain, name, self._versions.get(domain))
+        self._kinds[domain, name] = kinds
+        return kinds
+
+    def _attribute(
+        self, attribute: onnx.AttributeProto, kinds: Mapping[str, int], node: onnx.NodeProto, scope: _Scope
+    ) -> None:
+        kind, name = attribute.type, attribute.name
+        self._require_text(name, f"an attribute of {node_label(node)}")
+        wanted = kinds.get(name, kind)
+        if wanted != kind and kind != _Attribute.UNDEFINED and (wanted, kind) != (_Attribute.FLOAT, _Attribute.INT):
+            found = KIND_NAMES.get(kind, "something unknown")
+            self._refuse(f"attribute '{name}' of {node_label(node)} holds {found}, not {KIND_NAMES[wanted]}")
+        if name == "axes" and node.op_type in ("Squeeze", "Unsqueeze"):
+            axes = list(attribute.ints)
+            if axes != sorted(axes) and min(axes) >= 0:
+                self._findings.unordered.append(attribute)
         if kind == _Attribute.GRAPH:
             self._graph(attribute.g, scope)
         elif kind == _Attribute.GRAPHS:

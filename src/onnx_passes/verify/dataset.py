@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -12,6 +13,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.execute import Executable, Sample
+from onnx_passes.verify.numpy_files import map_numpy
 from onnx_passes.verify.reference import Array, Source, read_inputs, read_outputs
 
 BATCH = 64
@@ -188,8 +190,8 @@ def _mapped(sources: Sequence[Source], read: Callable[[Sequence[Source]], list[S
             mapped.append(source)
             continue
         try:
-            mapped.append(cast(Array, np.load(source, mmap_mode="r", allow_pickle=False)))
-        except (OSError, ValueError, EOFError):
+            mapped.append(map_numpy(Path(source)))
+        except UsageError:
             return read(sources)
     try:
         return read(mapped)

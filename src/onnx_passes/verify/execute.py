@@ -15,8 +15,10 @@ from typing import Any, Literal, cast
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.core.errors import OnnxPassesError, UsageError, did_you_mean
+from onnx_passes.core.errors import ExitCode, OnnxPassesError, UsageError, did_you_mean
 from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.external import require_unchanged
+from onnx_passes.graph.load import root_cause
 from onnx_passes.graph.serialise import serialise
 from onnx_passes.ops.expand import expand_nodes, uses_custom_operators
 from onnx_passes.verify.pack import WEIGHTS, Key, Packed, missing_functions, pack
@@ -34,6 +36,8 @@ _NOT_REGISTERED = re.compile(r"([\w.]*):?(\w+)\(-?\d+\) is not a registered func
 
 class ExecutionError(OnnxPassesError):
     """A model cannot be executed."""
+
+    exit_code = ExitCode.USAGE
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,10 @@ class Executor:
     ) -> Executable:
         import onnxruntime
 
-        packed = pack(model, _outputs(model, also), self.functions, self._handed, feeds)
+        try:
+            packed = pack(model, _outputs(model, also), self.functions, self._handed, feeds)
+        except ir.serde.SerdeError as error:
+            raise ExecutionError(f"the model cannot be serialised: {root_cause(error)}") from error
         self._require_providers(onnxruntime)
         options = self._options(onnxruntime)
         for name, held in packed.handed.items():
@@ -134,6 +141,7 @@ class Executor:
         if tensor.nbytes <= _HANDED_OVER or tensor.dtype.numpy().kind not in "fiub" or tensor.dtype.bitwidth < 8:
             return None
         held = self._weights.get(tensor)
+        require_unchanged(tensor)
         if held is None:
             array = tensor.numpy()
             if not array.flags.c_contiguous or array.dtype.byteorder == ">":

@@ -28,7 +28,7 @@ Range = tuple[float, float]
 
 _PERIOD = 65_537
 """Larger inputs repeat what is drawn for this many elements; prime, so that rows of a tensor do not repeat."""
-_MOST_ELEMENTS = 2**31
+_MOST_ELEMENTS = 2**27
 _EDGES = (-0.0, 0.5, -1e3, 1e3, 0.0, -1.5, -0.5, 1.0, -1.0, 1.5, 2.0, -2.0, 2.5, -2.5, 0.25, -0.125, 16.0, -64.0, 1e-6)
 _FIRST_EDGES = 6
 """Of the edges, those that small inputs get as well."""
@@ -103,7 +103,7 @@ class _Draw:
 
     def array(self) -> Array:
         shape = shape_of(self.value, self.sizes)
-        if math.prod(shape) > _MOST_ELEMENTS:
+        if math.prod(size for size in shape if size) > _MOST_ELEMENTS:
             raise UsageError(
                 f"input '{self.value.name}' of shape {list(shape)} is too large to generate",
                 hint="give its data with --inputs",

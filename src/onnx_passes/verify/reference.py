@@ -7,16 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
-from zipfile import BadZipFile
-from zlib import error as ZlibError  # noqa: N812 - the name says nothing outside of its module
+from typing import cast
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError, did_you_mean
+from onnx_passes.verify.numpy_files import Array, read_numpy
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Sample = dict[str, Array]
 """Arrays by the name of the input or output of the model that they belong to."""
 Source = str | PathLike[str] | Array | Mapping[str, Array]
@@ -132,20 +130,10 @@ def _load(source: Source, number: int, ports: _Ports) -> list[_Given]:
 
 
 def _load_numpy(path: Path, ports: _Ports) -> list[_Given]:
-    try:
-        # Opened here, since numpy leaves a broken archive open.
-        with path.open("rb") as file:
-            content = np.load(file, allow_pickle=False)
-            if isinstance(content, np.ndarray):
-                return [_Given(str(path), None, cast("Array", content))]
-            arrays = {name: cast("Array | bytes", content[name]) for name in content.files}
-    except (OSError, ValueError, EOFError, BadZipFile, ZlibError, MemoryError, NotImplementedError) as e:
-        raise UsageError(f"this is not a readable numpy file ({e})", where=str(path)) from e
-    given: list[_Given] = []
-    for name, data in arrays.items():
-        if not isinstance(data, np.ndarray):
-            raise UsageError(f"the entry '{name}' is not an array", where=str(path))
-        given.append(_Given(str(path), name, data))
+    arrays = read_numpy(path)
+    if isinstance(arrays, np.ndarray):
+        return [_Given(str(path), None, arrays)]
+    given = [_Given(str(path), name, data) for name, data in arrays.items()]
     orders = [_BY_ORDER.fullmatch(name) for name in arrays]
     if all(orders) and not arrays.keys() & ports.values.keys():
         by_order = sorted(zip(orders, given, strict=True), key=lambda pair: int(cast("re.Match[str]", pair[0])[1]))

@@ -21,6 +21,7 @@ from onnx_passes.core.compose import ComposePass
 from onnx_passes.core.errors import UsageError
 from onnx_passes.graph.load import load
 from onnx_passes.graph.save import save
+from onnx_passes.verify.numpy_files import read_numpy
 
 _PACKAGES = ("onnx-passes", "onnx-ir", "onnxscript", "onnx", "onnxruntime", "numpy")
 _MODEL, _REPORT, _SCRIPT = "before.onnx", "report.json", "repro.py"
@@ -196,11 +197,12 @@ def _storable(array: np.ndarray, name: str, types: dict[str, dict[str, Any]]) ->
 
 
 def _read_sample(path: Path, types: Mapping[str, Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    arrays = read_numpy(path)
+    if isinstance(arrays, np.ndarray):
+        raise UsageError("this is one array, not the inputs by name", where=str(path))
     try:
-        with path.open("rb") as file:
-            content = np.load(file, allow_pickle=False)
-            return {name: _restored(content[name], types.get(name)) for name in content.files}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+        return {name: _restored(array, types.get(name)) for name, array in arrays.items()}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UsageError(f"these inputs cannot be read ({error})", where=str(path)) from error
 
 

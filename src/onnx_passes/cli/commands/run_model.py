@@ -88,7 +88,7 @@ def _write(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     from onnx_passes.graph.atomic import replacing
 
     try:
-        with replacing(path) as (file,), zipfile.ZipFile(file, "w") as archive:
+        with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     storable = array.astype(str) if array.dtype.kind == "O" else array

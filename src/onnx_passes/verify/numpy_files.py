@@ -1,0 +1,65 @@
+"""Arrays from ``.npy`` and ``.npz`` files of unknown origin: whatever is wrong with one is a sentence."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+
+from onnx_passes.core.errors import UsageError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_SUSPICIOUS_SIZE, _SUSPICIOUS_RATIO = 2**30, 200
+"""An archive that unpacks to so many bytes, and so many times its own size, was made to fill the memory."""
+
+
+def read_numpy(path: Path) -> Array | dict[str, Array]:
+    """Read an array, or those of an archive by name. Raises UsageError."""
+    try:
+        # Opened here, since numpy leaves a broken archive open.
+        with path.open("rb") as file:
+            if zipfile.is_zipfile(file):
+                _require_sane(file, path)
+            file.seek(0)
+            content = np.load(file, allow_pickle=False)
+            if isinstance(content, np.ndarray):
+                return cast("Array", content)
+            arrays = {name: cast("Array | bytes", content[name]) for name in content.files}
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(_unreadable(error), where=str(path)) from error
+    for name, data in arrays.items():
+        if not isinstance(data, np.ndarray):
+            raise UsageError(f"the entry '{name}' is not an array", where=str(path))
+    return cast("dict[str, Array]", arrays)
+
+
+def map_numpy(path: Path) -> Array:
+    """Map the array of a ``.npy`` file, which stays on the disk until it is used. Raises UsageError."""
+    try:
+        return cast("Array", np.load(path, mmap_mode="r", allow_pickle=False))
+    except Exception as error:
+        raise UsageError(_unreadable(error), where=str(path)) from error
+
+
+def _unreadable(error: Exception) -> str:
+    """Say why a file cannot be read: its header is Python text, and may raise whatever parsing and arithmetic raise."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"the file cannot be read ({error.strerror})"
+    return f"this is not a readable numpy file ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
+
+
+def _require_sane(file: BinaryIO, path: Path) -> None:
+    with zipfile.ZipFile(file) as archive:
+        unpacked = sum(entry.file_size for entry in archive.infolist())
+        packed = sum(entry.compress_size for entry in archive.infolist())
+    if unpacked > _SUSPICIOUS_SIZE and unpacked > _SUSPICIOUS_RATIO * packed:
+        raise UsageError(
+            f"{packed} bytes that unpack to {unpacked} look like an attack on the memory",
+            where=str(path),
+            hint="store the arrays as .npy, or without compression",
+        )
