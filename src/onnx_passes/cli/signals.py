@@ -8,7 +8,7 @@ from collections.abc import Generator
 from typing import Any
 
 
-class Terminated(BaseException):  # noqa: N818 - like KeyboardInterrupt, it is no error
+class Terminated(BaseException):
     """Somebody wants the program to end: nothing is caught on the way but to clean up."""
 
 
