@@ -231,7 +231,7 @@ class TestGlobalRegistry:
             """Made here, too."""
 
         assert Made.text_name == "made"
-        assert [str(p) for p in passes.collect("other-name, group-of-two, MadeToo")] == [
+        assert [str(p) for p in collect("other-name, group-of-two, MadeToo")] == [
             "made",
             "group-of-two",
             "made-too",
@@ -251,7 +251,7 @@ class TestGlobalRegistry:
         assert passes.register("fixed-names")(stock.NameFixPass) is stock.NameFixPass
         passes.register("SortPass")(stock.TopologicalSortPass())
         passes.register()(stock.CheckerPass)
-        fixed, sort, sort_too, checker = passes.collect("fixed-names, SortPass, sort, checker")
+        fixed, sort, sort_too, checker = collect("fixed-names, SortPass, sort, checker")
         assert [str(p) for p in (fixed, sort, sort_too, checker)] == ["fixed-names", "sort", "sort", "checker"]
         assert isinstance(fixed.inner, stock.NameFixPass)
         assert isinstance(sort.inner, stock.TopologicalSortPass)

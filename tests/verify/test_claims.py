@@ -3,6 +3,7 @@
 import pytest
 
 from onnx_passes import PassResult, Transformation, passes
+from onnx_passes.core.build import collect
 from onnx_passes.core.claims import Claim
 from onnx_passes.core.errors import RegistrationError
 from onnx_passes.core.registry import REGISTRY, Registry
@@ -49,7 +50,8 @@ def test_a_decorator_adds_its_claim_and_returns_the_class(decorator, claim, text
 
 
 def test_the_decorators_are_found_where_authors_look():
-    assert passes.verify is claims
+    assert passes.verify.equality is claims.equality
+    assert passes.verify.metric is claims.metric
 
 
 def test_claims_are_noted_before_and_after_registration():
@@ -73,7 +75,7 @@ def test_the_registered_class_stays_the_one_that_runs():
     class Kept(Nop):
         """Stays."""
 
-    (made,) = passes.collect("kept")
+    (made,) = collect("kept")
     assert type(made) is Kept
     assert made.claims == (Claim("equality"),)
 

@@ -8,6 +8,7 @@ import pytest
 
 import onnx_passes
 from onnx_passes import PassResult, RewriteRulePass, Transformation, apply, passes
+from onnx_passes.core.build import collect
 from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.execute import Executor
 from onnx_passes.verify.failure import PostconditionError, VerificationError
@@ -251,7 +252,7 @@ def test_signed_zero_counts():
 def test_pass_called_alone_is_verified():
     with pytest.raises(PostconditionError):
         BreakAdds()(model())
-    assert onnx_passes.passes.collect("remove-unused-nodes")[0](model()).modified is False
+    assert collect("remove-unused-nodes")[0](model()).modified is False
 
 
 def test_what_cannot_run_is_said_to_be_unverified():

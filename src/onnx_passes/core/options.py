@@ -34,9 +34,16 @@ def option(default: Any, help: str = "") -> Any:  # noqa: A002 - reads as in cli
     return dataclasses.field(default=default, metadata={"help": help})
 
 
-def internal(default: Any = dataclasses.MISSING, *, default_factory: Any = dataclasses.MISSING) -> Any:
+def internal(
+    default: Any = dataclasses.MISSING, *, default_factory: Any = dataclasses.MISSING, positional: bool = False
+) -> Any:
     """Declare a field that only Python can set: no option of pipeline text."""
-    return dataclasses.field(default=default, default_factory=default_factory, metadata={_NOT_AN_OPTION: True})  # pyright: ignore[reportCallIssue]
+    return dataclasses.field(  # pyright: ignore[reportCallIssue]
+        default=default,
+        default_factory=default_factory,
+        metadata={_NOT_AN_OPTION: True},
+        kw_only=not positional,
+    )
 
 
 @dataclasses.dataclass(frozen=True)

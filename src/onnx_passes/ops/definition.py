@@ -13,13 +13,14 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ModelError, did_you_mean
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.wording import name_of
+from onnx_passes.ops import DOMAIN
 
 if TYPE_CHECKING:
     from onnx_shape_inference import ShapeInferenceContext
 
     from onnx_passes.graph.builder import Builder
 
-OUR_DOMAIN = "onnx_passes"
+OUR_DOMAIN = DOMAIN
 GENERAL_DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general", "finn", OUR_DOMAIN)
 """Where quantizers and their like are found: QONNX, Brevitas, FINN, FINN long ago, and here."""
 CHANNELS_LAST_DOMAIN = "qonnx.custom_op.channels_last"

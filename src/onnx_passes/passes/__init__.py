@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from onnx_passes.core.base import Pass
-from onnx_passes.core.build import collect as collect
 from onnx_passes.core.errors import RegistrationError
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.registry import REGISTRY
+from onnx_passes.legacy.configured import collect as collect
+from onnx_passes.passes import verify as verify
 from onnx_passes.rewrite.foreign import adapt
-from onnx_passes.verify import claims as verify
 
 __all__ = ["collect", "register", "verify"]
 

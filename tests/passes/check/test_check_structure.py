@@ -8,6 +8,7 @@ import onnx_ir as ir
 import pytest
 
 import onnx_passes
+from onnx_passes.core.build import collect
 from onnx_passes.core.errors import ExitCode, OptionError, PassFailedError, StructureError
 from onnx_passes.core.fingerprint import full_hash
 from onnx_passes.core.pipeline import PipelineSyntaxError
@@ -67,7 +68,7 @@ def test_a_file_to_be_like(tmp_path: Path):
 def test_its_text_is_read_back():
     check = CheckStructure(properties=("acyclic", "only(Relu, other::*)"))
     assert str(check) == 'check-structure{properties=[acyclic, "only(Relu, other::*)"]}'
-    (again,) = onnx_passes.passes.collect([str(check)])
+    (again,) = collect([str(check)])
     assert again.properties == check.properties
 
 
@@ -88,7 +89,7 @@ def test_properties_may_be_given_as_objects():
 )
 def test_mistakes_are_found_before_anything_runs_and_shown_in_the_pipeline(properties: str, message: str):
     with pytest.raises(PipelineSyntaxError, match=message) as caught:
-        onnx_passes.passes.collect([f"check-structure{{properties={properties}}}"])
+        collect([f"check-structure{{properties={properties}}}"])
     assert f"check-structure{{properties={properties}}}" in str(caught.value)
     assert caught.value.exit_code == ExitCode.USAGE
 

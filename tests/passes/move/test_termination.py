@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import onnx_passes
-from onnx_passes import passes
 from onnx_passes.core.base import Context
+from onnx_passes.core.build import collect
 from onnx_passes.passes.control.together import Together
 from tests.passes.eliminate.tools import feeds_of
 from tests.passes.move.tools import RandomMovement
@@ -46,6 +46,6 @@ def test_no_mover_makes_the_graph_much_larger():
 
 
 def test_every_mover_is_in_the_group():
-    names = {member.name for member in passes.collect(["move-transpose-down", "move-selection-up"])}
-    [group] = passes.collect(["reorder"])
+    names = {member.name for member in collect(["move-transpose-down", "move-selection-up"])}
+    [group] = collect(["reorder"])
     assert names <= {member.name for member in group.body}

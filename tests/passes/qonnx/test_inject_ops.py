@@ -11,6 +11,7 @@ from onnxruntime import GraphOptimizationLevel
 
 import onnx_passes
 from onnx_passes.api import run_model
+from onnx_passes.core.build import collect
 from onnx_passes.core.fingerprint import full_hash
 from onnx_passes.passes.qonnx.eject_ops import EjectOps
 from onnx_passes.passes.qonnx.inject_ops import InjectOps
@@ -185,7 +186,7 @@ def test_functions_of_the_model_stay():
 
 def test_ejected_model_is_the_one_before():
     model = quantized()
-    onnx_passes.passes.collect(["shape-inference"])[0](model)
+    collect(["shape-inference"])[0](model)
     model.ir_version = 10
     before = full_hash(model)
     assert apply(InjectOps(), model)

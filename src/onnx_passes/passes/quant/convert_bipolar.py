@@ -49,7 +49,7 @@ class ConvertBipolar(Transformation, RewriteRuleSetPass):
     def rules(self) -> Sequence[Rule]:
         """Return the rules that lead to the form that is asked for."""
         if self.to == "bipolar-quant":
-            return [_replacing(_quant, _to_bipolar), Rule(_comparison, _from_comparison, name="Where")]
+            return [_replacing(_quant, _to_bipolar), Rule(comparison, from_comparison, name="Where")]
         return [_replacing(_bipolar_quant, _to_quant if self.to == "quant" else _to_standard)]
 
 
@@ -113,11 +113,13 @@ def _unlike(scale: np.ndarray | None, node: ir.Node) -> Refusal | None:
     return None if ((scale > 0) & (scale < _UNDERFLOWS)).all() else no("a scale is not between 0 and 2", at=node)
 
 
-def _comparison(op: Any, x: Any, zero: Any, positive: Any, negative: Any) -> Any:
+def comparison(op: Any, x: Any, zero: Any, positive: Any, negative: Any) -> Any:
+    """Match a choice between two values by the sign of a third."""
     return op.Where(op.GreaterOrEqual(x, zero), positive, negative)
 
 
-def _from_comparison(op: Any, x: ir.Value, zero: ir.Value, positive: ir.Value, negative: ir.Value) -> Any:
+def from_comparison(op: Any, x: ir.Value, zero: ir.Value, positive: ir.Value, negative: ir.Value) -> Any:
+    """Put BipolarQuant in its place where the choice is between opposite numbers."""
     limit, one, other = constant(zero), constant(positive), constant(negative)
     if limit is None or one is None or other is None or any(array.dtype != np.float32 for array in (limit, one, other)):
         return no("it does not select constants in single precision by comparing with one", at=positive)

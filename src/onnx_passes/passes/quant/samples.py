@@ -149,3 +149,32 @@ BIPOLAR = tuple(
         *(("[3]", "0.1, 1.5, 1.0"), ("[1,3]", "0.01, 0.2, 0.3")),
     )
 )
+ROUNDED = tuple(
+    _inputs("N,3", f"float low = {{{low}}}, float high = {{{high}}}, float zero = {{0}}", call)
+    for low, high in ((-8, 7), (0, 15), (-7, 7), (-5, 10), (-1, 1))
+    for call in (
+        "r = Floor (x) y = Clip (r, low, high)",
+        "p = GreaterOrEqual (x, zero) y = Where (p, high, low)",
+        *(
+            f"{bounds} y = {operator} (c)"
+            for operator in ("Round", "Floor", "Ceil")
+            for bounds in (
+                "c = Clip (x, low, high)",
+                "m = Min (x, high) c = Max (m, low)",
+                "a = Greater (x, high) b = Where (a, high, x) l = Less (b, low) c = Where (l, low, b)",
+            )
+        ),
+    )
+)
+STORED_WEIGHTS = tuple(
+    _model(
+        f"g (float[2,3] x) => (float[2,2] y) <float[3,2] w = {{{weights}}}, float s = {{0.5}}, float z = {{0}}, "
+        f"float b = {{4}}> {{ q = {DOMAIN}.Quant (x, s, z, b) y = MatMul (q, w) }}"
+    )
+    for weights in (
+        "0.3, -0.6, 0.0, 0.3, 0.9, -2.1",
+        "0.1, -0.1, 0.1, 0.1, -0.1, 0.1",
+        "0.25, 3.0, 0.5, -6.0, -0.75, 9.0",
+        "0.1, 0.123, 0.7, -1.1, 0.31, 0.2",
+    )
+)

@@ -9,8 +9,9 @@ from typing import cast
 
 import onnx_ir as ir
 
-from onnx_passes import passes
+import onnx_passes.passes  # noqa: F401  # pyright: ignore[reportUnusedImport] - teaches the registry foreign rules
 from onnx_passes.core.base import Context, Pass
+from onnx_passes.core.build import collect
 from onnx_passes.core.compose import Group
 from onnx_passes.core.errors import UsageError
 from onnx_passes.core.registry import REGISTRY
@@ -44,7 +45,7 @@ def targets_of(thing: object) -> list[Target]:
     if isinstance(thing, Rule):
         return [Target(thing.name, thing, _applying([thing]), Limits())]
     found: list[Target] = []
-    for pass_ in passes.collect(thing):  # pyright: ignore[reportArgumentType]
+    for pass_ in collect(thing):  # pyright: ignore[reportArgumentType]
         members = list(_members(pass_))
         if not members:
             raise UsageError(f"'{pass_}' is not made of rules", hint="name a pass made of pattern and rewrite")

@@ -1,0 +1,86 @@
+"""Find the scales of weights that were quantized once and are stored as floats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Context, PassResult, Transformation
+from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.constants import constant
+from onnx_passes.passes.quant.quantizer import DOMAIN, quant
+from onnx_passes.passes.quant.samples import STORED_WEIGHTS
+from onnx_passes.passes.quant.stored_scales import Multiples, multiples
+from onnx_passes.passes.quant.widths import smallest_width
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.rule import Rule
+
+_CHANNELS = {"MatMul": -1, "Gemm": -1, "Conv": 0, "ConvTranspose": 1}
+"""Operators with weights as their second input, and the axis of these that makes the channels of the result."""
+_QUANTIZERS = frozenset({"Quant", "BipolarQuant", "Trunc"})
+
+
+@passes.verify.equality
+@passes.register(tags=("quant", "streamline"))
+class RecoverWeightScales(Transformation, RewriteRuleSetPass):
+    """Put quantizers behind constant weights that are a scale times integers, in networks that are quantized.
+
+    Rewrites: ``MatMul(x, w)`` with ``w = s * q`` → ``MatMul(x, Quant(w, s, 0, bits))``, with one scale for all weights
+              or one for each channel of the result; ``BipolarQuant`` where all integers are -1 and 1. Gemm, Conv and
+              ConvTranspose likewise.
+    Refuses:  weights that no scale gives bit by bit as multiples of at most 127; networks without a quantizer.
+    Exactness: bit-exact, but for the sign of zeros.
+    """
+
+    needs = ("import-qonnx", "shape-inference")
+    fast_math = ("nsz",)
+    fuzz_hints = MappingProxyType({"models": STORED_WEIGHTS})
+
+    def rules(self) -> Sequence[Rule]:
+        """Return a rule for each operator with weights."""
+        return [Rule(_pattern(name), _quantize, name=name) for name in _CHANNELS]
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
+        """Leave networks of floats alone, where a few equal weights say nothing."""
+        if not any(node.op_type in _QUANTIZERS and node.domain == DOMAIN for node in all_nodes(model.graph)):
+            return PassResult(model, modified=False)
+        return super().run(model, context)
+
+
+def _pattern(operator: str) -> Callable[..., Any]:
+    def pattern(op: Any, x: Any, w: Any) -> Any:
+        return getattr(op, operator)(x, w, _allow_other_inputs=True, _outputs=["y"])
+
+    return pattern
+
+
+def _quantize(op: Any, w: ir.Value, y: ir.Value) -> Any:
+    node, weights = y.producer(), constant(w)
+    assert node is not None
+    if weights is None or weights.dtype != np.float32 or weights.ndim < 2:
+        return no("the weights are not constant matrices of floats", at=w)
+    if np.array_equal(weights, np.rint(weights)):
+        return no("the weights are integers already", at=w)
+    axis = 0 if node.attributes.get_int("transB", 0) else _CHANNELS[node.op_type]
+    found = [each for each in (multiples(weights, None), multiples(weights, axis)) if each is not None]
+    if not found:
+        return no("the weights are no multiples of a scale", at=w)
+    quantized = _quantized(op, w, min(found, key=lambda each: int(np.abs(each.integers).max())))
+    inputs = [node.inputs[0], quantized, *node.inputs[2:]]
+    return op.op(node.op_type, *inputs, **dict(node.attributes.items()))
+
+
+def _quantized(op: Any, w: ir.Value, found: Multiples) -> ir.Value:
+    if (np.abs(found.integers) == 1).all():
+        result = op.BipolarQuant(w, found.scale, _domain=DOMAIN)
+    else:
+        width = smallest_width(int(found.integers.min()), int(found.integers.max()))
+        result = quant(op, w, found.scale, np.zeros((), np.float32), width)
+    result.type, result.shape = w.type, w.shape
+    return result
