@@ -44,7 +44,7 @@ class Quantizer(Definition):
         """Build the result of standard operators."""
         working = Working(op, call)
         found = self.build(op, working)
-        given = call.x.dtype
+        given = _given(call)
         wanted = None if given is None else _result(given)
         return found if wanted in (None, working.dtype) else op.Cast(found, to=wanted)
 
@@ -67,14 +67,15 @@ class Working(Call):
 
     def __init__(self, op: Builder, call: Call) -> None:
         super().__init__(call.node, call.attributes)
-        self.dtype = _working(call.x.dtype)
+        self._given = _given(call)
+        self.dtype = _working(self._given)
         self._op = op
         self._inputs: dict[int, ir.Value] = {}
 
     def input(self, index: int) -> ir.Value | None:
         """Return an input, or nothing if it is left out."""
         value = super().input(index)
-        if value is None or value.dtype in (None, self.dtype):
+        if value is None or (value.dtype or self._given) in (None, self.dtype):
             return value
         if index not in self._inputs:
             self._inputs[index] = self._op.Cast(value, to=self.dtype)
@@ -93,6 +94,12 @@ class Working(Call):
         """Tell whether a parameter is one number that leaves the rank of the values alone."""
         shape = self.node.inputs[0].shape if self.node.inputs[0] is not None else None
         return array.ndim == 0 or (array.size == 1 and shape is not None and array.ndim <= len(shape))
+
+
+def _given(call: Call) -> ir.DataType | None:
+    """Return the element type of the values; where that is unknown it is taken for that of their scale."""
+    scale = call.input(1)
+    return call.x.dtype or (None if scale is None else scale.dtype)
 
 
 def _working(dtype: ir.DataType | None) -> ir.DataType:

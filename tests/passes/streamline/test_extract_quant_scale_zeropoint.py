@@ -122,6 +122,15 @@ def test_parameters_of_higher_rank_are_refused():
     assert "higher rank" in reasons(PASS, model)
 
 
+def test_half_precision_is_refused():
+    """The quotient of 0.25 and 0.1 is above a tie in single precision, and the tie itself in half."""
+    bits = np.array([0.1, 0.0, 4.0], np.float16).view(np.int16)
+    given = ", ".join(f"float16 {name} = {{{number}}}" for name, number in zip("szb", bits, strict=True))
+    body = f"y = {DOMAIN}.Quant<signed=1, narrow=0>(x, s, z, b)"
+    model = model_of(f"g (float16[3] x) => (float16[3] y) <{given}> {{ {body} }}", domains=f'"{DOMAIN}" : 1')
+    assert "would be rounded to half" in reasons(PASS, model)
+
+
 def test_truncation_by_no_power_of_two_is_refused():
     body = f'y = {DOMAIN}.Trunc<rounding_mode="FLOOR">(x, s, zero, bits8, t, bits4)'
     model = network(body, "float[3] x", "float[3] y", s=0.25, t=0.75)

@@ -102,7 +102,7 @@ NETWORKS = {
     "zoo/TFC_2W2A": (11, [10, 8, 8, 8]),
     "zoo/kwsmlp_w3a3": (10, [18, 13, 13, 14]),
     "zoo/qkeras_jettagging": (10, [15, 15, 16]),
-    "zoo/unsw_nb15-mlp-w2a2": (8, [14, 7, 7]),
+    "zoo/unsw_nb15-mlp-w2a2": (8, [9, 14, 7, 7]),
     "brevitas/bnnpynq_cnv_2w2a": (31, [13, 10, 10, 11, 11, 12, 9, 10, 10]),
     "brevitas/mobilenet_v1_4w4a_x025_96": (60, None),
     "brevitas/resnet18_w8_4w4a": (61, None),

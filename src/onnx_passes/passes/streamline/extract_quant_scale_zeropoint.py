@@ -19,6 +19,7 @@ from onnx_passes.rewrite.refusal import Refusal, no, yes
 from onnx_passes.rewrite.rule import Rule
 
 DOMAIN = GENERAL_DOMAINS[0]
+_SHORT = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
 def _examples() -> Iterator[str]:
@@ -44,8 +45,8 @@ class ExtractQuantScaleZeropoint(Transformation, RewriteRuleSetPass):
 
     Rewrites: ``Quant(x, s, z, bits)`` → ``(Quant(x / s + z, 1, 0, bits) - z) * s``; ``BipolarQuant(x, s)`` →
               ``BipolarQuant(x, 1) * s``; ``Trunc(x, s, 0, in, t, out)`` → ``Trunc(x / t, s / t, 0, in, 1, out) * t``.
-    Refuses:  quantizers of constants, computed scales or zero points, scales of 0, and Trunc whose scales are not a
-              power of two apart, or with a zero point.
+    Refuses:  quantizers of constants, or of half precision, computed scales or zero points, scales of 0, and Trunc
+              whose scales are not a power of two apart, or with a zero point.
     Exactness: bit-exact, but for the sign of zeros that a Trunc makes of the smallest floats.
     """
 
@@ -77,6 +78,8 @@ def _trunc(op: Any, x: Any, s: Any, z: Any, inner: Any, t: Any, b: Any) -> Any:
 def _check(match: Match, x: ir.Value, y: ir.Value, s: ir.Value, **others: ir.Value) -> Refusal | bool:
     if constant(x) is not None:
         return no("it quantizes a constant", at=x)
+    if x.dtype in _SHORT:
+        return no("its quotient is of single precision, that of a Div would be rounded to half", at=x)
     arrays = {name: constant(value) for name, value in {"s": s, **others}.items() if name in ("s", "z", "t")}
     if any(array is None or not np.isfinite(array).all() for array in arrays.values()):
         return no("its scale or zero point is computed, or not finite", at=y)
