@@ -161,7 +161,7 @@ def test_a_chain_of_values_without_types_runs_in_the_type_of_its_scales(kind: st
         return f"{kind} {name} = {{{np.float16(number).view(np.int16) if dtype is np.float16 else number}}}"
 
     quant = "qonnx.custom_op.general.Quant <signed = 1, narrow = 0>"
-    constants = {"s": 0.1, "t": 0.2, "zero": 0.0, "bits": 4.0}
+    constants = {"s": 0.125, "t": 0.3, "zero": 0.0, "bits": 4.0}
     model = ir.from_onnx_text(
         f"""<ir_version: 8, opset_import: ["" : 17, "qonnx.custom_op.general" : 1]>
         g ({kind}[1,8] x) => ({kind}[1,8] y)
@@ -173,7 +173,7 @@ def test_a_chain_of_values_without_types_runs_in_the_type_of_its_scales(kind: st
     )
     x = np.linspace(-1, 1, 8).astype(dtype)[None, :]
     working = np.float64 if dtype is np.float64 else np.float32
-    s, t = working(dtype(0.1)), working(dtype(0.2))
+    s, t = working(dtype(0.125)), working(dtype(0.3))
     first = (np.clip(np.rint(x.astype(working) / s), -8, 7) * s).astype(dtype)
     expected = (np.clip(np.rint(np.maximum(first, 0).astype(working) / t), -8, 7) * t).astype(dtype)
     found = Executor().prepare(model, engine="onnxruntime").run({"x": x})["y"]
