@@ -129,11 +129,51 @@ def test_padding_with_zeros_is_among_the_integers() -> None:
     assert integers(found) == ([-10], [40])
 
 
-def test_padding_off_the_grid_loses_the_grid_but_not_the_bounds() -> None:
-    found = one(CONV.replace("OFFSET", "2.5"), x="UINT2")
-    assert found.grid is None
+def test_padding_off_the_grid_makes_the_bias_less_at_the_border() -> None:
+    text = CONV.replace("OFFSET", "2.5")
+    found = one(text, x="UINT2")
+    assert found.grid is not None
+    assert integers(found) == ([-6], [24])
+    assert found.grid.bias[0, 0].tolist() == [
+        [2.5, 7.5, 7.5, 2.5],
+        [7.5, 15.0, 15.0, 7.5],
+        [7.5, 15.0, 15.0, 7.5],
+        [2.5, 7.5, 7.5, 2.5],
+    ]
     assert found.low.item() == pytest.approx(-11, rel=1e-5)
     assert found.high.item() == pytest.approx(44, rel=1e-5)
+    samples = [{"x": np.random.default_rng(0).integers(0, 4, (1, 1, 4, 4)).astype(np.float32)} for _ in range(3)]
+    assert require_sound(model_of(text), {"x": "UINT2"}, samples)["grid"] == 6
+
+
+def test_padding_off_the_grid_loses_the_grid_where_sizes_are_not_known() -> None:
+    found = one(CONV.replace("OFFSET", "2.5").replace("1,1,4,4", "1,1,H,4"), x="UINT2")
+    assert found.grid is None
+    assert found.low.item() == pytest.approx(-11, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "multiple"),
+    [
+        ("pads = [1, 1, 1, 1]", 36),
+        ("pads = [1, 0, 0, 0]", 18),
+        ('auto_pad = "SAME_UPPER", strides = [2, 2]', 36),
+        ('auto_pad = "SAME_LOWER", strides = [2, 2]', 36),
+        ("ceil_mode = 1, strides = [2, 2]", 36),
+        ("ceil_mode = 1, strides = [3, 3], pads = [1, 1, 1, 1]", 36),
+        ("ceil_mode = 1, strides = [2, 2], pads = [1, 1, 0, 0], count_include_pad = 1", None),
+    ],
+)
+def test_averages_of_different_numbers_have_one_grid(attributes: str, multiple: int | None) -> None:
+    model = model_of(
+        f"""g (float[1,1,6,6] x) => (float[1,1,H,W] y) {{
+          y = AveragePool <kernel_shape = [3, 3], {attributes}> (x)
+        }}"""
+    )
+    grid = ranges_of(model, {"x": "INT4"})[model.graph.outputs[0]].grid
+    assert (None if grid is None else round(1 / grid.scale.item())) == multiple
+    samples = [{"x": np.random.default_rng(0).integers(-8, 8, (1, 1, 6, 6)).astype(np.float32)} for _ in range(3)]
+    require_sound(model, {"x": "INT4"}, samples)
 
 
 def test_without_padding_the_bias_goes_through_the_weights() -> None:

@@ -22,6 +22,8 @@ from tests.passes.streamline.tools import (
     numbers,
     products,
     quant,
+    run,
+    samples,
 )
 from tests.passes.tools import apply, operators
 
@@ -46,6 +48,13 @@ def parameter(model: ir.Model, operator: str) -> np.ndarray:
     held = constant(node.inputs[1])
     assert held is not None
     return held
+
+
+def sized(model: ir.Model) -> ir.Model:
+    """Let the outputs of a model have the sizes that follow from its inputs."""
+    for value in model.graph.outputs:
+        value.shape = None
+    return onnx_passes.apply(model, "shape-inference", in_place=True).model
 
 
 class TestMatMul:
@@ -102,9 +111,30 @@ class TestMatMul:
         model = network(body, "float[2,2,3,4] x, float[2,2,5,4] z", "float[2,2,3,5] y", **scales.named)
         assert tail(aggregated(model, exact=scales.exact)) == ["Transpose", "MatMul", "Mul"]
 
-    def test_vectors_stay_as_they_are(self):
-        model = network(f"{X} v = {quant('w', 't', 3)} y = MatMul(q, v)", y="float[2] y", w=numbers(4), **SIZES)
-        aggregated(model, exact=True, integer=False)
+    @pytest.mark.parametrize(
+        ("x", "y", "shape", "product"),
+        [
+            ("2,4", "2", (4,), "q, v"),
+            ("4", "3", (4, 3), "q, v"),
+            ("4", "3", (3, 4), "v, q"),
+            ("4", "2,3", (2, 4, 3), "q, v"),
+            ("4", "", (4,), "q, v"),
+        ],
+    )
+    @pytest.mark.parametrize("zero", [0.0, 3.0])
+    def test_vectors(self, scales: Scales, x: str, y: str, shape: tuple[int, ...], product: str, zero: float):
+        body = f"q = {quant('x', 's', zero='z')} v = {quant('w', 't', 3)} y = MatMul({product})"
+        result = f"float[{y}] y" if y else "float y"
+        model = network(body, f"float[{x}] x", result, w=numbers(*shape), z=zero, **scales.named)
+        assert tail(aggregated(model, exact=scales.exact)) == ["MatMul", "Mul"] + ["Add"] * bool(zero)
+
+    def test_scales_of_the_columns_that_a_vector_meets(self, scales: Scales):
+        each = np.array([[scales.t, 2 * scales.t, 4 * scales.t]], np.float32)
+        body = f"{X} v = {quant('w', 'each', 3)} y = MatMul(q, v)"
+        model = network(body, "float[4] x", "float[3] y", w=numbers(4, 3), each=each, **scales.named)
+        np.testing.assert_allclose(
+            parameter(aggregated(model, exact=scales.exact), "Mul"), scales.s * each[0], rtol=1e-6
+        )
 
     def test_sums_that_floats_cannot_hold_stay_as_they_are(self):
         body = f"q = {quant('x', 's', 16)} v = {quant('w', 't', 16)} y = MatMul(q, v)"
@@ -215,9 +245,22 @@ class TestConv:
         after = aggregated(self.convolution(scales, padding, zero=3.0), exact=scales.exact)
         assert tail(after) == ["Add", "Conv", "Mul"]
 
-    def test_padding_needs_a_bias_that_is_a_multiple_of_the_scale(self):
+    @pytest.mark.parametrize(
+        "attributes", ["pads=[1,1,1,1]", 'auto_pad="SAME_LOWER"', "pads=[2,0,1,1], strides=[1,2], dilations=[1,2]"]
+    )
+    @pytest.mark.parametrize("group", [1, 3])
+    def test_a_bias_off_the_grid_is_less_where_zeros_are_padded(self, scales: Scales, attributes: str, group: int):
+        node = f"Conv<kernel_shape=[3,3], group={group}, {attributes}>"
+        body = f"{X} b = Add(q, off) v = {quant('w', 't', 3)} y = {node}(b, v)"
+        off = np.array([1 / 3, -0.7, 0.033], np.float32).reshape(1, 3, 1, 1)
+        model = network(body, PIXELS, "float[A,B,H,W] y", off=off, w=numbers(6, 3 // group, 3, 3), **scales.named)
+        after = aggregated(sized(model), exact=False)
+        assert tail(after) == ["Conv", "Mul", "Add"]
+        assert parameter(after, "Add").shape[1:] == run(after, samples(after))[0][0].shape[1:]
+
+    def test_a_bias_off_the_grid_stays_where_sizes_are_not_known(self):
         body = f"{X} b = Add(q, third) v = {quant('w', 't', 3)} y = Conv<kernel_shape=[3,3], pads=[1,1,1,1]>(b, v)"
-        model = network(body, PIXELS, "float[2,6,6,6] y", third=1 / 3, w=numbers(6, 3, 3, 3), **SIZES)
+        model = network(body, "float[2,3,H,6] x", "float[2,6,H,6] y", third=1 / 3, w=numbers(6, 3, 3, 3), **SIZES)
         assert tail(aggregated(model, exact=False, integer=False))[-1] == "Conv"
 
     def test_stride_dilation_and_uneven_padding(self, scales: Scales):
@@ -319,17 +362,37 @@ class TestAverages:
         assert tail(after) == [operator, "Mul"]
 
     @pytest.mark.parametrize(
-        ("attributes", "size"),
+        "attributes",
         [
-            ("kernel_shape=[3,3], pads=[1,1,1,1]", 6),
-            ("kernel_shape=[3,3], strides=[2,2], pads=[0,0,1,1], ceil_mode=1", 3),
-            ('kernel_shape=[3,3], auto_pad="SAME_UPPER"', 6),
+            "pads=[1,1,1,1]",
+            "pads=[2,0,0,1], strides=[1,2]",
+            "strides=[2,2], pads=[0,0,1,1], ceil_mode=1",
+            "strides=[2,2], ceil_mode=1",
+            'auto_pad="SAME_UPPER", strides=[2,2]',
+            'auto_pad="SAME_LOWER"',
         ],
     )
-    def test_windows_of_different_counts_stay_floats(self, attributes: str, size: int):
-        body = f"{X} y = AveragePool<{attributes}>(q)"
-        model = network(body, PIXELS, f"float[2,3,{size},{size}] y", **SIZES)
-        assert tail(aggregated(model, exact=True, integer=False))[-1] == "AveragePool"
+    @pytest.mark.parametrize("off", [0.0, 0.7])
+    def test_windows_of_different_counts_have_one_scale(self, scales: Scales, attributes: str, off: float):
+        body = f"{X} b = Add(q, off) y = AveragePool<kernel_shape=[3,3], {attributes}>(b)"
+        model = network(body, PIXELS, "float[A,B,H,W] y", off=off, **scales.named)
+        after = aggregated(sized(model), exact=False)
+        assert tail(after) == ["Conv", "Mul", "Mul"] + ["Add"] * bool(off)
+        *_, last = (node for node in after.graph if node.op_type == "Mul")
+        scale = constant(last.inputs[1])
+        assert scale is not None
+        assert scale.size == 1
+
+    @pytest.mark.parametrize(
+        ("attributes", "x"),
+        [
+            ("strides=[2,2], pads=[1,1,0,0], ceil_mode=1, count_include_pad=1", PIXELS),
+            ("pads=[1,1,1,1]", "float[2,3,H,6] x"),
+        ],
+    )
+    def test_windows_whose_counts_are_not_clear_stay_floats(self, attributes: str, x: str):
+        model = network(f"{X} y = AveragePool<kernel_shape=[3,3], {attributes}>(q)", x, "float[A,B,C,D] y", **SIZES)
+        assert tail(aggregated(sized(model), exact=True, integer=False))[-1] == "AveragePool"
 
     def test_padded_zeros_are_no_zeros_behind_a_bias(self):
         body = f"{X} b = Add(q, half) y = AveragePool<kernel_shape=[3,3], pads=[1,1,1,1], count_include_pad=1>(b)"
@@ -391,6 +454,92 @@ class TestMaximum:
         body = f"{X} y, i = MaxPool<kernel_shape=[2,2]>(q)"
         model = network(body, PIXELS, "float[2,3,5,5] y, int64[2,3,5,5] i", **SIZES)
         assert tail(aggregated(model, exact=True, integer=False)) == ["Mul", "MaxPool"]
+
+
+class TestChoices:
+    TWO = f"{X} r = {quant('z', 's', 3)}"
+    INPUTS = "float[2,4] x, float[2,4] z"
+
+    @pytest.mark.parametrize("operator", ["Max", "Min"])
+    def test_greatest_and_least(self, scales: Scales, operator: str):
+        model = network(f"{self.TWO} y = {operator}(q, r)", self.INPUTS, "float[2,4] y", **scales.named)
+        assert tail(aggregated(model, exact=scales.exact, integer=False)) == [operator, "Mul"]
+
+    def test_of_three_with_a_number_on_the_grid(self, scales: Scales):
+        model = network(
+            f"{self.TWO} y = Max(q, r, two)", self.INPUTS, "float[2,4] y", two=2 * np.float32(scales.s), **scales.named
+        )
+        assert tail(aggregated(model, exact=scales.exact, integer=False)) == ["Max", "Mul"]
+
+    def test_of_an_integer_ratio(self):
+        body = f"{X} r = {quant('z', 'triple', 3)} y = Max(q, r)"
+        model = network(body, self.INPUTS, "float[2,4] y", triple=0.75, **SIZES)
+        assert tail(aggregated(model, exact=True, integer=False)) == ["Mul", "Max", "Mul"]
+
+    def test_of_a_number_off_the_grid_stays_floats(self):
+        model = network(f"{X} y = Max(q, off)", y="float[2,4] y", off=0.3, **SIZES)
+        assert tail(aggregated(model, exact=True, integer=False)) == ["Mul", "Max"]
+
+    def test_of_a_negative_scale(self):
+        body = f"{self.TWO} m = Neg(q) n = Neg(r) y = Max(m, n)"
+        model = network(body, self.INPUTS, "float[2,4] y", **SIZES)
+        assert tail(aggregated(model, exact=True, integer=False))[-2:] == ["Max", "Mul"]
+
+    def test_by_a_condition(self, scales: Scales):
+        body = f"{self.TWO} c = Greater(x, z) y = Where(c, q, r)"
+        model = network(body, self.INPUTS, "float[2,4] y", **scales.named)
+        assert tail(aggregated(model, exact=scales.exact, integer=False)) == ["Where", "Mul"]
+
+    def test_by_a_condition_of_different_scales_stays_floats(self):
+        body = f"{X} r = {quant('z', 'off', 3)} c = Greater(x, z) y = Where(c, q, r)"
+        model = network(body, self.INPUTS, "float[2,4] y", off=0.17, **SIZES)
+        assert tail(aggregated(model, exact=True, integer=False))[-1] == "Where"
+
+    @pytest.mark.parametrize("zero", [0.0, 3.0])
+    def test_sizes(self, scales: Scales, zero: float):
+        body = f"q = {quant('x', 's', zero='z')} y = Abs(q)"
+        model = network(body, y="float[2,4] y", z=zero, **scales.named)
+        expected = ["Add"] * bool(zero) + ["Abs", "Mul"]
+        assert tail(aggregated(model, exact=scales.exact, integer=False)) == expected
+
+    def test_sizes_of_a_bias_off_the_grid_stay_floats(self):
+        model = network(f"{X} b = Add(q, off) y = Abs(b)", y="float[2,4] y", off=0.3, **SIZES)
+        assert tail(aggregated(model, exact=False, integer=False))[-1] == "Abs"
+
+    @pytest.mark.parametrize("keep", [0, 1])
+    @pytest.mark.parametrize("operator", ["ReduceMax", "ReduceMin"])
+    def test_along_axes(self, scales: Scales, operator: str, keep: int):
+        body = f"{X} b = Add(q, off) y = {operator}<keepdims={keep}>(b, axes)"
+        shape = "[2,3,1,1]" if keep else "[2,3]"
+        model = network(body, PIXELS, f"float{shape} y", off=0.3, axes=[2, -1], **scales.named)
+        assert tail(aggregated(model, exact=False, integer=False)) == [operator, "Mul", "Add"]
+
+    def test_along_axes_of_different_scales_stays_floats(self):
+        each = np.array([0.25, 0.3, 0.7, 1.0], np.float32)
+        model = network(f"q = {quant('x', 'each')} y = ReduceMax(q, last)", y="float[2,1] y", each=each, last=[1])
+        assert tail(aggregated(model, exact=True, integer=False))[-1] == "ReduceMax"
+
+
+class TestSums:
+    THREE = f"{X} r = {quant('z', 's', 3)} p = {quant('u', 's', 2)}"
+    INPUTS = "float[2,4] x, float[2,4] z, float[2,4] u"
+
+    @pytest.mark.parametrize("operator", ["Sum", "Mean"])
+    def test_of_three(self, scales: Scales, operator: str):
+        body = f"{self.THREE} b = Add(p, off) y = {operator}(q, r, b, c)"
+        constants = {"s": scales.s, "off": 0.3, "c": [0.5, 1.0, -1.0, 2.0]}
+        model = network(body, self.INPUTS, "float[2,4] y", **constants)
+        assert tail(aggregated(model, exact=False, integer=False)) == ["Add", "Add", "Mul", "Add"]
+
+    def test_of_the_same(self, scales: Scales):
+        body = f"{X} r = {quant('z', 's', 3)} a = Sum(q, r, q) v = {quant('w', 't', 3)} y = MatMul(a, v)"
+        model = network(body, "float[2,4] x, float[2,4] z", w=numbers(4, 3), **scales.named)
+        assert tail(aggregated(model, exact=False)) == ["Add", "Add", "MatMul", "Mul"]
+
+    def test_of_scales_without_ratio_stay_floats(self):
+        body = f"{X} r = {quant('z', 'off', 3)} y = Sum(q, r, q)"
+        model = network(body, "float[2,4] x, float[2,4] z", "float[2,4] y", off=0.17, **SIZES)
+        assert tail(aggregated(model, exact=False, integer=False))[-1] == "Sum"
 
 
 class TestElementwise:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 
 import numpy as np
@@ -494,3 +495,22 @@ def test_a_clip_behind_a_quantizer_counts_as_part_of_it():
     apply(ShapeInference(), model)
     apply(InferThresholds(), model)
     assert operators(model.graph) == ["MultiThreshold"]
+
+
+@pytest.mark.parametrize(("axis", "layout"), [(1, "NCDHW"), (4, "NDHWC")])
+def test_channels_of_volumes_are_written_as_qonnx_reads_them(axis: int, layout: str):
+    pytest.importorskip("qonnx")
+    counted = importlib.import_module("qonnx.custom_op.general.multithreshold").multithreshold
+    shape = [4 if place == axis else 1 for place in range(5)]
+    sizes = [4 if place == axis else 2 for place in range(5)]
+    constants = {"s": SCALES.reshape(shape), "b": BIASES.reshape(shape)}
+    model = quantized("a = Mul(q, s) t = Add(a, b)", constants, shape=",".join(map(str, sizes)))
+    before = model.clone()
+    assert apply(InferThresholds(), model)
+    (node,) = model.graph
+    assert (node.domain, node.attributes.get_string("data_layout")) == ("qonnx.custom_op.general", layout)
+    bias = node.attributes.get_float("out_bias", 0.0)
+    q = np.random.default_rng(0).integers(-32, 32, sizes).astype(np.float32)
+    expected = results(before, q)
+    np.testing.assert_array_equal(counted(q, thresholds(model), 1.0, bias, channels_last=axis == 4), expected)
+    np.testing.assert_array_equal(results(model, q), expected)

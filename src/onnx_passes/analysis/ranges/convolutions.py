@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from itertools import product as combinations
 
 import numpy as np
+import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.arrays import along, same
+from onnx_passes.analysis.ranges.arrays import along, same, shrink
 from onnx_passes.analysis.ranges.contraction import Bounds, of_grid, of_range
 from onnx_passes.analysis.ranges.grid import Grid
 from onnx_passes.analysis.ranges.products import with_addend
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.rounding import exact_up_to
 from onnx_passes.analysis.ranges.site import Rule, Site
+from onnx_passes.analysis.windows import image_sizes, met, windows_of
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def convolution(site: Site, x: Range, w: Range, kernels: list[tuple[_Kernel, tup
     found: Range | None = None
     for kernel, taps in kernels:
         part = w.mapped(lambda array, taps=taps: _sliced(array, taps))
-        result = _convolved(kernel, x, part, site.unit, exact_up_to(dtype), rank)
+        result = _convolved(site, kernel, x, part, exact_up_to(dtype), rank)
         found = result if found is None else _either(found, result)
     if found is None:
         return UNKNOWN
@@ -107,12 +109,12 @@ def _sliced(array: np.ndarray, taps: tuple[slice, ...]) -> np.ndarray:
     return array[(slice(None), slice(None), *index)]
 
 
-def _convolved(kernel: _Kernel, x: Range, w: Range, unit: float, exact: float, rank: int) -> Range:
+def _convolved(site: Site, kernel: _Kernel, x: Range, w: Range, exact: float, rank: int) -> Range:
     weights, channels = of_range(w), of_range(x)
     shaped = _shaped(kernel, weights)
     total = kernel.total(shaped, channels)
-    grid = _grid(kernel, x.grid, w.grid, rank)
-    slack: np.ndarray | float = kernel.sizes(shaped, channels) * ((kernel.terms + 2) * unit * 1.01)
+    grid = _grid(site, kernel, x.grid, w.grid, rank)
+    slack: np.ndarray | float = kernel.sizes(shaped, channels) * ((kernel.terms + 2) * site.unit * 1.01)
     if _is_exact(kernel, x.grid, w.grid, exact):
         slack = 0.0
     return Range(
@@ -135,26 +137,55 @@ def _is_exact(kernel: _Kernel, x: Grid | None, w: Grid | None, exact: float) -> 
     return bool((kernel.sizes(_shaped(kernel, Bounds(sizes[1], sizes[1])), Bounds(sizes[0], sizes[0])) <= exact).all())
 
 
-def _grid(kernel: _Kernel, x: Grid | None, w: Grid | None, rank: int) -> Grid | None:
+def _grid(site: Site, kernel: _Kernel, x: Grid | None, w: Grid | None, rank: int) -> Grid | None:
     if x is None or w is None:
         return None
     x, w = x.centred() or x, w.centred() or w
     if kernel.inputs > 1 and x.scale.size > 1:
         x = x.uniform([1]) or x
     w = w.uniform(range(2, rank)) or w
-    # Where a tap meets nothing the value is 0, not the bias.
-    if w.bias.any() or (x.bias.any() and (kernel.outside or not w.is_point)):
+    if w.bias.any() or (x.bias.any() and not w.is_point):
         return None
-    scale = _scale(kernel, x.scale, w.scale)
-    if scale is None:
+    scale, bias = _scale(kernel, x.scale, w.scale), np.zeros((1,) * rank)
+    if x.bias.any():
+        bias = _bias_behind(site, kernel, w.bounds[0], x.bias)
+    if scale is None or bias is None:
         return None
     total = kernel.total(_shaped(kernel, of_grid(w)), of_grid(x))
-    bias = np.zeros(1)
-    if x.bias.any():
-        values = w.bounds[0]
-        bias = kernel.total(_shaped(kernel, Bounds(values, values)), Bounds(x.bias, x.bias)).low
-    arrays = (along(array.reshape(-1), 1, rank) for array in (scale, bias, total.low, total.high))
-    return Grid.of(*arrays)
+    scale, low, high = (along(array.reshape(-1), 1, rank) for array in (scale, total.low, total.high))
+    return Grid.of(scale, bias, low, high)
+
+
+def _bias_behind(site: Site, kernel: _Kernel, weights: np.ndarray, bias: np.ndarray) -> np.ndarray | None:
+    shape = site.shape(1)
+    if not kernel.outside:
+        values, given = _shaped(kernel, Bounds(weights, weights)), Bounds(bias, bias)
+        return along(kernel.total(values, given).low.reshape(-1), 1, weights.ndim)
+    # Where a tap meets nothing the value is 0, not the bias.
+    if site.node.op_type != "Conv" or site.node.domain or shape is None:
+        return None
+    return bias_behind(site.node, np.broadcast_to(weights, shape), bias)
+
+
+def bias_behind(node: ir.Node, weights: np.ndarray, bias: np.ndarray) -> np.ndarray | None:
+    """Return what a bias of the input of a Conv adds to each output: less at a border, where zeros are padded.
+
+    The bias may vary along channels. Nothing is returned where there is padding, and sizes are not known.
+    """
+    channels, inputs = weights.shape[:2]
+    group = node.attributes.get_int("group", 1)
+    each = np.broadcast_to(bias.reshape(-1), (inputs * group,)).reshape(group, inputs)
+    seen = np.repeat(each, channels // group, axis=0)
+    if not is_padded(Site(node, ())):
+        return along((weights.reshape(channels, inputs, -1).sum(axis=2) * seen).sum(axis=1), 1, weights.ndim)
+    taps = (weights * seen.reshape(channels, inputs, *(1,) * (weights.ndim - 2))).sum(axis=1)
+    windows, sizes = windows_of(node, weights.shape[2:]), image_sizes(node)
+    if windows is None or sizes is None:
+        return None
+    for inside in met(windows, sizes):
+        # The first axis of taps goes, that of windows comes last: in the end all are in their order.
+        taps = np.tensordot(taps, inside.astype(np.float64), axes=([1], [1]))
+    return shrink(taps[None])
 
 
 def _scale(kernel: _Kernel, x: np.ndarray, w: np.ndarray) -> np.ndarray | None:

@@ -12,6 +12,7 @@ from onnx_passes.analysis.ranges.grid import Grid
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.rounding import exact_up_to
 from onnx_passes.analysis.ranges.site import Rule, Site
+from onnx_passes.analysis.windows import averaged
 
 
 def _spatial(site: Site, *, last: bool = False) -> list[int] | None:
@@ -41,9 +42,11 @@ def _average_pool(site: Site) -> Range:
         zero = None if x.grid is None else x.grid.holding(np.zeros(()))
         x = Range(np.minimum(x.low, 0.0), np.maximum(x.high, 0.0), zero)
     # What is divided by differs from place to place, at a border that does not count.
-    uneven = site.attr_int("ceil_mode", 0) or (is_padded(site) and not site.attr_int("count_include_pad", 0))
-    found = _mean_of(x, count, site)
-    return found.without_grid() if uneven else found
+    if not site.attr_int("ceil_mode", 0) and (not is_padded(site) or site.attr_int("count_include_pad", 0)):
+        return _mean_of(x, count, site)
+    shares = averaged(site.node)
+    found = _mean_of(x, count if shares is None else shares.multiple, site)
+    return found.without_grid() if shares is None else found
 
 
 def _mean_of(x: Range, count: int, site: Site) -> Range:

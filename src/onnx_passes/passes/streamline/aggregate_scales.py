@@ -15,15 +15,16 @@ from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import remove_if_dead, replace_value
 from onnx_passes.graph.shapes import rank, static_shape
-from onnx_passes.passes.streamline import elementwise, movement, products
+from onnx_passes.passes.streamline import averages, choices, elementwise, movement, products
 from onnx_passes.passes.streamline.form import Form, Workshop
 
 Rule = Callable[[Workshop, ir.Node, Sequence[Form | None]], Form | list[Form] | None]
 
 _SOURCE = __file__
 RULES: dict[str, Rule] = {
+    "Abs": choices.absolute,
     "Add": elementwise.add,
-    "AveragePool": products.window_sum,
+    "AveragePool": averages.average_pool,
     "BatchNormalization": elementwise.batch_normalization,
     "Clip": elementwise.clip,
     "Concat": movement.concat,
@@ -36,16 +37,21 @@ RULES: dict[str, Rule] = {
     "Flatten": movement.move,
     "Gather": movement.move,
     "Gemm": products.gemm,
-    "GlobalAveragePool": products.global_average,
+    "GlobalAveragePool": averages.global_average,
     "GlobalMaxPool": movement.maximum,
     "Identity": elementwise.same,
     "MatMul": products.matmul,
+    "Max": choices.extreme,
     "MaxPool": movement.maximum,
+    "Mean": elementwise.mean,
+    "Min": choices.extreme,
     "Mul": elementwise.mul,
     "Neg": elementwise.neg,
     "Pad": movement.pad,
-    "ReduceMean": products.reduce_mean,
-    "ReduceSum": products.reduce_sum,
+    "ReduceMax": choices.reduced_extreme,
+    "ReduceMean": averages.reduce_mean,
+    "ReduceMin": choices.reduced_extreme,
+    "ReduceSum": averages.reduce_sum,
     "Relu": elementwise.relu,
     "Reshape": movement.move,
     "Resize": movement.resize,
@@ -54,9 +60,11 @@ RULES: dict[str, Rule] = {
     "Split": movement.split,
     "Squeeze": movement.move,
     "Sub": elementwise.sub,
+    "Sum": elementwise.total,
     "Tile": movement.move,
     "Transpose": movement.move,
     "Unsqueeze": movement.move,
+    "Where": choices.where,
 }
 
 
@@ -66,7 +74,7 @@ class AggregateScales(Transformation):
     """Compute on integers wherever the ranges of values allow it; one scale and one bias remain behind them.
 
     Rewrites: ``Relu(BatchNorm(Conv(s * q, t * w)))`` → ``Relu(Conv(q, w) * S + B)``, whatever lies between quantizers:
-              forks, joins of equal or integer-ratio scales, pooling, movements, products of two activations.
+              forks, joins of equal or integer-ratio scales, averages, maxima, movements, products of two activations.
     Refuses:  scales that vary along a sum, joins whose scales are no multiples of one another, integers that floats
               cannot hold, and what is not linear: there values are floats again.
     Exactness: rounding.

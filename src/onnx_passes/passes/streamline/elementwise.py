@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.arrays import nearly_integer
-from onnx_passes.graph.shapes import dimension, rank
+from onnx_passes.graph.shapes import dimension, rank, same_shape
 from onnx_passes.passes.streamline.form import Form, Workshop, spread
 
 
@@ -45,13 +46,50 @@ def _sum_of_integers(shop: Workshop, node: ir.Node, first: Form, second: Form, s
     scale = known.grid.scale
     parts: list[ir.Value] = []
     for form, value, factor in ((first, node.inputs[0], 1), (second, node.inputs[1], sign)):
-        assert value is not None
-        steps, meant = nearly_integer(factor * spread(form.scale, length) / scale)
-        if not meant.all():
+        part = _in_steps_of(shop, form.times(factor), value, scale)
+        if part is None:
             return None
-        parts.append(shop.multiplied(form.integer, steps, value))
+        parts.append(part)
     bias = spread(first.bias, length) + sign * spread(second.bias, length)
     return Form(shop.node("Add", parts, result, after=node), scale, bias)
+
+
+def _in_steps_of(shop: Workshop, form: Form, value: ir.Value | None, scale: np.ndarray) -> ir.Value | None:
+    """Return the integers of a form for another scale, if that divides its own."""
+    assert value is not None
+    steps, meant = nearly_integer(spread(form.scale, scale.ndim) / scale)
+    return shop.multiplied(form.integer, steps, value) if meant.all() else None
+
+
+def total(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+    """Add up any number of integers of one scale, one after the other; numbers go into the bias."""
+    return _total(shop, node, forms, 1)
+
+
+def mean(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+    """Add up likewise; how many there are goes into the scale."""
+    return _total(shop, node, forms, len(node.inputs))
+
+
+def _total(shop: Workshop, node: ir.Node, forms: Sequence[Form | None], count: int) -> Form | None:
+    result = node.outputs[0]
+    known, length = shop.known(result), rank(result)
+    if known is None or known.grid is None or length is None:
+        return None
+    scale, bias = known.grid.scale * count, np.zeros((1,) * length)
+    parts: list[ir.Value] = []
+    for value, form in zip(node.inputs, forms, strict=True):
+        number = shop.number(value)
+        if number is not None:
+            bias = bias + spread(number, length)
+            continue
+        part = None if form is None or not same_shape(value, result) else _in_steps_of(shop, form, value, scale)
+        if form is None or part is None:
+            return None
+        bias = bias + spread(form.bias, length)
+        parts.append(part)
+    integer = reduce(lambda a, b: shop.node("Add", [a, b], result, after=node), parts)
+    return Form(integer, scale, bias).times(1 / count)
 
 
 def mul(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
@@ -62,7 +100,12 @@ def mul(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | N
     for index in (0, 1):
         number, form = shop.number(node.inputs[1 - index]), forms[index]
         if number is not None and form is not None:
-            return form.times(spread(number, length)) if _keeps_shape(node.inputs[index], number) else None
+            if not _keeps_shape(node.inputs[index], number):
+                return None
+            if form.is_plain and _is_image_of_integers(number) and _is_held(shop, node.outputs[0]):
+                integer = shop.node("Mul", [form.integer, node.inputs[1 - index]], node.outputs[0], after=node)
+                return Form(integer, form.scale, form.bias)
+            return form.times(spread(number, length))
     a, b = forms
     if a is None or b is None:
         return None
@@ -73,6 +116,16 @@ def mul(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | N
     scale = spread(first.scale, length) * spread(second.scale, length)
     integer = shop.node("Mul", [first.integer, second.integer], result, after=node)
     return Form(integer, scale, np.zeros((1,) * length))
+
+
+def _is_image_of_integers(number: np.ndarray) -> bool:
+    """Tell whether integers differ from place to place, as those do that even out averages: they are no scale."""
+    return sum(size > 1 for size in number.shape) > 1 and bool((number == np.rint(number)).all())
+
+
+def _is_held(shop: Workshop, value: ir.Value) -> bool:
+    known = shop.known(value)
+    return known is not None and known.integer_grid is not None and shop.fits(value)
 
 
 def div(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:

@@ -28,6 +28,9 @@ _LAYOUTS: dict[tuple[int, int | None], str] = {
     (4, None): "NCHW",
     (4, 1): "NCHW",
     (4, 3): "NHWC",
+    (5, None): "NCDHW",
+    (5, 1): "NCDHW",
+    (5, 4): "NDHWC",
 }
 
 
