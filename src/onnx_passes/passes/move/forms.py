@@ -8,6 +8,7 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript.rewriter.pattern import ANY_VALUE, OrValue
 
+from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.passes.eliminate.evidence import Dim
 from onnx_passes.passes.move.steady import is_computed_as_max, is_power_of_integers
@@ -15,6 +16,9 @@ from onnx_passes.rewrite.forks import Forks
 from onnx_passes.rewrite.refusal import no
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.source import source_of
+
+_FAR = 64
+"""How many operators may lie between a fork and where its ways meet again."""
 
 Move = Callable[[Any, ir.Node, ir.Node], Any]
 """Takes the builder, the lower and the upper node; returns the new results of the lower one, or a refusal."""
@@ -83,16 +87,32 @@ def shaped(value: ir.Value, dims: Sequence[Dim] | None) -> ir.Value:
     return value
 
 
-def is_forked(value: ir.Value, reader: ir.Node) -> bool:
+def is_forked(value: ir.Value, reader: ir.Node, passes: Callable[[ir.Node], bool] | None = None) -> bool:
     """Tell whether moving a value past one reader would leave it behind for others for good.
 
-    It would not where the others also read the result of this one, and nothing else: the mover follows there.
+    It would not where each of the others takes up what comes of the result of this one as well, and nothing else, past
+    operators that ``passes`` lets through (elementwise ones of one operand that is not constant, if not said): the
+    mover follows there.
     """
     if value.is_graph_output():
         return True
-    return any(user is not reader and not _joins(user, value, reader) for user in value.consumers())
+    through = passes or _is_elementwise_of_one
+    return any(user is not reader and not _joins(user, value, reader, through) for user in value.consumers())
 
 
-def _joins(user: ir.Node, value: ir.Value, reader: ir.Node) -> bool:
-    inputs = set(user.inputs)
-    return traits_of(user).kind == "elementwise" and inputs == {value, reader.outputs[0]}
+def _joins(user: ir.Node, value: ir.Value, reader: ir.Node, passes: Callable[[ir.Node], bool]) -> bool:
+    if traits_of(user).kind != "elementwise" or value not in user.inputs:
+        return False
+    result = reader.outputs[0]
+    for _ in range(_FAR):
+        if set(user.inputs) == {value, result}:
+            return True
+        users = list(result.consumers())
+        if len(users) != 1 or result.is_graph_output() or not passes(users[0]):
+            return False
+        result = users[0].outputs[0]
+    return False
+
+
+def _is_elementwise_of_one(node: ir.Node) -> bool:
+    return traits_of(node).kind == "elementwise" and sum(not is_constant(v) for v in node.inputs if v is not None) == 1

@@ -33,6 +33,7 @@ class Streamline(ComposePass):
         "eliminate",
         "remove-unused",
         "shape-inference",
+        "streamline-floats",
         "recover-weight-scales",
         "extract-quant-scale-zeropoint",
         "verify",

@@ -1,0 +1,39 @@
+"""Streamline what has no quantizers: the one-word pipeline."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.base import Context, PassResult
+from onnx_passes.core.compose import ComposePass
+from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph import annotations
+
+_ROUNDING = frozenset({"Ceil", "Floor", "Round", "Sign", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})
+
+
+@passes.verify.tolerance
+@passes.register(tags=("streamline",))
+class StreamlineFloats(ComposePass):
+    """Bring data movement and constant factors of a float network together, towards its outputs.
+
+    Rewrites: ``reorder, move-scale-down, eliminate, fold-constants``, as long as something changes: transpositions and
+              reshapes meet and cancel behind elementwise operators, factors come together behind products and joins.
+    Refuses:  models with quantizers, rounding, operators of other domains or annotated data types: their scales are
+              moved by ``aggregate-scales``, which knows what is an integer; what its members refuse.
+    Exactness: tolerance: sums and factors change places.
+    """
+
+    passes = ("reorder", "move-scale-down", "eliminate", "fold-constants")
+    exhaustive = True
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
+        """Run the members, unless the network is quantized."""
+        return PassResult(model, modified=False) if _is_quantized(model) else super().run(model, context)
+
+
+def _is_quantized(model: ir.Model) -> bool:
+    if any(node.domain or node.op_type in _ROUNDING for node in all_nodes(model.graph)):
+        return True
+    return any(annotations.get(value) for value in annotations.values(model.graph))
