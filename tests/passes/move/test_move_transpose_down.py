@@ -233,3 +233,22 @@ def test_layer_normalization_wants_its_axes_in_place():
 def test_softmax_of_rows_before_opset_13_is_refused():
     text = "g (float[2,3] x) => (float[3,2] y) {t = Transpose (x) y = Softmax (t)}"
     assert any("before opset 13" in reason for reason in refusals(MoveTransposeDownRounding(), text, opset=11))
+
+
+def test_transpositions_go_past_forks_whose_ways_meet_again():
+    text = """g (float[2,3] x) => (float[3,2] y) <float two = {2.0}, float[2] b = {1.0, -1.0}> {
+        t = Transpose (x) m = Mul (t, two) r = Relu (m) n = Neg (r) a = Add (t, n) y = Add (a, b)
+    }"""
+    assert order(MoveTransposeDown(), text) == ["Mul", "Relu", "Neg", "Add", "Add", "Transpose"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "t = Transpose (x) m = Mul (t, two) r = Relu (m) y = Add (t, r) z = MatMul (x, r)",
+        "t = Transpose (x) m = Mul (t, two) r = MatMul (m, x) z = Neg (r) y = MatMul (t, r)",
+    ],
+)
+def test_transpositions_stay_before_forks_whose_ways_do_not_meet(body):
+    text = f"g (float[3,3] x) => (float[3,3] y, float[3,3] z) <float two = {{2.0}}> {{ {body} }}"
+    assert any("used elsewhere" in reason for reason in refusals(MoveTransposeDown(), text))

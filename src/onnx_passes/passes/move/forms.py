@@ -105,10 +105,12 @@ def _joins(user: ir.Node, value: ir.Value, reader: ir.Node, passes: Callable[[ir
         return False
     result = reader.outputs[0]
     for _ in range(_FAR):
-        if set(user.inputs) == {value, result}:
-            return True
         users = list(result.consumers())
-        if len(users) != 1 or result.is_graph_output() or not passes(users[0]):
+        if len(users) != 1 or result.is_graph_output():
+            return False
+        if users[0] is user:
+            return set(user.inputs) == {value, result}
+        if not passes(users[0]):
             return False
         result = users[0].outputs[0]
     return False
