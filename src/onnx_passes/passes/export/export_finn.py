@@ -35,6 +35,7 @@ class ExportFinn(Transformation):
         "import-qonnx",
         "lift-constants",
         "shape-inference",
+        "separate-thresholds",
         "decompose-thresholds",
         "shape-inference",
         "round-thresholds",

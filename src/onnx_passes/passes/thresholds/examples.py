@@ -51,3 +51,19 @@ def _model(domain: str, body: str) -> str:
         f'<ir_version: 9, opset_import: ["" : 20, "{domain}" : 1]> '
         f"g (float[{shape}] x) => (float[{shape}] y) <{_CONSTANTS}> {{ {body.replace('DOMAIN', domain)} }}"
     )
+
+
+def several_axes() -> Mapping[str, Any]:
+    """Make hints of thresholds that differ along several axes, for floats and for integers."""
+    constants = "float[3, 2, 2] t = {0, 1, 2, 3, -1, 0, 5, 6, 1, 2, 0, 1}, float z = {0}, float b = {4}, float s = {1}"
+    general = COUNTING_DOMAINS[0]
+    quantized = f"q = {general}.Quant <signed: int = 1, narrow: int = 0> (x, s, z, b) "
+    header = f'<ir_version: 9, opset_import: ["" : 20, "{OUR_DOMAIN}" : 1, "{general}" : 1]>'
+    return {
+        "models": [
+            f"{header} g (float[{shape}] x) => (float[{shape}] y) <{constants}> "
+            f"{{ {before} y = {OUR_DOMAIN}.MultiThreshold <out_bias: float = -1.0> ({name}, t) }}"
+            for shape in ("4, 3, 2", "3, 2", "2, 1, 3, 2")
+            for before, name in (("", "x"), (quantized, "q"))
+        ]
+    }

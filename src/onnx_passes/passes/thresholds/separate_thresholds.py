@@ -1,0 +1,138 @@
+"""Write thresholds that differ along several axes as thresholds of channels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.analysis.ranges.analyse import ranges_of
+from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.core.base import Context, PassResult, Transformation
+from onnx_passes.core.options import internal
+from onnx_passes.graph.shapes import dimension, rank
+from onnx_passes.ops.definition import OUR_DOMAIN
+from onnx_passes.passes.thresholds.examples import several_axes
+from onnx_passes.passes.thresholds.nodes import Thresholds, integers
+from onnx_passes.passes.thresholds.offsets import Offsets, find_offsets
+from onnx_passes.passes.thresholds.writing import layout_of_channels
+from onnx_passes.rewrite.match import Match
+from onnx_passes.rewrite.passes import RewriteRulePass
+from onnx_passes.rewrite.refusal import Refusal, no, yes
+
+
+@passes.verify.equality
+@passes.register(tags=("thresholds", "quantized"))
+class SeparateThresholds(Transformation, RewriteRulePass):
+    """Write thresholds that differ along several axes as thresholds of channels, which is all that QONNX and FINN know.
+
+    Rewrites: ``MultiThreshold(q, T[l, c])`` → ``MultiThreshold(q + b[l, c], t)`` for integers q, where integers b and t
+              with ``T = t - b`` exist as far as q can tell: what a positional embedding made of thresholds becomes the
+              addition of it again. Otherwise → ``Reshape(MultiThreshold(Reshape(x), T[l * c]))``, with Transposes
+              around where the axes are not the last ones.
+    Refuses:  thresholds that differ along one axis that QONNX has a layout for; tensors with several dynamic
+              dimensions, or a dynamic one along which thresholds differ.
+    Exactness: bit-exact.
+    """
+
+    needs = ("shape-inference",)
+    followed_by = ("eliminate-transpose", "eliminate-reshape", "shape-inference")
+    fuzz_hints: ClassVar[Mapping[str, Any]] = several_axes()
+
+    _ranges: Mapping[ir.Value, Range] | None = internal(None)
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
+        """Find out which inputs are integers, then apply the rule."""
+        wanted = any(node.domain == OUR_DOMAIN for node in model.graph)
+        self._ranges = ranges_of(model) if wanted else None
+        try:
+            return super().run(model, context)
+        finally:
+            self._ranges = None
+
+    def pattern(self, op: Any, x: Any, t: Any) -> Any:
+        """Match thresholds of the general form."""
+        return op.MultiThreshold(x, t, _domain=OUR_DOMAIN, _allow_other_inputs=True, _outputs=["y"])
+
+    def check(self, op: Match, y: ir.Value) -> Refusal | bool:
+        """Refuse what needs no other form, or has none."""
+        node = y.producer()
+        assert node is not None
+        found = Thresholds.of(node)
+        if isinstance(found, str):
+            return no(found, at=y)
+        axes, sizes = rank(found.x) or 0, [dimension(found.x, axis) for axis in range(rank(found.x) or 0)]
+        if layout_of_channels(axes, found.axes) is not None or not found.axes:
+            return no("its thresholds are those of channels already", at=y)
+        if any(sizes[axis] != size for axis, size in found.axes.items()):
+            return no("its thresholds may give the result another shape", at=y)
+        return yes if sizes.count(None) <= 1 else no("several dimensions of its input are dynamic", at=y)
+
+    def rewrite(self, op: Any, y: ir.Value) -> ir.Value:
+        """Add what differs if that is possible, or make one axis of several."""
+        node = y.producer()
+        assert node is not None
+        found = Thresholds.of(node)
+        assert isinstance(found, Thresholds)
+        offsets = self._offsets(found)
+        if offsets is None:
+            return _merged(op, found)
+        moved = op.Add(found.x, offsets.added.astype(np.float32))
+        return _counted(op, moved, found, offsets.thresholds.astype(np.float32))
+
+    def _offsets(self, found: Thresholds) -> Offsets | None:
+        known = None if self._ranges is None else self._ranges.get(found.x)
+        within = integers(known, found.places)
+        if isinstance(within, str) or (found.weights is not None and np.ptp(found.weights) > 0):
+            return None
+        channels = [axis for axis in found.axes if layout_of_channels(len(found.places), [axis]) is not None]
+        return find_offsets(found.rows, found.places, *within, channels)
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """How to see a tensor with what differs in its last axis: transposed by ``perm``, then in the shape ``flat``."""
+
+    perm: Sequence[int]
+    shape: Sequence[int]
+    flat: Sequence[int]
+
+    @staticmethod
+    def of(found: Thresholds) -> _Axes:
+        differing = list(found.axes)
+        others = [axis for axis in range(len(found.places)) if axis not in differing]
+        perm = [*others, *differing]
+        shape = [-1 if (size := dimension(found.x, axis)) is None else size for axis in perm]
+        kept = shape[: len(others)]
+        channels = math.prod(found.axes.values())
+        named = layout_of_channels(len(kept) + 1, [len(kept)]) is not None
+        return _Axes(perm, shape, [*kept, channels] if named else [-1, channels])
+
+
+def _merged(op: Any, found: Thresholds) -> ir.Value:
+    """Make one axis of those along which thresholds differ, as the last one."""
+    axes = _Axes.of(found)
+    moves = list(axes.perm) != sorted(axes.perm)
+    x = op.Transpose(found.x, perm=list(axes.perm)) if moves else found.x
+    rows = np.ascontiguousarray(found.rows)
+    counted = _counted(op, op.Reshape(x, np.array(axes.flat, np.int64)), found, rows, found.weights)
+    shaped = op.Reshape(counted, np.array(axes.shape, np.int64))
+    back = [axes.perm.index(axis) for axis in range(len(axes.perm))]
+    return op.Transpose(shaped, perm=back) if moves else shaped
+
+
+def _counted(
+    op: Any, x: ir.Value, found: Thresholds, thresholds: np.ndarray, weights: np.ndarray | None = None
+) -> ir.Value:
+    """Count the same steps of other thresholds."""
+    if found.weights is None:
+        return op.MultiThreshold(x, thresholds, _domain=OUR_DOMAIN, out_bias=float(found.bias))
+    if weights is None:
+        weights = found.weights[:1, :1].reshape(1)
+    given = np.ascontiguousarray(weights)
+    return op.MultiThreshold(x, thresholds, given, _domain=OUR_DOMAIN, out_bias=float(found.bias))
