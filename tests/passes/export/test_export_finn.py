@@ -274,20 +274,48 @@ def test_steps_down_are_taken_apart():
     assert {node.domain for node in by_operator(exported, "MultiThreshold")} == {GENERAL}
 
 
-def test_refuses_thresholds_that_differ_along_several_axes():
+def embedded() -> ir.Model:
+    """A positional embedding on the grid of what it is added to, and a product of both."""
+    return network(
+        "float[1, 2, 3] x",
+        "float[1, 2, 2] y",
+        "a = q(-9, 9) x\nb = Add (a, e)\nc = Mul (b, s)\nd = q(-3, 3) c\ny = MatMul (d, w)",
+        {"e": [[1.0, -2.0, 3.0], [0.0, 5.0, -1.0]], "s": 0.4, "w": [[1.0, -1.0], [2.0, 1.0], [0.0, 3.0]]},
+    )
+
+
+def test_positional_embeddings_are_added():
+    exported, _ = equal_after(embedded(), "infer-thresholds, export-finn", size=9)
+    assert operators(exported.graph).count("Add") == 1
+    assert {node.domain for node in by_operator(exported, "MultiThreshold")} == {GENERAL}
+
+
+def test_thresholds_that_differ_along_several_axes_get_one():
     model = network(
         "float[1, 2, 3] x",
         "float[1, 2, 3] y",
         f"[it] y = {OURS}.MultiThreshold (x, t)",
         {"t": np.arange(12, dtype=np.float32).reshape(2, 3, 2)},
     )
+    exported, _ = equal_after(model, "export-finn", size=9)
+    assert operators(exported.graph) == ["Reshape", "MultiThreshold", "Reshape"]
+
+
+def test_refuses_thresholds_that_are_computed():
+    model = network("float[1, 3] x, float[1, 2] t", "float[1, 3] y", f"[it] y = {OURS}.MultiThreshold (x, t)", {})
     with pytest.raises(PassFailedError, match="QONNX cannot express MultiThreshold") as caught:
         export(model, "export-finn")
     assert "it" in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("pipeline", "model"), [(LOWERED, small_cnn()), (COUNTED, binary_mlp()), ("export-finn", small_cnn())]
+    ("pipeline", "model"),
+    [
+        (LOWERED, small_cnn()),
+        (COUNTED, binary_mlp()),
+        ("export-finn", small_cnn()),
+        ("infer-thresholds, export-finn", embedded()),
+    ],
 )
 def test_qonnx_computes_the_same(pipeline: str, model: ir.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("qonnx")

@@ -13,6 +13,8 @@ from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.site import Rule, Site, counted
 from onnx_passes.graph.constants import constant
 
+_MOST_COMPARISONS = 2**22
+
 
 def _multi_threshold(site: Site) -> Range:
     """Count the thresholds that both ends of the range have reached."""
@@ -22,13 +24,7 @@ def _multi_threshold(site: Site) -> Range:
         return UNKNOWN
     low, high = np.zeros(()), np.full((), float(shape[1]))
     if steps is not None and rank is not None:
-        axis = _channel_axis(site, rank, shape[0])
-        ends = x.joined([other for other in range(rank) if other != axis])
-        low, high = ((end.reshape(-1, 1) >= steps).sum(axis=1).astype(np.float64) for end in (ends.low, ends.high))
-        if axis is None:
-            low, high = low.min(), high.max()
-        else:
-            low, high = along(low, axis, rank), along(high, axis, rank)
+        low, high = _reached(x, steps, _channel_axis(site, rank, shape[0]), rank)
     if scale == int(scale) and bias == int(bias):
         return Range.integers(
             np.minimum(scale * low, scale * high) + bias, np.maximum(scale * low, scale * high) + bias
@@ -38,6 +34,19 @@ def _multi_threshold(site: Site) -> Range:
     low, high = np.minimum(scale * low, scale * high) + bias, np.maximum(scale * low, scale * high) + bias
     grid = None if found.grid is None or not scale else found.grid.scaled(np.asarray(scale))
     return Range(low - slack, high + slack, None if grid is None else grid.shifted(np.asarray(bias)))
+
+
+def _reached(x: Range, steps: np.ndarray, axis: int | None, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many thresholds both ends of the range have reached: of each element, unless that takes too long."""
+    if axis is None and len(steps) > 1:
+        ends = x.overall()
+        counts = [(end >= steps).sum(axis=1).astype(np.float64) for end in (ends.low, ends.high)]
+        return counts[0].min(), counts[1].max()
+    if x.low.size * steps.shape[1] > _MOST_COMPARISONS:
+        x = x.joined([other for other in range(rank) if other != axis])
+    placed = steps[0] if axis is None else steps[along(np.arange(len(steps)), axis, rank)]
+    low, high = ((end[..., None] >= placed).sum(axis=-1).astype(np.float64) for end in (x.low, x.high))
+    return low, high
 
 
 def _channel_axis(site: Site, rank: int, channels: int) -> int | None:

@@ -21,7 +21,8 @@ from onnx_passes.passes.qonnx.export_qonnx import ExportQonnx
 class ExportFinn(Transformation):
     """Bring a streamlined network to the form that FINN builds hardware from.
 
-    Rewrites: what export-qonnx does; thresholds of integers → integers within their range, of one type; all tensors of
+    Rewrites: what export-qonnx does; thresholds that differ along several axes, or in height → those of channels
+              (separate-thresholds, decompose-thresholds), of integers → integers within their range; all tensors of
               integers get the least data type that holds them, known layouts are annotated. With ``lower-convs``
               ``Conv`` → ``Im2Col`` and ``MatMul`` on images whose channels come last, ``MaxPool`` → ``MaxPoolNHWC``,
               and what lies between them works on such images, too. With ``xnor`` products of -1 and 1 →

@@ -111,8 +111,14 @@ def _refusal(node: ir.Node, reason: str) -> PassFailedError:
     return PassFailedError(
         f"QONNX cannot express {node.op_type}: {reason}",
         where=name_of(node),
-        hint="replace it by standard operators, as inline-qonnx does",
+        hint=_hint(node),
     )
+
+
+def _hint(node: ir.Node) -> str:
+    if node.op_type == "MultiThreshold":
+        return "run separate-thresholds and decompose-thresholds first, or inline-qonnx for standard operators"
+    return "replace it by standard operators, as inline-qonnx does"
 
 
 def _compute_constant_outputs(graph: ir.Graph) -> bool:

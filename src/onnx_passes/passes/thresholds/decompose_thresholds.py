@@ -33,8 +33,9 @@ class DecomposeThresholds(Transformation, RewriteRulePass):
     Rewrites: ``onnx_passes.MultiThreshold(x, [1, 2, 3], [1, 2, -1])`` →
               ``MultiThreshold(x, [[1, 2, 2]]) - MultiThreshold(x, [[3]])``; channels with fewer steps than others get
               thresholds at infinity.
-    Refuses:  thresholds that differ along several axes, or one that QONNX has no layout for; weights that are not
-              multiples of the smallest, or so large that they would make too many thresholds.
+    Refuses:  thresholds that differ along several axes, or one that QONNX has no layout for (separate-thresholds is for
+              them); weights that are not multiples of the smallest, or so large that they would make too many
+              thresholds.
     Exactness: bit-exact for all but infinite inputs.
     """
 

@@ -24,8 +24,10 @@ class InferThresholds(Transformation):
               included. Channels that fall are turned around in the weights before them, or written as steps downwards.
               What gives every integer back as it is goes.
     Refuses:  more than ``max-bits``, quantizers whose scale is not 1 (run extract-quant-scale-zeropoint first),
-              parameters that are computed, or differ for every element, functions of floats that go up and down. A part
-              of the tail is taken where the whole is refused.
+              parameters that are computed, that differ along every axis, or for more than 16384 elements, functions of
+              floats that go up and down. A part of the tail is taken where the whole is refused. Parameters that differ
+              along several axes, such as a positional embedding, give thresholds that do, too: separate-thresholds
+              writes them as QONNX and FINN know them.
     Exactness: equal on every finite input, but for the sign of zeros. Of functions that are approximated, such as
               Sigmoid, all integers are looked at, but of floats only a thousand or two around each threshold.
     """
