@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from onnx_passes.analysis.amounts import Amount, UnknownSizeError, dims, product, size
 from onnx_passes.graph.traits import operators
-from onnx_passes.ops.definition import GENERAL_DOMAINS
+from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, GENERAL_DOMAINS
 
 
 class Work(NamedTuple):
@@ -220,9 +220,12 @@ _QUANTIZED: dict[str, Formula] = {
     "MultiThreshold": _thresholds,
     "XnorPopcountMatMul": _matmul,
 }
+_CHANNELS_LAST = ("AveragePool", "BatchNormalization", "Conv", "MaxPool")
+"""Operators that do as much whatever the order of axes: weights have as many elements for each result."""
 
 FORMULAS: Mapping[tuple[str, str], Formula] = {
     **{("", name): formula for name, formula in _STANDARD.items()},
     **{("com.microsoft", name): formula for name, formula in _CONTRIBUTED.items()},
     **{(domain, name): formula for domain in QUANTIZED_DOMAINS for name, formula in _QUANTIZED.items()},
+    **{(CHANNELS_LAST_DOMAIN, name): _STANDARD[name] for name in _CHANNELS_LAST},
 }

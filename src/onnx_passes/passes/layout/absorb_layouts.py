@@ -25,6 +25,7 @@ class AbsorbLayouts(ComposePass):
         "move-transpose-down",
         "move-transpose-down-rounding",
         "move-transpose-past-matmul",
+        "move-transpose-past-quantizer",
         "eliminate-transpose",
     )
     exhaustive = True

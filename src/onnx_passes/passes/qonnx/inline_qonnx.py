@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any
 
@@ -44,16 +44,21 @@ class InlineQonnx(Transformation):
 
 @cache
 def _rules() -> RuleIndex:
-    """Make one rule for each name and domain of an operator."""
+    return RuleIndex(inlining({domain for definition in DEFINITIONS for domain in definition.domains}))
+
+
+def inlining(domains: Collection[str]) -> list[Rule]:
+    """Make one rule for each operator of some domains that puts its definition in its place."""
     names = dict.fromkeys(
         (domain, name)
         for definition in DEFINITIONS
         for domain in definition.domains
         for name in (definition.name, *definition.aliases)
+        if domain in domains
     )
-    return RuleIndex(
-        [Rule(_pattern(domain, name), _rewrite, _check, name=f"Inline{name}", commute=False) for domain, name in names]
-    )
+    return [
+        Rule(_pattern(domain, name), _rewrite, _check, name=f"Inline{name}", commute=False) for domain, name in names
+    ]
 
 
 def _pattern(domain: str, name: str) -> Callable[..., Any]:

@@ -25,6 +25,7 @@ class Streamline(ComposePass):
         "lift-constants",
         "shape-inference",
         "import-qonnx",
+        "convert-channels-last",
         "import-quantized",
         "shape-inference",
         "fold-constants",

@@ -1,0 +1,20 @@
+"""Sink transpositions of quantized networks towards the outputs."""
+
+from __future__ import annotations
+
+from onnx_passes import passes
+from onnx_passes.core.compose import ComposePass
+
+
+@passes.verify.equality
+@passes.register(tags=("layout",))
+class SinkTransposes(ComposePass):
+    """Sink transpositions towards the outputs, past elementwise operators and quantizers, until they cancel.
+
+    Rewrites: ``move-transpose-past-quantizer, move-transpose-down, eliminate-transpose``, as long as something changes.
+    Refuses:  what its members refuse.
+    Exactness: bit-exact.
+    """
+
+    passes = ("move-transpose-past-quantizer", "move-transpose-down", "eliminate-transpose")
+    exhaustive = True
