@@ -36,9 +36,10 @@ class Range:
         """Join: the smallest range with the integers of both."""
         return Range(min(self.low, other.low), max(self.high, other.high))
 
-    def __and__(self, other: Range) -> Range:
-        """Meet: the integers that are in both, of which there has to be one."""
-        return Range(max(self.low, other.low), min(self.high, other.high))
+    def __and__(self, other: Range) -> Range | None:
+        """Meet: the integers that are in both, if there are any."""
+        low, high = max(self.low, other.low), min(self.high, other.high)
+        return Range(low, high) if low <= high else None
 
     def __contains__(self, other: Range | int) -> bool:
         if isinstance(other, int):

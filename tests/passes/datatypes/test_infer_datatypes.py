@@ -431,6 +431,24 @@ def test_thresholds_are_counted(attributes: str, expected: str):
     assert quantized(f"MultiThreshold <{attributes}> (x, t)", "float[1, 3] t = {0.5, 1, 2}") == expected
 
 
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [("1, 1, 1", "INT3"), ("-1, -2, 1", "INT3"), ("4, 4, -1", "INT4"), ("0.5, 1, 1", "FLOAT32")],
+)
+def test_weights_of_thresholds_are_added_up(weights: str, expected: str):
+    model = model_of(
+        f"g (float[2] x) => (float[2] y) <float[3] t = {{0.5, 1, 2}}, float[3] w = {{{weights}}}>"
+        "{ y = onnx_passes.MultiThreshold <out_bias = -1.0> (x, t, w) }",
+        domains='"onnx_passes" : 1',
+    )
+    settle(InferDatatypes(), model)
+    found = datatype_of(value(model, "y"))
+    sums = -1 + np.array([0, *np.cumsum([float(weight) for weight in weights.split(",")])])
+    assert found is not None
+    assert bool(found.allowed(sums).all())
+    assert str(found) == expected
+
+
 def test_one_threshold_may_be_bipolar():
     node = 'MultiThreshold <out_dtype = "BIPOLAR", out_scale = 2.0, out_bias = -1.0> (x, t)'
     assert quantized(node, "float[1, 1] t = {3}") == "BIPOLAR"

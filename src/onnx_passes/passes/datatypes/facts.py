@@ -35,8 +35,11 @@ class Fact:
         return Fact(smallest_for(range_.low, range_.high), range_)
 
     def within(self, bounds: Range) -> Fact:
-        """Know that the numbers are integers between bounds, too; the type stays unless another one saves bits."""
-        range_ = bounds if self.range is None else self.range & bounds
+        """Know that the numbers are integers between bounds, too; the type stays unless another one saves bits.
+
+        Where both contradict each other, as for a type that an input was declared with wrongly, either may hold.
+        """
+        range_ = bounds if self.range is None else self.range & bounds or self.range | bounds
         least = smallest_for(range_.low, range_.high)
         saves = self.range is None or least.bitwidth < self.datatype.bitwidth
         return Fact(least if saves else self.datatype, range_)

@@ -105,11 +105,24 @@ def _multi_threshold(node: ir.Node, facts: Facts) -> Fact | None:
         return None
     if not shape:
         return None if declared is None else Fact.of(declared)
+    if given(node, 2) is not None:
+        return _weighted(node, int(bias))
     results = bias + scale * np.arange(shape[-1] + 1)
     range_ = Range(int(results.min()), int(results.max()))
     if isinstance(declared, IntegerType) and bool(declared.allowed(results).all()):
         return Fact(declared, range_)
     return Fact.between(range_)
+
+
+def _weighted(node: ir.Node, bias: int) -> Fact | None:
+    """Add weights up: at most all that are positive, at least all that are negative, of any function."""
+    thresholds, weights = constant(given(node, 1)), constant(given(node, 2))
+    ends = None if weights is None else integer_ends(weights)
+    if thresholds is None or weights is None or ends is None:
+        return None
+    steps = np.broadcast_to(weights, thresholds.shape).astype(np.int64)
+    low, high = np.minimum(steps, 0).sum(axis=-1).min(), np.maximum(steps, 0).sum(axis=-1).max()
+    return Fact.between(Range(bias + int(low), bias + int(high)))
 
 
 def _out_dtype(node: ir.Node) -> DataType | None:
