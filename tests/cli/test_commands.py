@@ -129,3 +129,51 @@ def test_closed_pipe_is_no_error(model):
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout.splitlines()[-1] == "0"
     assert done.stderr == ""
+
+
+MINE = """
+from onnx_passes import PassResult, Transformation, option, passes
+
+@passes.register()
+class MineAlone(Transformation):
+    \"\"\"Do nothing of note.\"\"\"
+
+    level: int = option(1)
+
+    def call(self, model):
+        return PassResult(model, modified=False)
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["list", "mine"], "mine-alone"),
+        (["explain", "mine-alone"], "Do nothing of note."),
+        (["plan", "mine-alone{level=2}"], "mine-alone{level=2}  requested"),
+        (["list", "--json", "mine"], '"class_name": "MineAlone"'),
+    ],
+)
+@pytest.mark.parametrize("spelling", ["--import {}", "--import={}", "--debug --import {}"])
+def test_options_may_come_before_a_command(run, tmp_path, command, words, spelling):
+    (tmp_path / "mine.py").write_text(MINE)
+    answer = run(*spelling.format(tmp_path / "mine.py").split(), *command)
+    assert answer.code == 0, answer.err
+    assert words in answer.out
+
+
+def test_a_configuration_may_come_before_a_command(run, tmp_path):
+    (tmp_path / "cfg.yaml").write_text("passes: [remove-unused-nodes]\n")
+    assert "remove-unused-nodes  requested" in run("-c", tmp_path / "cfg.yaml", "plan").out
+
+
+def test_an_option_of_run_is_none_of_list(run):
+    answer = run("-o", "out.onnx", "list")
+    assert answer.code == 2
+    assert "No such option" in answer.err
+
+
+def test_the_value_of_an_option_is_no_command(run, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run("-q", "-o", "list", model, "cleanup").code == 0
+    assert (tmp_path / "list").is_file()

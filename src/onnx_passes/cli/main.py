@@ -53,10 +53,27 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Take arguments that start with no command as those of ``run``."""
-        if args and args[0] in COMMANDS:
-            return super().resolve_command(ctx, args)
-        return DEFAULT, self.get_command(ctx, DEFAULT), args
+        """Take arguments in which no command comes first, options aside, as those of ``run``."""
+        plain = self.get_command(ctx, DEFAULT)
+        assert plain is not None
+        first = _options_at_the_front(plain, args)
+        if first < len(args) and args[first] in COMMANDS:
+            return super().resolve_command(ctx, [args[first], *args[:first], *args[first + 1 :]])
+        return DEFAULT, plain, args
+
+
+def _options_at_the_front(command: click.Command, args: Sequence[str]) -> int:
+    """Count the arguments at the front that are options of a command, or values of them."""
+    takes_value = {
+        name: not (option.is_flag or option.count)
+        for option in command.params
+        if isinstance(option, click.Option)
+        for name in (*option.opts, *option.secondary_opts)
+    }
+    at = 0
+    while at < len(args) and (name := args[at].partition("=")[0]) in takes_value:
+        at += 2 if takes_value[name] and "=" not in args[at] else 1
+    return at
 
 
 @click.group(

@@ -7,7 +7,7 @@ import json
 import click
 
 from onnx_passes.cli.complete import tags
-from onnx_passes.cli.options import import_option, json_option
+from onnx_passes.cli.options import debug_option, import_option, json_option
 from onnx_passes.core.registry import REGISTRY, Entry
 
 
@@ -19,6 +19,7 @@ from onnx_passes.core.registry import REGISTRY, Entry
 )
 @json_option
 @import_option
+@debug_option
 def command(words: tuple[str, ...], tag: str | None, kind: str | None, as_json: bool) -> None:
     """List passes and groups, optionally only those whose name or summary contains all WORDS."""
     entries = [entry for entry in REGISTRY.entries() if _wanted(entry, words, tag, kind)]
