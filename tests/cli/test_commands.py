@@ -49,7 +49,7 @@ def test_plan_as_json(run):
 
 def test_inspect(run, model):
     shown = run("inspect", model).out
-    for words in ("ai.onnx 20", "a: float[2]", "global_output_0: float[2]", "2 Mul", "parameters  2"):
+    for words in ("ai.onnx 20", "a: float[2]", "global_output_0: float[2]", "2  Mul", "parameters  2"):
         assert words in shown
     data = json.loads(run("inspect", "--json", model).out)
     assert data["operators"] == {"Mul": 2, "Add": 1, "Relu": 1}

@@ -6,7 +6,7 @@ from collections import Counter
 
 from rich.console import Console
 
-from onnx_passes.core.records import ModelSize, RuleRecord, RunRecord, Status, StepRecord
+from onnx_passes.core.records import Evidence, ModelSize, RuleRecord, RunRecord, Status, StepRecord
 from onnx_passes.report.failed import ShowFailedRun
 from onnx_passes.report.tables import show_run, signed, size_text
 
@@ -102,3 +102,28 @@ def test_a_failed_run_shows_how_metrics_went():
     assert stream.getvalue() == ""
     watcher.pipeline_failed(measured(), None, ValueError())
     assert "0.91 (−0.07)" in stream.getvalue()
+
+
+def test_tables_keep_their_columns_in_80_characters():
+    made = record()
+    made.steps[1].evidence = Evidence("sampled", samples=3, windows=4)
+    made.steps[1].text = "inner{member.option-of-some-length=3, another.option=[1, 2, 3]}"
+    made.before.operators["some.long.domain.of.a.vendor::AnOperatorWithAVeryLongNameThatGoesOnAndOn"] = 2
+    lines = shown(made, width=80, rules=True).splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[2].split() == ["inner", "9", "−3", "1", "0.0", "bit-equal"]
+    assert [line.strip() for line in lines[3:5]] == ["{member.option-of-some-length=3,", "another.option=[1, 2, 3]}"]
+    assert "bit-equal on 3 samples, each rewrite too" in shown(made, width=140)
+
+
+def test_rules_are_named_with_their_pass():
+    made = record()
+    owned = RuleRecord("Add", "eliminate.py:7", tried=2, owner="eliminate-neutral-element")
+    again = RuleRecord("Add", "eliminate.py:7", tried=3, applied=1, owner="eliminate-neutral-element")
+    made.steps[0].rules.append(owned)
+    made.steps[1].rules.append(again)
+    for width in (80, 140):
+        lines = [line.split() for line in shown(made, width=width, rules=True).splitlines()]
+        assert ["eliminate-neutral-element", "Add", "5", "0", "1", "0.0"] in lines
+        assert ["inner", "FuseThis", "9", "4", "1", "500.0"] in [line[:6] for line in lines]
+    assert again.to_json()["pass"] == "eliminate-neutral-element"

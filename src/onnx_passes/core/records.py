@@ -27,7 +27,10 @@ class Status(StrEnum):
 
 @dataclass
 class RuleRecord:
-    """How often a rule was tried, matched, refused (and why) and applied, and what that cost."""
+    """How often a rule was tried, matched, refused (and why) and applied, and what that cost.
+
+    ``owner`` is the pass that the rule is from if it is not that of the step.
+    """
 
     name: str
     source: str
@@ -36,11 +39,13 @@ class RuleRecord:
     applied: int = 0
     seconds: float = 0.0
     refused: Counter[str] = field(default_factory=Counter[str])
+    owner: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for a report."""
         return {
             "rule": self.name,
+            **({"pass": self.owner} if self.owner else {}),
             "source": self.source,
             "tried": self.tried,
             "matched": self.matched,

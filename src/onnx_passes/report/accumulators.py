@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from rich.table import Table
-from rich.text import Text
 
 from onnx_passes.analysis.streamlined import Accumulator, Streamlined
+from onnx_passes.report.columns import Column
+from onnx_passes.report.tables import fitted_table
+
+_COLUMNS = (
+    Column("integer layer", shorten="front", least=20),
+    Column("MACs", right=True),
+    Column("input", right=True),
+    Column("weights", right=True),
+    Column("sums", right=True),
+    Column("bits", right=True),
+    Column("A2Q", right=True, spare=1),
+    Column("by type", right=True, spare=2),
+    Column("thresholds", right=True, spare=3),
+)
 
 
-def accumulators_table(found: Streamlined) -> Table:
+def accumulators_table(found: Streamlined, width: int) -> Table:
     """Tabulate the layers that compute on integers; ``A2Q`` is the bound from the weights and the type of the input."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("integer layer", no_wrap=True, overflow="ellipsis", max_width=36)
-    for name in ("MACs", "input", "weights", "sums", "bits", "A2Q", "by type", "thresholds"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for layer in found.accumulators:
-        table.add_row(*_row(layer))
-    return table
+    return fitted_table(_COLUMNS, [(_row(layer), "") for layer in found.accumulators], width)
 
 
-def _row(layer: Accumulator) -> list[Text | str]:
+def _row(layer: Accumulator) -> list[str]:
     return [
-        Text(layer.node),
+        layer.node,
         "" if layer.macs is None else f"{layer.macs:,}",
         layer.input,
         layer.weight,

@@ -15,27 +15,27 @@ from onnx_passes.analysis.support import Support
 from onnx_passes.graph.wording import count
 from onnx_passes.passes.analyse.inspection import Inspection
 from onnx_passes.report.accumulators import accumulators_table
-from onnx_passes.report.tables import size_text
+from onnx_passes.report.columns import Column, table_lines, width_of, wrapped
+from onnx_passes.report.tables import Row, fitted_table, size_text
 
 _LABEL = 11
 _TERMS = 4
 _LISTED = 5
-_TEXTS = range(1, 5)
-_NARROWEST = 8
 
 
 def show_inspection(found: Inspection, *, layers: bool = False, console: Console | None = None) -> None:
     """Print what was found on standard output, with a line for each node if asked for."""
-    console = console or Console(highlight=False, width=None if sys.stdout.isatty() else 240)
+    console = console or Console(highlight=False, width=width_of(sys.stdout, 240))
     for label, lines in _sections(found):
-        for index, line in enumerate(lines):
-            text = Text(f"{label if index == 0 else '':{_LABEL}} ", style="bold") + Text(line, style="not bold")
+        parts = [part for line in lines for part in wrapped(line, console.width - _LABEL - 1)]
+        for index, part in enumerate(parts):
+            text = Text(f"{label if index == 0 else '':{_LABEL}} ", style="bold") + Text(part, style="not bold")
             console.print(text, soft_wrap=True)
     console.print()
-    console.print(operators_table(found))
+    console.print(operators_table(found, console.width))
     if found.streamlined is not None and found.streamlined.accumulators:
         console.print()
-        console.print(accumulators_table(found.streamlined))
+        console.print(accumulators_table(found.streamlined, console.width))
     if layers:
         console.print()
         for line in layer_lines(found.cost, console.width):
@@ -144,64 +144,53 @@ def _trial(found: Inspection) -> Iterator[str]:
         yield f"not in ONNX Runtime: {trial.why}"
 
 
-def operators_table(found: Inspection) -> Table:
+def operators_table(found: Inspection, width: int) -> Table:
     """Tabulate operators: nodes, MACs and their share, other operations."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(f"{'nodes':>7} operator", no_wrap=True)
-    for name in ("MACs", "%", "other operations"):
-        table.add_column(name, justify="right", no_wrap=True)
+    columns = [
+        Column("nodes", right=True),
+        Column("operator", shorten="front", least=20),
+        Column("MACs", right=True),
+        Column("%", right=True),
+        Column("other operations", right=True),
+    ]
     costs = found.cost.by_operator()
+    rows: list[Row] = []
     for name, number in found.summary.size.operators.most_common():
         _, macs, operations = costs.get(name, (0, 0, 0))
-        table.add_row(
-            Text(f"{number:7,} {name}"),
+        cells = [
+            f"{number:,}",
+            name,
             amount_text(macs) if macs else "",
             _percent(found.cost.share(macs)),
             amount_text(operations) if operations else "",
-        )
-    table.add_section()
-    table.add_row(
-        f"{found.summary.size.nodes:7,} total",
-        amount_text(found.cost.macs),
-        "",
-        amount_text(found.cost.operations),
-        style="bold",
-    )
-    return table
+        ]
+        rows.append((cells, ""))
+    total_cells = [f"{found.summary.size.nodes:,}", "total", amount_text(found.cost.macs), ""]
+    rows.append(([*total_cells, amount_text(found.cost.operations)], "bold"))
+    return fitted_table(columns, rows, width)
+
+
+_LAYER_COLUMNS = (
+    Column("#", right=True),
+    Column("node", shorten="front", least=10),
+    Column("operator", shorten="end", least=10),
+    Column("inputs", shorten="end", least=8, spare=4),
+    Column("outputs", shorten="end", least=10),
+    Column("MACs", right=True),
+    Column("%", right=True, spare=2),
+    Column("other", right=True, spare=1),
+    Column("parameters", right=True, spare=3),
+    Column("bytes", right=True, spare=5),
+)
 
 
 def layer_lines(cost: ModelCost, width: int = 240) -> Iterator[str]:
     """List every node: shapes (without scalars), MACs and their share, parameters, and the bytes that it moves.
 
-    Numbers are never cut; where there is little room, names and shapes are. A table of rich would take its time on
-    many thousand nodes.
+    A table of rich would take its time on many thousand nodes.
     """
-    titles = ["#", "node", "operator", "inputs", "outputs", "MACs", "%", "other", "parameters", "bytes"]
     rows = [[str(number), *_layer_cells(cost, layer)] for number, layer in enumerate(cost.layers, 1)]
-    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
-    room = width - sum(size for index, size in enumerate(widths) if index not in _TEXTS) - 2 * (len(titles) - 1)
-    widths[_TEXTS.start : _TEXTS.stop] = _fitted(widths[_TEXTS.start : _TEXTS.stop], room)
-    for row in (titles, *rows):
-        cells = (
-            _cut(cell, size, front=index == _TEXTS.start) if index in _TEXTS else f"{cell:>{size}}"
-            for index, (cell, size) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  ".join(cells).rstrip()
-
-
-def _cut(text: str, width: int, *, front: bool) -> str:
-    """Fill or cut a text to a width; of the name of a node the end says more."""
-    if len(text) <= width:
-        return f"{text:<{width}}"
-    return f"…{text[1 - width :]}" if front else f"{text[: width - 1]}…"
-
-
-def _fitted(widths: list[int], room: int) -> list[int]:
-    """Cut the widest columns until all fit, none below a minimum."""
-    limit = max(widths)
-    while sum(min(width, limit) for width in widths) > room and limit > _NARROWEST:
-        limit -= 1
-    return [min(width, limit) for width in widths]
+    return table_lines(_LAYER_COLUMNS, rows, width)
 
 
 def _layer_cells(cost: ModelCost, layer: Layer) -> list[str]:

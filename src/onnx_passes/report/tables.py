@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from onnx_passes.core.naming import fold
 from onnx_passes.core.pipeline import without_body
-from onnx_passes.core.records import ModelSize, RunRecord, Status, StepRecord
+from onnx_passes.core.records import ModelSize, RuleRecord, RunRecord, Status, StepRecord
+from onnx_passes.report.columns import Column, cell_lines, fit, pass_cell, width_of
+
+_WIDE = 100
+"""From here on evidence is told in full."""
+
+
+Row = tuple[Sequence[str], str]
+"""Cells, and the style of all of them."""
 
 
 def show_run(record: RunRecord, *, rules: bool = False, console: Console | None = None) -> None:
@@ -18,8 +28,8 @@ def show_run(record: RunRecord, *, rules: bool = False, console: Console | None 
     console = console or standard_error()
     tables = step_tables(record, console) if record.steps else []
     if rules and any(step.rules for step in record.steps):
-        tables.append(rules_table(record))
-    for table in (*tables, model_table(record.before, record.after)):
+        tables.append(rules_table(record, console.width))
+    for table in (*tables, model_table(record.before, record.after, console.width)):
         console.print(table)
         console.print()
     for step in record.steps:
@@ -34,48 +44,67 @@ def show_run(record: RunRecord, *, rules: bool = False, console: Console | None 
 
 def step_tables(record: RunRecord, console: Console) -> list[Table]:
     """Tabulate the steps, with metrics in a table of their own where one is too wide."""
-    table = passes_table(record)
-    unbounded = console.options.update(max_width=sys.maxsize)
-    if not record.metrics or console.measure(table, options=unbounded).maximum <= console.width:
-        return [table]
-    return [passes_table(record, metrics=False), metrics_table(record)]
+    columns, rows = _steps(record, dict(record.metrics), console.width)
+    if not record.metrics or sum(_widest(columns, rows)) + 2 * (len(columns) - 1) <= console.width:
+        return [fitted_table(columns, rows, console.width)]
+    return [fitted_table(*_steps(record, {}, console.width), console.width), metrics_table(record, console.width)]
+
+
+def _widest(columns: Sequence[Column], rows: Sequence[Row]) -> list[int]:
+    return fit(columns, [cells for cells, _ in rows], sys.maxsize)
 
 
 def standard_error() -> Console:
     """Write to standard error; a file has no width that lines would have to be broken to."""
-    return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 200)
+    return Console(stderr=True, highlight=False, width=width_of(sys.stderr, 200))
 
 
-def passes_table(record: RunRecord, *, metrics: bool = True) -> Table:
-    """Tabulate the steps: nodes, rewrites, time and, where they are measured, metrics with their change."""
+def fitted_table(columns: Sequence[Column], rows: Sequence[Row], width: int) -> Table:
+    """Lay out rows so that they fit into a width; widths are settled here, not by rich, which would cut numbers."""
+    widths = fit(columns, [cells for cells, _ in rows], width)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("pass")
-    table.add_column("nodes", justify="right")
-    table.add_column("Δ", justify="right")
-    table.add_column("rewrites", justify="right")
-    table.add_column("CPU ms", justify="right")
-    measured = record.metrics if metrics else {}
-    for name in measured:
-        table.add_column(Text(name), justify="right")
-    table.add_column("evidence")
-    table.add_column("")
+    shown = [index for index, size in enumerate(widths) if size]
+    for index in shown:
+        column = columns[index]
+        table.add_column(
+            Text(column.title), justify="right" if column.right else "left", no_wrap=True, min_width=widths[index]
+        )
+    for cells, style in rows:
+        lines = (cell_lines(columns[index], cells[index], widths[index]) for index in shown)
+        table.add_row(*(Text("\n".join(each)) for each in lines), style=style)
+    return table
+
+
+def _steps(record: RunRecord, measured: Mapping[str, float], width: int) -> tuple[list[Column], list[Row]]:
+    """Tabulate the steps: nodes, rewrites, time and, where they are measured, metrics with their change."""
+    columns = [
+        Column("pass", shorten="wrap", least=34),
+        Column("nodes", right=True),
+        Column("Δ", right=True),
+        Column("rewrites", right=True),
+        Column("CPU ms", right=True),
+        *(Column(name, right=True) for name in measured),
+        Column("evidence", shorten="wrap", least=14),
+    ]
+    rows: list[Row] = []
     if measured:
-        baseline = [Text(metric_text(value)) for value in measured.values()]
-        table.add_row("(original)", str(record.before.nodes), "", "", "", *baseline, "", "", style="dim")
+        baseline = [metric_text(value) for value in measured.values()]
+        rows.append((["(original)", str(record.before.nodes), "", "", "", *baseline, ""], "dim"))
     for step in record.steps:
         if _is_no_news(step):
             continue
-        table.add_row(
-            Text("  " * step.depth + without_body(step.text)),
+        evidence = evidence_text(step, short=width < _WIDE)
+        cells = [
+            pass_cell(step.text, step.depth),
             str(step.nodes_after),
             signed(step.nodes_after - step.nodes_before),
             str(step.applications) if step.applications else "",
             f"{step.cpu * 1000:.1f}" if step.status is not Status.SKIPPED else "",
             *(_metric_with_change(step, name, value) for name, value in measured.items()),
-            Text(evidence_text(step)),
-            Text(_remark(step), style="dim"),
-        )
-    return table
+            "; ".join(filter(None, (evidence, _remark(step)))),
+        ]
+        rows.append((cells, "" if step.modified or step.status is Status.FAILED else "dim"))
+    return columns, rows
 
 
 def _is_no_news(step: StepRecord) -> bool:
@@ -85,61 +114,75 @@ def _is_no_news(step: StepRecord) -> bool:
     return step.depth > 0 and step.status is Status.DONE and not step.modified and not step.notes
 
 
-def metrics_table(record: RunRecord) -> Table:
+def metrics_table(record: RunRecord, width: int) -> Table:
     """Tabulate the metrics of the original model and of every step that was measured."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("measured after")
-    for name in record.metrics:
-        table.add_column(Text(name), justify="right")
-    table.add_row("(original)", *(Text(metric_text(value)) for value in record.metrics.values()), style="dim")
+    columns = [Column("measured after", shorten="wrap", least=20), *(Column(n, right=True) for n in record.metrics)]
+    rows: list[Row] = [(["(original)", *map(metric_text, record.metrics.values())], "dim")]
     for step in record.steps:
         if step.metrics:
             changes = (_metric_with_change(step, name, value) for name, value in record.metrics.items())
-            table.add_row(Text(step.text), *changes)
-    return table
+            rows.append(([without_body(step.text), *changes], ""))
+    return fitted_table(columns, rows, width)
 
 
-def rules_table(record: RunRecord) -> Table:
-    """Tabulate the rules that were tried, the most expensive first."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("rule")
-    for name in ("tried", "matched", "applied", "ms"):
-        table.add_column(name, justify="right")
-    table.add_column("most refused because")
-    rules = [rule for step in record.steps for rule in step.rules if rule.tried]
-    for rule in sorted(rules, key=lambda rule: -rule.seconds):
+def rules_table(record: RunRecord, width: int) -> Table:
+    """Tabulate the rules that were tried, the most expensive first, each with its pass."""
+    columns = [
+        Column("pass"),
+        Column("rule", shorten="end", least=12, spare=1),
+        *(Column(name, right=True) for name in ("tried", "matched", "applied", "ms")),
+        Column("most refused because", shorten="wrap", least=20, spare=2),
+    ]
+    rows: list[Row] = []
+    for owner, rule in sorted(_totals(record), key=lambda total: -total[1].seconds):
         reason = rule.refused.most_common(1)
-        table.add_row(
-            Text(rule.name),
-            str(rule.tried),
-            str(rule.matched),
-            str(rule.applied),
+        cells = [
+            owner,
+            "" if fold(rule.name) == fold(owner) else rule.name,
+            *map(str, (rule.tried, rule.matched, rule.applied)),
             f"{rule.seconds * 1000:.1f}",
-            Text(f"{reason[0][0]} ({reason[0][1]}×)" if reason else "", style="dim"),
-        )
-    return table
+            f"{reason[0][0]} ({reason[0][1]}×)" if reason else "",
+        ]
+        rows.append((cells, "" if rule.applied else "dim"))
+    return fitted_table(columns, rows, width)
 
 
-def model_table(before: ModelSize, after: ModelSize) -> Table:
+def _totals(record: RunRecord) -> list[tuple[str, RuleRecord]]:
+    """Add up what the same rule of the same pass did in several steps."""
+    totals: dict[tuple[str, str, str], RuleRecord] = {}
+    for step in record.steps:
+        for rule in step.rules:
+            if rule.tried:
+                owner = rule.owner or step.name
+                total = totals.setdefault((owner, rule.name, rule.source), RuleRecord(rule.name, rule.source))
+                total.tried += rule.tried
+                total.matched += rule.matched
+                total.applied += rule.applied
+                total.seconds += rule.seconds
+                total.refused += rule.refused
+    return [(owner, rule) for (owner, _, _), rule in totals.items()]
+
+
+def model_table(before: ModelSize, after: ModelSize, width: int) -> Table:
     """Tabulate operators, nodes, parameters and size, before and after."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, justify in (("operator", "left"), ("before", "right"), ("after", "right"), ("Δ", "right")):
-        table.add_column(name, justify=justify)  # pyright: ignore[reportArgumentType]
+    columns = [
+        Column("operator", shorten="front", least=20),
+        *(Column(n, right=True) for n in ("before", "after", "Δ")),
+    ]
     names = sorted({*before.operators, *after.operators}, key=lambda name: (-before.operators[name], name))
+    rows: list[Row] = []
     for name in names:
         old, new = before.operators[name], after.operators[name]
-        table.add_row(Text(name), str(old), str(new), signed(new - old), style="" if old != new else "dim")
-    table.add_section()
-    table.add_row("nodes", str(before.nodes), str(after.nodes), signed(after.nodes - before.nodes), style="bold")
-    table.add_row(
-        "parameters", f"{before.parameters:,}", f"{after.parameters:,}", signed(after.parameters - before.parameters)
-    )
-    table.add_row("weights", size_text(before.bytes), size_text(after.bytes), "")
-    return table
+        rows.append(([name, str(old), str(new), signed(new - old)], "" if old != new else "dim"))
+    nodes, parameters = (before.nodes, after.nodes), (before.parameters, after.parameters)
+    rows.append((["nodes", *map(str, nodes), signed(nodes[1] - nodes[0])], "bold"))
+    rows.append((["parameters", *(f"{n:,}" for n in parameters), signed(parameters[1] - parameters[0])], ""))
+    rows.append((["weights", size_text(before.bytes), size_text(after.bytes), ""], ""))
+    return fitted_table(columns, rows, width)
 
 
-def evidence_text(step: StepRecord) -> str:
-    """Say in a few words how well it is known that a step kept the results."""
+def evidence_text(step: StepRecord, *, short: bool = False) -> str:
+    """Say in a few words, or in fewer, how well it is known that a step kept the results."""
     evidence = step.evidence
     if evidence is None or evidence.level == "unchanged":
         return ""
@@ -149,6 +192,8 @@ def evidence_text(step: StepRecord) -> str:
         text = f"within {evidence.max_abs:.1e}" if evidence.max_abs is not None else "within tolerance"
     else:
         return evidence.level
+    if short:
+        return text
     if evidence.samples:
         text += f" on {evidence.samples} sample{'s' if evidence.samples > 1 else ''}"
     elif evidence.reason:
@@ -161,15 +206,15 @@ def metric_text(value: float) -> str:
     return f"{value:.4g}".replace("-", "−")
 
 
-def _metric_with_change(step: StepRecord, name: str, baseline: float) -> Text:
+def _metric_with_change(step: StepRecord, name: str, baseline: float) -> str:
     """Print the value after a step, and its change against the model as it came."""
     if name not in step.metrics:
-        return Text("")
+        return ""
     value = step.metrics[name]
     change = value - baseline
     if not baseline or not change or not math.isfinite(change):
-        return Text(metric_text(value))
-    return Text(f"{metric_text(value)} ({change:+.2g})".replace("-", "−"))
+        return metric_text(value)
+    return f"{metric_text(value)} ({change:+.2g})".replace("-", "−")
 
 
 def signed(number: int) -> str:

@@ -38,7 +38,9 @@ def rewrite(
     """
     index = rules if isinstance(rules, RuleIndex) else RuleIndex(rules)
     context = context or Context()
-    records = [RuleRecord(rule.name, rule.source) for rule in index.rules]
+    records = [
+        RuleRecord(rule.name, rule.source, owner="" if rule.owner is None else rule.owner.name) for rule in index.rules
+    ]
     containers: list[Container] = [model.graph, *(model.functions.values() if functions else ())]
     applied = 0
     try:

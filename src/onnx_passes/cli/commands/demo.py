@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
@@ -18,23 +17,21 @@ _PIPELINE = "streamline"
 @debug_option
 def command(model: str, output: str | None) -> None:
     """Take a quantized network, trained on real digits, to integers, and show what was done and how it is known."""
-    from rich.console import Console
-
     from onnx_passes import examples
     from onnx_passes.analysis.streamlined import streamlined
     from onnx_passes.api import apply, run_model
     from onnx_passes.graph.save import save
     from onnx_passes.report.accumulators import accumulators_table
-    from onnx_passes.report.tables import show_run
+    from onnx_passes.report.tables import show_run, standard_error
 
     path = examples.path(model)
     click.echo(f"onnx-passes -o {output or 'out.onnx'} {path.name} {_PIPELINE}\n", err=True)
     digits = examples.digits()
     result = apply(path, _PIPELINE, inputs=[{"image": digits.image[:8]}])
     show_run(result.record)
-    console = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 120)
+    console = standard_error()
     console.print()
-    console.print(accumulators_table(streamlined(result.model)))
+    console.print(accumulators_table(streamlined(result.model), console.width))
     before, after = (run_model(version, {"image": digits.image})["logits"] for version in (path, result.model))
     right = [float((logits.argmax(axis=1) == digits.label).mean()) for logits in (before, after)]
     click.echo(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +13,7 @@ from onnx_passes.cli.options import debug_option, import_option, json_option
 from onnx_passes.core.errors import UnknownPassError, did_you_mean
 from onnx_passes.core.naming import kebab
 from onnx_passes.core.registry import REGISTRY, Entry, Found
+from onnx_passes.report.columns import reflowed, width_of
 
 if TYPE_CHECKING:
     from onnx_passes.ops.definition import Definition
@@ -32,7 +34,8 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([data for thing in found for data in _data(thing)], indent=2))
         return
-    click.echo("\n\n".join(_explain(thing) for thing in found))
+    text = "\n\n".join(_explain(thing) for thing in found)
+    click.echo(reflowed(text, width_of(sys.stdout, sys.maxsize)))
 
 
 def _find(name: str) -> tuple[Found | Definition, ...]:

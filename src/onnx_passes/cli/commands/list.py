@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import click
 
 from onnx_passes.cli.complete import tags
 from onnx_passes.cli.options import debug_option, import_option, json_option
 from onnx_passes.core.registry import REGISTRY, Entry
+from onnx_passes.report.columns import Column, table_lines, width_of
 
 
 @click.command("list", short_help="List passes and groups.")
@@ -30,11 +32,11 @@ def command(words: tuple[str, ...], tag: str | None, kind: str | None, as_json: 
     if not entries and not groups:
         click.echo("no pass fits", err=True)
         return
-    width = max([len(name) for name in (*(entry.name for entry in entries), *groups)], default=0)
-    for entry in entries:
-        click.echo(f"{entry.name:{width}}  {entry.kind:14}  {entry.summary}")
-    for name, members in groups.items():
-        click.echo(f"{name:{width}}  {'group':14}  {', '.join(member.name for member in members)}")
+    rows = [[entry.name, entry.kind, entry.summary] for entry in entries]
+    rows += [[name, "group", ", ".join(member.name for member in members)] for name, members in groups.items()]
+    columns = (Column(""), Column(""), Column("", shorten="wrap", least=20))
+    for line in table_lines(columns, rows, width_of(sys.stdout, sys.maxsize)):
+        click.echo(line)
 
 
 def _wanted(entry: Entry, words: tuple[str, ...], tag: str | None, kind: str | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import click
@@ -38,9 +39,9 @@ def command(words: tuple[str, ...], config_file: str | None, as_json: bool) -> N
         rows = [{"depth": depth, "pass": step.text, "why": str(step.why)} for depth, step in made.walk()]
         click.echo(json.dumps({"pipeline": made.pipeline, "steps": rows}, indent=2))
         return
-    from onnx_passes.core.pipeline import without_body
+    from onnx_passes.report.columns import Column, pass_cell, table_lines, width_of
 
-    lines = [("  " * depth + without_body(step.text), str(step.why)) for depth, step in made.walk()]
-    width = max(len(text) for text, _ in lines)
-    for text, why in lines:
-        click.echo(f"{text:{width}}  {why}")
+    rows = [[pass_cell(step.text, depth), str(step.why)] for depth, step in made.walk()]
+    columns = (Column("", shorten="wrap", least=30), Column("", shorten="wrap", least=20))
+    for line in table_lines(columns, rows, width_of(sys.stdout, sys.maxsize)):
+        click.echo(line)

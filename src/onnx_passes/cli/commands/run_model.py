@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import click
 
 from onnx_passes.cli.options import debug_option, json_option
 from onnx_passes.core.errors import UsageError
+from onnx_passes.report.columns import Column, table_lines, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +45,9 @@ def command(model: str, inputs: tuple[str, ...], output: str | None, seed: int, 
     if as_json:
         click.echo(json.dumps({"outputs": [_json(row) for row in rows]}, indent=2))
     else:
-        click.echo(_table([_HEADER, *([_text(cell) for cell in row] for row in rows)]))
+        columns = [Column(title, shorten="front" if not index else "", least=16) for index, title in enumerate(_HEADER)]
+        for line in table_lines(columns, [[*map(_text, row)] for row in rows], width_of(sys.stdout, sys.maxsize)):
+            click.echo(line)
 
 
 def _row(name: str, array: np.ndarray) -> tuple[Any, ...]:
@@ -72,11 +76,6 @@ def _text(cell: Any) -> str:
     if isinstance(cell, list):
         return "[" + ",".join(map(str, cell)) + "]"  # pyright: ignore[reportUnknownArgumentType]
     return f"{cell:.8g}" if isinstance(cell, float) else str(cell)
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 
 def _write(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
