@@ -39,11 +39,22 @@ def test_parameters_of_another_type():
         (norm("<training_mode = 1>"), "training mode"),
         (norm(constants=PARAMETERS.replace("{4,0.25}", "{-1,1}")), "variance"),
         (norm(constants=PARAMETERS.replace("{1,0}", "{1,nan}")), "not constant and finite"),
-        (norm().replace("x) =>", "x, float[2] s) =>"), "not constant and finite"),
+        (norm("<training_mode = 1>").replace("x) =>", "x, float[2] s) =>"), "training mode"),
+        (norm(x="float16[N,2,3]").replace("x) =>", "x, float[2] s) =>"), "not of the type"),
     ],
 )
 def test_refuses(text: str, reason: str):
     assert reason in reasons("inline-batchnorm", text)
+
+
+@pytest.mark.parametrize(("x", "reshapes"), [("float[N,2]", 0), ("float[N,2,3]", 2), ("float[1,2,M,M]", 2)])
+def test_parameters_that_a_caller_may_set_are_computed_with(x: str, reshapes: int):
+    text = norm("<epsilon = 0.01>", x=x).replace("x) =>", "x, float[2] s, float[2] v) =>")
+    assert outcome("inline-batchnorm", text) == [
+        *("Add", "Sqrt", "Div", "Mul", "Sub"),
+        *["Reshape"] * reshapes,
+        *("Mul", "Add"),
+    ]
 
 
 def test_the_long_name_works_too():

@@ -52,12 +52,20 @@ class FuseBatchnorm(Transformation, RewriteRulePass):
         return layer.affine(op, *read)
 
 
-def normalization(node: ir.Node) -> tuple[np.ndarray, np.ndarray] | Refusal:
-    """Read a batch normalization as one factor and one shift for each channel, in double precision."""
+def unusual(node: ir.Node) -> Refusal | None:
+    """Say why a batch normalization is not one factor and one shift for each channel."""
     if node.attributes.get_int("training_mode", 0):
         return no("the normalization is in training mode", at=node)
     if not node.attributes.get_int("spatial", 1):
         return no("the normalization has parameters for each pixel", at=node)
+    return None
+
+
+def normalization(node: ir.Node) -> tuple[np.ndarray, np.ndarray] | Refusal:
+    """Read a batch normalization as one factor and one shift for each channel, in double precision."""
+    refusal = unusual(node)
+    if refusal is not None:
+        return refusal
     found: list[np.ndarray] = []
     for value in node.inputs[1:5]:
         array = finite_constant(value)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.fuse.conditions import rounded
-from onnx_passes.passes.fuse.fuse_batchnorm import normalization
+from onnx_passes.passes.fuse.fuse_batchnorm import normalization, unusual
 from onnx_passes.rewrite.passes import RewriteRulePass
 from onnx_passes.rewrite.refusal import Refusal, no
 
@@ -21,10 +23,11 @@ class InlineBatchnorm(Transformation, RewriteRulePass):
     """Put a factor and a shift for each channel in the place of batch normalization.
 
     Rewrites: ``BatchNormalization(x, scale, b, mean, var)`` → ``x * f + s`` with constants ``f`` and ``s`` of the type
-              of ``x``, whatever type the parameters have.
-    Refuses:  training mode; parameters that are not constant, not finite, or give factors that are not finite; an input
-              of unknown rank or type.
-    Exactness: rounding; factors are computed in double precision and rounded once.
+              of ``x``, whatever type the parameters have; where parameters are computed or inputs, ``f`` and ``s`` are
+              computed of them.
+    Refuses:  training mode; constants that are not finite, or give factors that are not finite; an input of unknown
+              rank or type; parameters that are not constant and of another type than ``x``.
+    Exactness: rounding; constant factors are computed in double precision and rounded once.
     """
 
     needs = ("shape-inference",)
@@ -40,6 +43,8 @@ class InlineBatchnorm(Transformation, RewriteRulePass):
         assert node is not None
         if dims is None or dims < 2 or x.dtype is None:
             return no("rank and type of the input are not known", at=x)
+        if not all(map(is_constant, node.inputs[1:5])):
+            return _computed(op, node, dims)
         read = normalization(node)
         if isinstance(read, Refusal):
             return read
@@ -49,3 +54,23 @@ class InlineBatchnorm(Transformation, RewriteRulePass):
         shape = (-1, *[1] * (dims - 2))
         product = op.Mul(x, op.initializer(ir.Tensor(factors.reshape(shape), dtype=x.dtype), "factor"))
         return op.Add(product, op.initializer(ir.Tensor(shifts.reshape(shape), dtype=x.dtype), "shift"))
+
+
+def _computed(op: Any, node: ir.Node, dims: int) -> Any:
+    """Compute factor and shift in the model."""
+    x, *parameters = node.inputs[:5]
+    assert x is not None
+    assert x.dtype is not None
+    refusal = unusual(node)
+    if refusal is not None:
+        return refusal
+    if any(value is None or value.dtype != x.dtype for value in parameters):
+        return no("the parameters are not of the type of the input", at=node)
+    scale, shift, mean, variance = parameters
+    epsilon = np.array(node.attributes.get_float("epsilon", 1e-5), x.dtype.numpy())
+    factor = op.Div(scale, op.Sqrt(op.Add(variance, epsilon)))
+    rest = op.Sub(shift, op.Mul(mean, factor))
+    if dims > 2:
+        shape = np.array((-1, *[1] * (dims - 2)), np.int64)
+        factor, rest = op.Reshape(factor, shape), op.Reshape(rest, shape)
+    return op.Add(op.Mul(x, factor), rest)

@@ -1,4 +1,4 @@
-"""Take the functions that inject-ops made out of a model again."""
+"""Take the functions that stand for operators out of a model again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import PassResult, Transformation
 from onnx_passes.core.walk import all_nodes
+from onnx_passes.legacy.operators import adopt
 from onnx_passes.ops.functions import MARK
 from onnx_passes.passes.qonnx.dialect import scopes
 
@@ -14,10 +15,12 @@ from onnx_passes.passes.qonnx.dialect import scopes
 @passes.verify.equality
 @passes.register(tags=("qonnx", "functions"))
 class EjectOps(Transformation):
-    """Take the functions that inject-ops made out of a model again.
+    """Take the functions that inject-ops or version 0.4 made for operators out of a model again.
 
-    Rewrites: nodes with an ``overload`` made by inject-ops → the same nodes without it, and no function.
-    Refuses:  functions that were not made by inject-ops: they stay.
+    Rewrites: nodes with an ``overload`` made by inject-ops → the same nodes without it, and no function;
+              ``onnx_passes.ops::Quant``, ``MultiThreshold`` and ``LayoutConverter``, as 0.4 saves them → the operators
+              that are defined here, and no functions of that domain that nothing calls.
+    Refuses:  all other functions: they stay.
     Exactness: bit-exact.
     """
 
@@ -25,7 +28,8 @@ class EjectOps(Transformation):
 
     def call(self, model: ir.Model) -> PassResult:
         """Eject in place."""
-        return PassResult(model, modified=eject(model))
+        injected = eject(model)
+        return PassResult(model, modified=adopt(model) or injected)
 
 
 def eject(model: ir.Model) -> bool:

@@ -26,12 +26,13 @@ class InlineQonnx(Transformation):
 
     Rewrites: ``Quant(x, s, z, b)`` → ``(Round(Clip(x / s + z)) - z) * s``, and so on for all operators that are
               defined here; what is constant in them is computed at once.
-    Refuses:  operators that the model has a function for (inline-functions is for them), and those with attributes
+    Refuses:  operators that the model has a function of its own for (inline-functions is for them; those that
+              inject-ops or version 0.4 made are taken out by eject-ops before), and those with attributes
               that only the caller of a function knows.
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
+    needs = ("eject-ops", "shape-inference")
 
     def call(self, model: ir.Model) -> PassResult:
         """Run without a manager."""

@@ -20,6 +20,7 @@ class Streamline(ComposePass):
     """
 
     passes = (
+        "eject-ops",
         "remove-initializers-from-inputs",
         "inline-functions",
         "lift-constants",
