@@ -21,6 +21,7 @@ from onnx_passes.graph.external import require_unchanged
 from onnx_passes.graph.load import root_cause
 from onnx_passes.graph.serialise import serialise
 from onnx_passes.ops.expand import expand_nodes, uses_custom_operators
+from onnx_passes.verify.halves import with_rounded_halves
 from onnx_passes.verify.pack import WEIGHTS, Key, Packed, missing_functions, pack
 
 Engine = Literal["onnxruntime", "reference"]
@@ -90,7 +91,7 @@ class Executor:
 
     def key(self, model: ir.Model, feeds: Collection[str] | None = None) -> Key:
         """Return what decides about results: models of one key are the same to ONNX Runtime."""
-        return pack(model, _outputs(model, ()), self.functions, self._handed, feeds).key
+        return pack(with_rounded_halves(model), _outputs(model, ()), self.functions, self._handed, feeds).key
 
     def _with_onnxruntime(
         self, model: ir.Model, also: Collection[ir.Value], feeds: Collection[str] | None
@@ -98,7 +99,7 @@ class Executor:
         import onnxruntime
 
         try:
-            packed = pack(model, _outputs(model, also), self.functions, self._handed, feeds)
+            packed = pack(with_rounded_halves(model), _outputs(model, also), self.functions, self._handed, feeds)
         except ir.serde.SerdeError as error:
             raise ExecutionError(f"the model cannot be serialised: {root_cause(error)}") from error
         self._require_providers(onnxruntime)
