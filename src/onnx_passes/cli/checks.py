@@ -199,12 +199,16 @@ def _size(text: str, option: str) -> int:
 
 
 def _limits(config: Config, tolerance: str | None) -> Limits:
-    from onnx_passes.verify.verification import Limits
+    limits = configured_limits(config)
+    return limits if tolerance is None else parse_tolerance(tolerance, rtol=limits.rtol)
+
+
+def configured_limits(config: Config) -> Limits:
+    """Return the tolerance that a configuration gives, or the default one."""
+    from onnx_passes.verify.promise import Limits
 
     given = config.verify.tolerance if config.verify is not None else None
-    atol = given.atol if given is not None and given.atol is not None else Limits.atol
-    rtol = given.rtol if given is not None and given.rtol is not None else Limits.rtol
-    return Limits(atol, rtol) if tolerance is None else parse_tolerance(tolerance, rtol=rtol)
+    return Limits.asked(given.atol if given is not None else None, given.rtol if given is not None else None)
 
 
 def parse_tolerance(text: str, *, rtol: float) -> Limits:

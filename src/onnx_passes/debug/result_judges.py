@@ -9,6 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.core.base import Pass
+from onnx_passes.core.claims import Claim
 from onnx_passes.core.errors import OnnxPassesError, UsageError
 from onnx_passes.debug.judges import GOOD, Judge, Verdict
 from onnx_passes.verify.compare import compare
@@ -17,9 +18,9 @@ from onnx_passes.verify.execute import Engine, Executable, ExecutionError, Execu
 from onnx_passes.verify.fitting import dynamic_axes, run_generated
 from onnx_passes.verify.generate import generate
 from onnx_passes.verify.metrics import accumulator, find_metric, is_elementwise
+from onnx_passes.verify.promise import DEFAULT, Limits, Promise, limits_of
 from onnx_passes.verify.ranges import Range, accepted, range_text
 from onnx_passes.verify.reference import read_inputs, read_outputs
-from onnx_passes.verify.verification import Limits
 
 
 class ByResults(Judge):
@@ -42,7 +43,7 @@ class ByResults(Judge):
         if expect and not inputs:
             raise UsageError("outputs are expected of no inputs", hint="give the inputs that they belong to")
         self.inputs, self.expect, self.seed = inputs, expect, seed
-        self.limits, self.default = limits, default or Limits()
+        self.limits, self.default = limits, default or DEFAULT
         self.executor = executor or Executor()
         self._engine: Engine = "onnxruntime"
         self._samples: list[Sample] = []
@@ -93,7 +94,7 @@ class ByResults(Judge):
         given = [limits for pass_ in passes if (limits := _promised(pass_, self.default)) is not None]
         if not given:
             return None
-        return Limits(max(limits.atol for limits in given), max(limits.rtol for limits in given))
+        return Limits.widest(given)
 
 
 class ByMetrics(Judge):
@@ -183,10 +184,11 @@ def _not_runnable(error: OnnxPassesError) -> UsageError:
 
 
 def _difference(expected: Sequence[Sample], found: Sequence[Sample], limits: Limits | None) -> str:
+    promise = Promise(Claim("equality" if limits is None else "tolerance"), limits)
     for number, (old, new) in enumerate(zip(expected, found, strict=True)):
-        result = compare(old, new)
-        if result.first is not None and not (limits is not None and result.within(limits.atol, limits.rtol)):
-            return f"{result.first.message()} (sample {number})"
+        wrong = promise.broken(compare(old, new))
+        if wrong is not None:
+            return f"{promise.describe(wrong)} (sample {number})"
     return ""
 
 
@@ -200,6 +202,5 @@ def _promised(pass_: Pass, default: Limits) -> Limits | None:
         if claim.kind == "equality":
             return None
         if claim.kind == "tolerance":
-            given = {key: float(str(value)) for key, value in claim.parameters.items()}
-            return Limits(given.get("atol", default.atol), given.get("rtol", default.rtol))
+            return limits_of(claim, default)
     return None if pass_.kind in ("analysis", "annotation") else default

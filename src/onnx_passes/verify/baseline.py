@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.core.claims import Claim
 from onnx_passes.core.errors import ModelError, UsageError
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.declarations import ChangesInterface, Declared
@@ -17,8 +19,9 @@ from onnx_passes.verify.execute import Engine, ExecutionError, Executor, Key, Sa
 from onnx_passes.verify.failure import VerificationError
 from onnx_passes.verify.fitting import dynamic_axes, run_generated
 from onnx_passes.verify.generate import generate
-from onnx_passes.verify.promise import Limits, Promise
+from onnx_passes.verify.promise import NONE, Limits, Promise, Rounding
 from onnx_passes.verify.reference import read_inputs, read_outputs
+from onnx_passes.verify.ties.explain import Ties
 from onnx_passes.verify.unreached import Unreached
 
 _SMALL = 1024
@@ -36,7 +39,11 @@ class Complaint:
 
 @dataclass
 class Baseline:
-    """Samples of inputs with what the model returned for them first, and what it returned last."""
+    """Samples of inputs with what the model returned for them first, and what it returned last.
+
+    ``given`` are the samples as they were before passes made ``changes`` of the interface. Where ``ties`` were found,
+    ``anchor`` holds the results that showed them, and ``spent`` is the part of the tolerance used up until then.
+    """
 
     samples: list[Sample]
     original: list[Sample]
@@ -46,6 +53,13 @@ class Baseline:
     key: Key | None
     declared: Declared
     unreached: Unreached | None = None
+    ties: Ties | None = None
+    spent: float = 0.0
+    anchor: list[Sample] | None = None
+    changes: list[ChangesInterface] = field(default_factory=list[ChangesInterface])
+
+    def __post_init__(self) -> None:
+        self.given = self.samples
 
     def run(self, executor: Executor, model: ir.Model) -> list[Sample]:
         """Run a model on all samples. Raises ExecutionError."""
@@ -56,35 +70,72 @@ class Baseline:
 
     def follow(self, change: ChangesInterface, model: ir.Model) -> None:
         """Go on with the interface that a pass has given the model."""
+        self.changes.append(change)
         self.samples = list(map(change.inputs_after, self.samples))
         self.original = list(map(change.outputs_after, self.original))
         self.current = list(map(change.outputs_after, self.current))
+        self.anchor = None if self.anchor is None else list(map(change.outputs_after, self.anchor))
         self.feeds = frozenset(name for sample in self.samples for name in sample)
         if self.unreached is not None:
             self.unreached.follow(self.samples)
         self.declared = replace(Declared.by(model), excused=self.declared.excused)
 
+    def reference(self, promise: Promise) -> list[Sample]:
+        """Return what results are compared with: those before for equality, else those of the original model.
+
+        Where ties were found, a tolerance is counted from the results that showed them: the original with other levels.
+        """
+        if promise.is_equality:
+            return self.current
+        return self.original if self.anchor is None else self.anchor
+
+    def left(self, promise: Promise) -> Promise:
+        """Return what is left of a promise: what was used up before ties were found is not given again."""
+        return promise.part(self.spent) if self.spent and not promise.is_equality else promise
+
     def complaint(
-        self, model: ir.Model, results: Sequence[Sample], promise: Promise, first: int = 0
+        self,
+        model: ir.Model,
+        results: Sequence[Sample],
+        promise: Promise,
+        first: int = 0,
+        rounding: Mapping[int, Rounding] | None = None,
     ) -> Complaint | None:
-        """Say what is wrong with results, which belong to the samples from the ``first`` on, and declarations."""
-        reference = self.current if promise.is_equality else self.original
+        """Say what is wrong with results, which belong to the samples from the ``first`` on, and declarations.
+
+        ``rounding`` is how far rounding may move results, by the number of the sample.
+        """
         for number, found in enumerate(results, first):
-            wrong = promise.broken(compare(reference[number], found))
+            known = (rounding or {}).get(number, NONE)
+            wrong = self.left(promise).broken(compare(self.reference(promise)[number], found), known)
             if wrong is not None:
-                return Complaint(number, wrong.message(), f"{wrong.name} not as expected")
+                return Complaint(number, promise.describe(wrong, known), f"{wrong.name} not as expected")
         problem = self.declared.broken_by(model, results[0] if results else {})
         if problem:
             return Complaint(first, problem, problem)
         unseen = None if self.unreached is None else self.unreached.complaint(model, promise)
         return None if unseen is None else Complaint(*unseen)
 
+    def explain(self, results: list[Sample], ties: Ties, spent: float) -> None:
+        """Take results that differ by ties as those that a tolerance is counted from, with what is left of it."""
+        self.anchor, self.ties, self.spent = results, ties, spent
+
     def accept(self, results: list[Sample], *, as_original: bool) -> None:
         """Go on from results that are as promised."""
         self.current = results
-        self.original = results if as_original else self.original
+        if as_original:
+            self.original, self.anchor, self.ties, self.spent = results, None, None, 0.0
         if self.unreached is not None:
             self.unreached.accept(as_original=as_original)
+
+    def advice(self, results: Sequence[Sample], promise: Promise) -> str:
+        """Say what would make results pass that are beyond a tolerance, if they are numbers."""
+        pairs = zip(self.reference(promise), results, strict=True)
+        share = max((self.left(promise).share(compare(old, new)) for old, new in pairs), default=0.0)
+        if promise.limits is None or not 1 < share < math.inf:
+            return ""
+        atol, rtol = (_round_up(share * limit) for limit in (promise.limits.atol, promise.limits.rtol))
+        return f"--tolerance {atol:g},{rtol:g}, or data that the model is made for, with --inputs"
 
     def ran(self, executor: Executor, model: ir.Model) -> bool:
         """Tell whether this is, byte by byte, what ran last."""
@@ -139,6 +190,14 @@ def establish(
     return baseline
 
 
+def _round_up(number: float) -> float:
+    """Return the next number of one digit."""
+    if number == 0:
+        return 0.0
+    digit = 10.0 ** math.floor(math.log10(number))
+    return math.ceil(number / digit) * digit
+
+
 def _is_executed(key: Key | None, executor: Executor, model: ir.Model, feeds: frozenset[str]) -> bool:
     try:
         return key is not None and executor.key(model, feeds) == key
@@ -171,9 +230,10 @@ def _require_expected(baseline: Baseline, limits: Limits) -> None:
         )
     for number, (expected, found) in enumerate(zip(baseline.original, baseline.current, strict=True)):
         comparison = compare(expected, {name: found[name] for name in expected if name in found})
-        if comparison.first is not None and not comparison.within(limits.atol, limits.rtol):
+        promise = Promise(Claim("tolerance"), limits)
+        if (wrong := promise.broken(comparison)) is not None:
             raise VerificationError(
-                f"{comparison.first.name} not as expected before any pass ran: {comparison.first.message()}",
+                f"{wrong.name} not as expected before any pass ran: {promise.describe(wrong)}",
                 where=f"sample {number}",
                 hint="check that inputs and expected outputs belong to this model",
             )

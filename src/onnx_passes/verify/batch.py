@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -10,9 +10,12 @@ import onnx_ir as ir
 from onnx_passes.core.records import Application
 from onnx_passes.core.walk import nested_graphs
 from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.randomness import is_random
 from onnx_passes.verify.activations import Activations, Arrays
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.execute import Executor, Sample
+from onnx_passes.verify.noise import rounding_bounds
+from onnx_passes.verify.ties.decisions import decides
 
 _DEEPEST = 50
 """So many nodes in a row are computed again where a value was not kept."""
@@ -36,15 +39,23 @@ class Batch:
         self._feeds: dict[ir.Value, Arrays] = {}
         self._weights: list[ir.Value] = []
         self._names = 0
+        self._whole: ir.Model | None = None
 
-    def add(self, application: Application) -> tuple[tuple[ir.Value, ...], tuple[ir.Value, ...]]:
-        """Copy what an application takes out and what it puts in; returns what stands for old and new values."""
+    def add(self, application: Application) -> tuple[tuple[ir.Value, ...], tuple[ir.Value, ...], frozenset[str]]:
+        """Copy what an application takes out and what it puts in.
+
+        Returns what stands for old and new values, and the names of all that is computed on the way to either.
+        """
         matched, copied = frozenset(application.matched), Values()
         expected = tuple(self._old(old, matched, copied) for old, _ in application.replaced)
+        inside = [value for node in matched for value in node.outputs]
+        own = [str(here.name) for value in inside if (here := copied.get(value) or self._known.get(value))]
+        so_far = len(self.nodes)
         found = tuple(self._resolve(new, copied, 0) for _, new in application.replaced)
         # From now on the old value means the new one.
         self._known.update((old, new) for (old, _), new in zip(application.replaced, found, strict=True))
-        return expected, found
+        own += [str(value.name) for node in self.nodes[so_far:] for value in node.outputs]
+        return expected, found, frozenset(own)
 
     def run(self, model: ir.Model, wanted: Iterable[ir.Value], executor: Executor) -> dict[ir.Value, Arrays]:
         """Run everything on all samples; returns the arrays of the wanted values. Raises ExecutionError."""
@@ -60,14 +71,29 @@ class Batch:
                 opset_imports=dict(model.opset_imports),
                 name="windows",
             )
-            whole = ir.Model(graph, ir_version=model.ir_version, functions=list(model.functions.values()))
-            ready = executor.prepare(whole, engine="onnxruntime")
-            runs = [
-                ready.run({str(value.name): fed[number] for value, fed in self._feeds.items()})
-                for number in range(len(self._activations.samples))
-            ]
+            self._whole = ir.Model(graph, ir_version=model.ir_version, functions=list(model.functions.values()))
+            ready = executor.prepare(self._whole, engine="onnxruntime")
+            runs = [ready.run(sample) for sample in self._samples()]
             arrays.update((value, tuple(run[str(value.name)] for run in runs)) for value in computed)
         return arrays
+
+    def rounding(self, wanted: Sequence[ir.Value], at: Collection[str], executor: Executor) -> list[Sample] | None:
+        """Return how far rounding in the nodes that compute values ``at`` may move wanted ones, sample by sample."""
+        if self._whole is None:
+            return None
+        copied = copy_model(self._whole)
+        values = {value.name: value for node in copied.graph for value in node.outputs}
+        nodes = {node for name in at if name in values and (node := values[name].producer()) is not None}
+        if any(map(decides, nodes)):
+            # A level that flips is no matter of rounding alone.
+            return None
+        return rounding_bounds(copied, [values[value.name] for value in wanted], self._samples(), executor, at=nodes)
+
+    def _samples(self) -> list[Sample]:
+        return [
+            {str(value.name): fed[number] for value, fed in self._feeds.items()}
+            for number in range(len(self._activations.samples))
+        ]
 
     def _at_hand(self, value: ir.Value) -> Arrays:
         if value in self._feeds:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
@@ -112,8 +112,11 @@ class TensorComparison:
                 return False
         return True
 
-    def message(self) -> str:
-        """Say in one sentence what differs, with the worst element as the example."""
+    def message(self, at: tuple[int, ...] | None = None, beyond: int | None = None) -> str:
+        """Say in one sentence what differs, with the worst element as the example, or the one at an index.
+
+        ``beyond`` is how many elements differ by more than is allowed, where some difference is.
+        """
         match self.status:
             case Status.EQUAL | Status.MISSING | Status.UNEXPECTED:
                 return f"{self.name}: {self.status}"
@@ -123,12 +126,19 @@ class TensorComparison:
             case Status.DTYPE | Status.SHAPE:
                 return f"{self.name}: {self.status}, expected {self.expected_type}, found {self.found_type}"
             case _:
-                return self._values_message()
+                return self._values_message(self.worst if at is None else self._element(at), beyond)
 
-    def _values_message(self) -> str:
-        if self.worst is None or self.expected_type is None:
+    def _element(self, index: tuple[int, ...]) -> Element | None:
+        if self.arrays is None:
+            return self.worst
+        expected, found = self.arrays
+        part = compare_tensor(self.name, expected[index].reshape(1), found[index].reshape(1)).worst
+        return self.worst if part is None else replace(part, index=index)
+
+    def _values_message(self, worst: Element | None, beyond: int | None) -> str:
+        if worst is None or self.expected_type is None:
             return f"{self.name}: {self.status}"
-        worst, dtype = self.worst, self.expected_type.dtype
+        dtype = self.expected_type.dtype
         place = f"{self.name}[{', '.join(map(str, worst.index))}]" if worst.index else self.name
         values = f"{place}: expected {_shown(worst.expected, dtype)}, found {_shown(worst.found, dtype)}"
         share = f"{self.differing} of {_count(self.total, 'element')}"
@@ -137,7 +147,9 @@ class TensorComparison:
         special = ((self.nan, "NaN"), (self.infinite, "infinity"), (self.signed_zeros, "signed zero"))
         kinds = ", ".join(f"{number} by {what}" for number, what in special if number)
         verb = "differs" if self.differing == 1 else "differ"
-        return f"{values}{_errors(worst)}; {share} {verb}" + (f", {kinds}" if kinds else "")
+        kinds = f", {kinds}" if kinds else ""
+        allowed = "" if beyond is None or beyond == self.differing else f", {beyond} by more than the tolerance"
+        return f"{values}{_errors(worst)}; {share} {verb}{kinds}{allowed}"
 
 
 @dataclass(frozen=True)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.core.instruments import Instrument
-from onnx_passes.core.records import Application
+from onnx_passes.core.plan import Step
+from onnx_passes.core.records import Application, RunRecord, StepRecord
+from onnx_passes.graph.copy import copy_model
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.execute import Engine, Executor, Sample
-from onnx_passes.verify.replay import Replay
+
+_MOST_NODES = 6
+"""So many nodes of a rewrite are described."""
 
 
 class Culprit(Instrument):
-    """The last application of a replay, described while its nodes are still at hand."""
+    """The last application of a repeated run, described while its nodes are still at hand."""
 
     def __init__(self) -> None:
         self.rule = self.source = self.matched = self.added = ""
@@ -34,6 +38,27 @@ class Culprit(Instrument):
         self.matched, self.added = self._matched, _describe(application.added)
 
 
+class Snapshots(Instrument):
+    """Copies of the model after steps of a repeated run (0: before the first), of most where they say they changed it.
+
+    Those that ``always`` names are kept whatever their steps say.
+    """
+
+    def __init__(self, steps: Collection[int], always: Collection[int]) -> None:
+        self._steps, self._always = frozenset(steps), frozenset(always)
+        self.models: dict[int, ir.Model] = {}
+
+    def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
+        """Keep the model as it came."""
+        if 0 in self._always:
+            self.models[0] = copy_model(model)
+
+    def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
+        """Keep the model after a step."""
+        if record.number in self._always or (record.number in self._steps and record.modified):
+            self.models[record.number] = copy_model(model)
+
+
 def first_bad(candidates: Sequence[int], is_good: Callable[[int], bool]) -> int:
     """Return the first bad one of candidates that are good up to some point; the last one is known to be bad."""
     good, bad = -1, len(candidates) - 1
@@ -46,37 +71,42 @@ def first_bad(candidates: Sequence[int], is_good: Callable[[int], bool]) -> int:
     return candidates[bad]
 
 
-def describe_application(replay: Replay, step: int, application: int) -> Culprit | None:
-    """Repeat a run up to an application and describe it."""
-    last = Culprit()
-    try:
-        replay.after_application(step, application, last)
-    except OnnxPassesError:
-        return None
-    return last if last.number == application else None
+def first_divergence(
+    before: ir.Model,
+    after: ir.Model,
+    sample: Sample,
+    executor: Executor,
+    engine: Engine,
+    successors: Mapping[str, ir.Value] | None = None,
+) -> str:
+    """Name the first value, in the order of execution, that both models have and that differs.
 
-
-def first_divergence(before: ir.Model, after: ir.Model, sample: Sample, executor: Executor, engine: Engine) -> str:
-    """Name the first value, in the order of execution, that both models have and that differs."""
-    known = {value.name: value for node in before.graph for value in node.outputs if value.name}
-    shared = [value for node in after.graph for value in node.outputs if value.name in known]
+    ``successors`` says which value of the second model stands for which one of the first; without it, the names do.
+    """
+    known = {str(value.name): value for node in before.graph for value in node.outputs if value.name}
+    if successors is None:
+        successors = {str(value.name): value for node in after.graph for value in node.outputs if value.name in known}
+    shared = {value: name for name, value in reversed(list(successors.items())) if name in known}
     try:
-        old = executor.prepare(before, also=[known[value.name or ""] for value in shared], engine=engine).run(sample)
-        new = executor.prepare(after, also=shared, engine=engine).run(sample)
+        old = executor.prepare(before, also=[known[name] for name in shared.values()], engine=engine).run(sample)
+        new = executor.prepare(after, also=list(shared), engine=engine).run(sample)
     except OnnxPassesError:
         return ""
-    for value in shared:
-        name = value.name or ""
-        if name in old and name in new:
-            result = compare({name: np.asarray(old[name])}, {name: np.asarray(new[name])})
+    for node in after.graph:
+        for value in node.outputs:
+            name = shared.get(value)
+            if name is None or name not in old or value.name not in new:
+                continue
+            result = compare({name: np.asarray(old[name])}, {name: np.asarray(new[value.name])})
             if result.first is not None:
-                producer = value.producer()
-                return f"{result.first.message()}, computed by {_describe([producer] if producer else [])}"
+                return f"{result.first.message()}, computed by {_describe([node])}"
     return ""
 
 
 def _describe(nodes: Sequence[ir.Node]) -> str:
-    return ", ".join(_node(node) for node in nodes) or "nothing"
+    shown = [_node(node) for node in nodes[-_MOST_NODES:]]
+    more = len(nodes) - len(shown)
+    return ", ".join([f"{more} more", *shown] if more else shown) or "nothing"
 
 
 def _node(node: ir.Node) -> str:

@@ -49,6 +49,8 @@ class Failure:
     diverges: str = ""
     reproducer: str = ""
     number: int = 0
+    no_excuse: str = ""
+    advice: str = ""
 
     def lines(self) -> list[str]:
         """List the facts, one a line."""
@@ -61,6 +63,8 @@ class Failure:
             ("matched", self.matched),
             ("replaced by", self.replacement),
             ("diverges at", self.diverges),
+            ("no excuse", self.no_excuse),
+            ("to accept", self.advice),
             ("reproducer", self.reproducer),
         ]
         return [f"  {label + ':':13} {text}" for label, text in facts if text]

@@ -1,4 +1,4 @@
-"""Run a pipeline again up to a step or a rule application: both have the same numbers in every run."""
+"""Run a pipeline again up to a step: steps have the same numbers in every run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from onnx_passes.core.instruments import Instrument, Limit, StopAfter
+from onnx_passes.core.instruments import Instrument, StopAfter
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import Plan
 
@@ -18,13 +18,9 @@ class Replay:
         self.plan = plan
         self.source = source
 
-    def after_step(self, step: int) -> ir.Model:
+    def after_step(self, step: int, *watchers: Instrument) -> ir.Model:
         """Return the model as it was after a step; 0 is before the first."""
-        return self._run(StopAfter(step)) if step else self.source()
-
-    def after_application(self, step: int, application: int, *watchers: Instrument) -> ir.Model:
-        """Return the model as it was after a rule application in a step."""
-        return self._run(StopAfter(step), Limit(application), *watchers)
+        return self._run(StopAfter(step), *watchers) if step else self.source()
 
     def _run(self, *instruments: Instrument) -> ir.Model:
         return Manager(instruments).run(self.plan, self.source()).model

@@ -20,13 +20,13 @@ from onnx_passes.verify.baseline import Baseline, Start, establish
 from onnx_passes.verify.claims import StructureClaim
 from onnx_passes.verify.compare import Comparison, compare
 from onnx_passes.verify.declarations import ChangesInterface, wrong_annotation
-from onnx_passes.verify.edges import ON_THE_EDGE, only_rounds_otherwise
 from onnx_passes.verify.execute import ExecutionError, Executor, Sample
 from onnx_passes.verify.failure import Failure, VerificationError
-from onnx_passes.verify.inquiry import Inquiry
+from onnx_passes.verify.inquiry import Charge, Inquiry
 from onnx_passes.verify.levels import below, level_of
-from onnx_passes.verify.promise import EXPLICIT, Limits, Promise, promise_of
+from onnx_passes.verify.promise import DEFAULT, EXPLICIT, Limits, Promise, promise_of
 from onnx_passes.verify.replay import Replay
+from onnx_passes.verify.ties.excuse import Excuse, Excuses
 from onnx_passes.verify.unreached import NEVER_RAN, Unreached
 from onnx_passes.verify.windows import WindowCheck, Windows
 
@@ -67,7 +67,7 @@ class Verification(Instrument):
         self.inputs = inputs
         self.expect = expect
         self.seed = seed
-        self.limits = limits or Limits()
+        self.limits = limits or DEFAULT
         self.mode: Mode = mode
         self.executor = executor or Executor()
         self.reproducer = reproducer
@@ -208,28 +208,49 @@ class Verification(Instrument):
             checks = windows.run(self.executor)
         except (ExecutionError, ModelError):
             return False
-        for check in checks:
-            own = promise if check.owner is None else promise_of([check.owner], self.limits)
-            if not all(map(own.holds_inside, check.comparisons)):
-                self._judge(check, own, record, model)
-                return False
+        wrong = self._wrong_window(windows, checks, promise)
+        if wrong is not None:
+            self._judge(*wrong, record, model)
+            return False
         if windows.missed or len(checks) != record.applications:
             return False
-        comparisons = [comparison for check in checks for comparison in check.comparisons]
-        samples = len(comparisons) // max(sum(len(window.replaced) for window in windows.windows), 1)
+        samples = max(len(values) for check in checks for values in check.comparisons)
+        comparisons = [comparison for check in checks for values in check.comparisons for comparison in values]
         record.evidence = _evidence(promise, comparisons, samples, "onnxruntime", started, windows=len(checks))
         return True
 
-    def _judge(self, wrong: WindowCheck, promise: Promise, record: StepRecord, model: ir.Model) -> None:
+    def _wrong_window(
+        self, windows: Windows, checks: Sequence[WindowCheck], promise: Promise
+    ) -> tuple[int, Promise, str] | None:
+        """Return the first rewrite that is not as promised where it stands, what is promised, and what is wrong.
+
+        What is beyond a tolerance may be so by rounding: then the nodes that were replaced are no better.
+        """
+
+        def own(check: WindowCheck) -> Promise:
+            owner = check.window.owner
+            return promise if owner is None else promise_of([owner], self.limits)
+
+        suspects = [check for check in checks if not check.holds(own(check))]
+        first = next((check for check in suspects if own(check).is_equality), None)
+        bounds = None if first or not suspects else windows.rounding(suspects, self.executor)
+        for number, check in enumerate(suspects):
+            known = None if bounds is None else bounds[number]
+            difference = check.broken(own(check), known)
+            if difference is not None and first in (None, check):
+                return check.window.application, own(check), difference
+        return None
+
+    def _judge(self, application: int, promise: Promise, difference: str, record: StepRecord, model: ir.Model) -> None:
         """Ask the whole model about a rewrite that is wrong where it stands; equality must hold there, too."""
         checked = self._checked
-        self._verify(model, suspect=wrong.application)
+        self._verify(model, suspect=application)
         self._checked = min(checked, len(self._steps) - 1)
-        worst = next(tensor for comparison in wrong.comparisons if (tensor := promise.broken(comparison)) is not None)
         if promise.is_equality:
-            difference = f"{worst.message()}; no output shows it on these samples"
-            self._fail(model, difference, f"{worst.name} not as expected", 0, wrong.application)
-        record.notes.append(f"rewrite {wrong.application} differs locally, the outputs do not: {worst.message()}")
+            name = difference.split(":")[0].split("[")[0]
+            difference = f"{difference}; no output shows it on these samples"
+            self._fail(model, Charge(difference, f"{name} not as expected", application=application))
+        record.notes.append(f"rewrite {application} differs locally, the outputs do not: {difference}")
 
     def _verify(self, model: ir.Model, suspect: int | None = None) -> None:
         """Run the whole model and compare; settles all pending steps."""
@@ -244,25 +265,35 @@ class Verification(Instrument):
         promise = promise_of([step.pass_ for _, step in self._pending], self.limits)
         results, obstacle = self._results(baseline, model)
         if obstacle:
-            self._fail(model, obstacle, obstacle, 0, suspect)
-        complaint = baseline.complaint(model, results, promise)
-        if complaint is not None:
-            excused = not promise.is_equality and self._hold_where_they_stand()
-            if not (excused and only_rounds_otherwise(model.graph, baseline.original, results)):
-                self._fail(model, complaint.difference, complaint.what, complaint.sample, suspect)
-            record.notes.append(f"{complaint.difference}; {ON_THE_EDGE}")
-            baseline.original = results
+            self._fail(model, Charge(obstacle, obstacle, application=suspect))
+        excuse = self._excuse(baseline, model, results, promise, suspect)
         reference = baseline.current if promise.is_equality else baseline.original
         comparisons = [compare(old, new) for old, new in zip(reference, results, strict=True)]
+        evidence = _evidence(promise, comparisons, len(baseline.samples), baseline.engine, started)
+        if excuse is not None:
+            record.notes.append(excuse.reason)
+        if baseline.ties is not None and not promise.is_equality:
+            evidence = replace(evidence, level="tolerance", reason=str(baseline.ties))
         baseline.accept(results, as_original=promise.claim.kind == "metric")
-        engine = baseline.engine
-        self._settle(_evidence(promise, comparisons, len(baseline.samples), engine, started), after=record.number)
+        self._settle(evidence, after=record.number)
 
-    def _hold_where_they_stand(self) -> bool:
-        """Tell whether all that promises a tolerance was checked rewrite by rewrite, on the values before it."""
-        changes = [(record, step) for record, step in self._pending if step.name != EXPLICIT]
-        tolerant = [record for record, step in changes if not promise_of([step.pass_], self.limits).is_equality]
-        return all(record.evidence is not None and record.evidence.windows for record in tolerant)
+    def _excuse(
+        self, baseline: Baseline, model: ir.Model, results: list[Sample], promise: Promise, suspect: int | None
+    ) -> Excuse | None:
+        """Return why results may be other than promised, if they are; without a reason they are a failure."""
+        complaint = baseline.complaint(model, results, promise)
+        if complaint is None:
+            return None
+        since = self._steps[self._checked - 1][0].number if self._checked else 0
+        excuses = Excuses(baseline, self._replay(), self.executor, self.limits, self._pending, since)
+        excuse = excuses.find(model, results, promise)
+        if isinstance(excuse, str):
+            difference, what, sample = complaint.difference, complaint.what, complaint.sample
+            advice = baseline.advice(results, promise) if promise.claim.kind == "tolerance" else ""
+            self._fail(model, Charge(difference, what, sample, suspect, no_excuse=excuse, advice=advice))
+        if excuse.ties is not None:
+            baseline.explain(results, excuse.ties, excuse.spent)
+        return replace(excuse, reason=f"{complaint.difference}; {excuse.reason}")
 
     def _ran(self, model: ir.Model) -> bool:
         """Tell whether this is, byte by byte, what ran last or, before anything changed it, would have."""
@@ -293,21 +324,24 @@ class Verification(Instrument):
         except (ExecutionError, ModelError) as error:
             return [], f"the model no longer runs: {error}"
 
-    def _fail(self, model: ir.Model, difference: str, what: str, sample: int, application: int | None) -> NoReturn:
+    def _replay(self) -> Replay:
+        return Replay(self._run.plan or Plan(tuple(step for _, step in self._steps), ""), self._source)
+
+    def _fail(self, model: ir.Model, charge: Charge) -> NoReturn:
         """Find out who is to blame among the steps since the last check, also those that claim no change."""
         assert self._baseline is not None
         failed = Inquiry(
             baseline=self._baseline,
             executor=self.executor,
             limits=self.limits,
-            replay=Replay(self._run.plan or Plan(tuple(step for _, step in self._steps), ""), self._source),
+            replay=self._replay(),
             steps=self._steps,
             checked=self._checked,
             model=model,
             origin="given" if self.inputs else f"generated from seed {self.seed}",
             seed=self.seed,
             reproducer=self.reproducer,
-        ).report(difference, what, sample, application)
+        ).report(charge)
         raise failed from failed.__cause__
 
     def _require_annotations(self, baseline: Baseline, model: ir.Model) -> None:
@@ -318,7 +352,7 @@ class Verification(Instrument):
         except (ExecutionError, ModelError):
             return
         if wrong := wrong_annotation(model.graph, known.get):
-            self._fail(model, wrong, wrong, 0, None)
+            self._fail(model, Charge(wrong, wrong))
 
     def _require_structure(self, record: StepRecord, step: Step, model: ir.Model) -> None:
         """Hold a pass to the structure that it promises."""
@@ -337,7 +371,7 @@ def _evidence(
 ) -> Evidence:
     equal = all(comparison.equal for comparison in comparisons)
     return Evidence(
-        level="sampled" if equal else promise.claim.kind,
+        level="sampled" if equal else "metric" if promise.claim.kind == "metric" else "tolerance",
         claim=str(promise.claim),
         samples=samples,
         windows=windows,

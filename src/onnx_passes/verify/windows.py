@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.base import Pass
@@ -11,32 +13,52 @@ from onnx_passes.core.records import Application
 from onnx_passes.verify.activations import Activations, Arrays
 from onnx_passes.verify.batch import Batch, NotAtHandError, is_plain
 from onnx_passes.verify.compare import Comparison, compare
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.execute import Executor, Sample
+from onnx_passes.verify.promise import NONE, Promise, Rounding
 
 _FEW = 200
 """So many nodes may always be run to check a pass; more only in proportion to the model."""
 _MANY = 4000
 """And never more than so many: the time that ONNX Runtime takes for a session grows with the square of its outputs."""
 
+_DIGITS = 8
+"""So many units in the last place of the greatest number may be lost on a new way to a value."""
+
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """One application: the old and new values, and what computes them in the model that runs all windows."""
+    """One application: the old and new values, and what computes them in the model that runs all windows.
+
+    ``own`` names all that is computed there on the way to either.
+    """
 
     application: int
     owner: Pass | None
     replaced: tuple[tuple[ir.Value, ir.Value], ...]
     expected: tuple[ir.Value, ...]
     found: tuple[ir.Value, ...]
+    own: frozenset[str]
 
 
 @dataclass(frozen=True)
 class WindowCheck:
-    """How the values of one application compare, sample by sample; ``owner`` as in the application."""
+    """How the values of one application compare, value by value and sample by sample."""
 
-    application: int
-    owner: Pass | None
-    comparisons: tuple[Comparison, ...]
+    window: Window
+    comparisons: tuple[tuple[Comparison, ...], ...]
+
+    def holds(self, promise: Promise, rounding: Sequence[Sequence[Rounding]] | None = None) -> bool:
+        """Tell whether all values are as promised, where rounding may do as much to each as is known."""
+        return self.broken(promise, rounding) is None
+
+    def broken(self, promise: Promise, rounding: Sequence[Sequence[Rounding]] | None = None) -> str | None:
+        """Say what is not as promised, if anything is."""
+        for place, samples in enumerate(self.comparisons):
+            for number, comparison in enumerate(samples):
+                known = NONE if rounding is None else rounding[place][number]
+                if (wrong := promise.broken(comparison, known)) is not None:
+                    return promise.describe(wrong, known)
+        return None
 
 
 class Windows:
@@ -62,11 +84,12 @@ class Windows:
             self.missed += 1
             return
         try:
-            expected, found = self._batch.add(application)
+            expected, found, own = self._batch.add(application)
         except NotAtHandError:
             self.missed += 1
         else:
-            self.windows.append(Window(application.number, application.owner, application.replaced, expected, found))
+            number, owner, replaced = application.number, application.owner, application.replaced
+            self.windows.append(Window(number, owner, replaced, expected, found, own))
 
     def run(self, executor: Executor) -> list[WindowCheck]:
         """Run all windows and compare; what was computed serves later passes. Raises ExecutionError."""
@@ -75,10 +98,43 @@ class Windows:
         return [self._compare(window, arrays) for window in self.windows]
 
     def _compare(self, window: Window, arrays: dict[ir.Value, Arrays]) -> WindowCheck:
-        comparisons: list[Comparison] = []
+        comparisons: list[tuple[Comparison, ...]] = []
         for (old, new), expected, found in zip(window.replaced, window.expected, window.found, strict=True):
-            for left, right in zip(arrays[expected], arrays[found], strict=True):
-                comparisons.append(compare({old.name or "": left}, {old.name or "": right}))
+            name, pairs = old.name or "", zip(arrays[expected], arrays[found], strict=True)
+            comparisons.append(tuple(compare({name: left}, {name: right}) for left, right in pairs))
             for value in {old, new}:
                 self._activations.put(value, arrays[found])
-        return WindowCheck(window.application, window.owner, tuple(comparisons))
+        return WindowCheck(window, tuple(comparisons))
+
+    def rounding(self, checks: Sequence[WindowCheck], executor: Executor) -> list[Sequence[Sequence[Rounding]]] | None:
+        """Return how far rounding may move the old and the new values of applications, for each of them."""
+        windows = [check.window for check in checks]
+        values = [value for window in windows for value in (*window.expected, *window.found)]
+        wanted = dict.fromkeys(value for value in values if value.producer() is not None)
+        bounds = self._batch.rounding(list(wanted), {name for window in windows for name in window.own}, executor)
+        if bounds is None:
+            return None
+
+        return [
+            [
+                [_allowed(found, str(old.name), str(new.name), run) for found, run in zip(samples, bounds, strict=True)]
+                for samples, old, new in zip(check.comparisons, check.window.expected, check.window.found, strict=True)
+            ]
+            for check in checks
+        ]
+
+
+def _allowed(comparison: Comparison, old: str, new: str, bounds: Sample) -> Rounding:
+    """Return how far rounding may bring one value from another.
+
+    It may do so on the way to the new one, too, but by no more than fits numbers of the size that the old ones have:
+    who loses digits by way of greater numbers is not excused.
+    """
+    tensor = comparison.tensors[0]
+    if tensor.arrays is None or old not in bounds:
+        return NONE
+    expected = tensor.arrays[0].astype(np.float64)
+    last_bit = float(np.finfo(tensor.arrays[0].dtype).eps)
+    most = _DIGITS * last_bit * float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
+    on_the_new_way = bounds[new] if new in bounds and bounds[new].shape == expected.shape else 0.0
+    return {tensor.name: np.maximum(bounds[old], np.minimum(on_the_new_way, most))}

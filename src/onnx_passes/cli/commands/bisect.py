@@ -94,6 +94,7 @@ def _judge(asked: Criteria, config: Config, base: Path | None) -> Judge:
         raise click.UsageError(f"--command judges alone: leave out {given[0]}.")
     if asked.metrics and asked.tolerance is not None:
         raise click.UsageError("--metric and --tolerance are two ways to judge: give one of them.")
+    from onnx_passes.cli.checks import configured_limits
     from onnx_passes.debug.judges import AllOf, ByCommand
     from onnx_passes.debug.result_judges import ByMetrics, ByResults
     from onnx_passes.verify.execute import Executor, Profile
@@ -108,7 +109,7 @@ def _judge(asked: Criteria, config: Config, base: Path | None) -> Judge:
     by_metrics = ByMetrics(ranges, inputs=inputs, expect=expect, seed=asked.seed, executor=executor, base=base)
     if asked.metrics:
         return by_metrics
-    default = _default_limits(config)
+    default = configured_limits(config)
     by_results = ByResults(
         inputs=inputs,
         expect=expect,
@@ -133,15 +134,6 @@ def _ranges(conditions: tuple[str, ...], config: Config) -> dict[str, Range]:
             raise click.UsageError(f"--metric {condition} accepts everything: write {name}=MIN,MAX.")
         ranges[name] = limits
     return ranges
-
-
-def _default_limits(config: Config) -> Limits:
-    from onnx_passes.verify.verification import Limits
-
-    given = config.verify.tolerance if config.verify is not None else None
-    atol = given.atol if given is not None and given.atol is not None else Limits.atol
-    rtol = given.rtol if given is not None and given.rtol is not None else Limits.rtol
-    return Limits(atol, rtol)
 
 
 def _limits(tolerance: str | None, default: Limits) -> Limits | None:

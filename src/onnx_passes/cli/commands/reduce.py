@@ -102,16 +102,11 @@ def _refuse_unwritable(output: str) -> None:
 
 
 def _limits(tolerance: str | None, chosen: Settings, kept: Reproducer | None) -> Limits:
-    from onnx_passes.cli.checks import parse_tolerance
-    from onnx_passes.verify.verification import Limits
+    from onnx_passes.cli.checks import configured_limits, parse_tolerance
+    from onnx_passes.verify.promise import Limits
 
-    if kept is not None and kept.tolerance is not None:
-        base = Limits(*kept.tolerance)
-    else:
-        given = chosen.config.verify.tolerance if chosen.config.verify is not None else None
-        atol = given.atol if given is not None and given.atol is not None else Limits.atol
-        rtol = given.rtol if given is not None and given.rtol is not None else Limits.rtol
-        base = Limits(atol, rtol)
+    found = None if kept is None else kept.tolerance
+    base = configured_limits(chosen.config) if found is None else Limits(*found)
     return base if tolerance is None else parse_tolerance(tolerance, rtol=base.rtol)
 
 
@@ -143,7 +138,7 @@ def _keep(
         {**report, "reduced": _numbers(reduction)},
         imports=sources(pipeline) or (kept.imports if kept is not None else ()),
         seed=seed,
-        tolerance=(limits.atol, limits.rtol),
+        tolerance=limits.pair,
     )
 
 

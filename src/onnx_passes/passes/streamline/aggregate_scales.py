@@ -189,7 +189,7 @@ class _Sweep:
             source=_SOURCE,
             graph=self.model.graph,
             root=node,
-            matched=(node,),
+            matched=self._cone(node),
             added=() if last is None else (last,),
             replaced=((value, made),),
             initializers=(),
@@ -203,6 +203,16 @@ class _Sweep:
             replace_value(value, made, self.shop.names)
         context.after_rewrite(application)
         return True
+
+    def _cone(self, node: ir.Node) -> tuple[ir.Node, ...]:
+        """Return the nodes that the integer form of a result stands for: from the last integers on, in order."""
+        found, waiting = dict[ir.Node, None](), [node]
+        while waiting:
+            here = waiting.pop()
+            found[here] = None
+            before = [value.producer() for value in here.inputs if value is not None and self._has_other_form(value)]
+            waiting.extend(producer for producer in before if producer is not None and producer not in found)
+        return tuple(inner for inner in self.nodes if inner in found)
 
     def _has_other_form(self, value: ir.Value) -> bool:
         form = self.forms.get(value)

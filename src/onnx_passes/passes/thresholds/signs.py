@@ -20,9 +20,13 @@ def may_flip(tail: Tail) -> bool:
 
 
 def flip_channels(model: ir.Model, names: Names, tail: Tail, channels: np.ndarray, domain: Domain) -> None:
-    """Negate channels of the base, which then is of the domain; the caller sees to it that the tail expects them so."""
+    """Negate channels of the base, which then is of the domain; the caller sees to it that the tail expects them so.
+
+    The base gets another name: it no longer means what it did.
+    """
     node = tail.base.producer()
     assert node is not None
+    tail.base.name = names.value(f"{tail.base.name}_flipped")
     axis = _weight_axis(node, tail)
     assert axis is not None
     sign = np.where(channels, -1, 1).astype(np.float32)

@@ -12,6 +12,7 @@ import numpy as np
 from onnx_passes.testing.fuzz.report import Kind
 from onnx_passes.testing.fuzz.targets import Target
 from onnx_passes.verify.compare import Status, TensorComparison, compare
+from onnx_passes.verify.promise import DEFAULT
 from onnx_passes.verify.ulp import Kind as Numbers
 from onnx_passes.verify.ulp import kind_of
 
@@ -101,9 +102,9 @@ def _kind_of_values(a: np.ndarray, b: np.ndarray, target: Target, conditions: Co
 
 def _allowance(old: np.ndarray, target: Target, conditions: Conditions) -> np.ndarray:
     """Return how far each element may be off before it counts as wrong and no longer as rounded."""
-    atol, rtol = (target.limits.atol, target.limits.rtol) if target.limits is not None else (1e-5, 1e-4)
+    limits = (target.limits or DEFAULT).of(old.dtype)
     rounding = _ROUNDINGS * conditions.epsilon
-    return atol + max(rtol, rounding) * np.abs(old) + rounding * conditions.largest
+    return limits.atol + max(limits.rtol, rounding) * np.abs(old) + rounding * conditions.largest
 
 
 def _excused(old: np.ndarray, new: np.ndarray, flags: frozenset[str]) -> bool:

@@ -20,7 +20,7 @@ from onnx_passes.rewrite.passes import RewriteRulePass, RewriteRuleSetPass
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.together import Together
 from onnx_passes.testing.fuzz.hints import Hints
-from onnx_passes.verify.verification import Limits
+from onnx_passes.verify.promise import DEFAULT, Limits, limits_of
 
 _SHAPES = "shape-inference"
 
@@ -43,7 +43,7 @@ def targets_of(thing: object) -> list[Target]:
     if isinstance(thing, Target):
         return [thing]
     if isinstance(thing, Rule):
-        return [Target(thing.name, thing, _applying([thing]), Limits())]
+        return [Target(thing.name, thing, _applying([thing]), DEFAULT)]
     found: list[Target] = []
     for pass_ in collect(thing):  # pyright: ignore[reportArgumentType]
         members = list(_members(pass_))
@@ -103,6 +103,5 @@ def _limits(pass_: Pass) -> Limits | None:
         if claim.kind == "equality":
             return None
         if claim.kind == "tolerance":
-            given = {key: float(str(value)) for key, value in claim.parameters.items() if key in ("atol", "rtol")}
-            return Limits(**given)
-    return Limits()
+            return limits_of(claim, DEFAULT)
+    return DEFAULT

@@ -1,0 +1,129 @@
+"""Nodes that decide between levels: their result jumps where what they read moves by the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.graph.constants import constant, constant_tensor
+from onnx_passes.verify.execute import Executor, Sample
+
+_ROUNDING = frozenset(
+    {"BipolarQuant", "Ceil", "Floor", "FloatQuant", "IntQuant", "MultiThreshold", "Quant", "QuantizeLinear", "Round"}
+    | {"Sign", "Trunc", "WeightedMultiThreshold"}
+)
+_COMPARISONS = frozenset({"Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
+_FLOATS = frozenset({ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE})
+
+Corner = Mapping[int, int]
+"""Which inputs of a node are moved, and whether up or down."""
+
+
+def decisions_of(graph: ir.Graph) -> list[ir.Node]:
+    """List the nodes that decide between levels of what is computed from inputs, in the order of the graph."""
+    varying: set[ir.Value | None] = set(graph.inputs)
+    found: list[ir.Node] = []
+    for node in graph:
+        if any(value in varying for value in node.inputs):
+            varying.update(node.outputs)
+            if decides(node):
+                found.append(node)
+    return found
+
+
+def decides(node: ir.Node) -> bool:
+    """Tell whether the result of a node jumps where what it reads moves by the last bit."""
+    if node.op_type == "Cast" and node.domain == "":
+        to = ir.DataType(node.attributes.get_int("to", 0))
+        given = None if node.inputs[0] is None else node.inputs[0].dtype
+        return not to.is_floating_point() and (given is None or given in _FLOATS)
+    return node.op_type in _ROUNDING or (node.op_type in _COMPARISONS and node.domain == "")
+
+
+def moved_inputs(node: ir.Node) -> list[ir.Value]:
+    """List the inputs of a node that it decides by."""
+    return [value for index in corners(node)[0] if (value := node.inputs[index]) is not None]
+
+
+def corners(node: ir.Node) -> tuple[Corner, Corner]:
+    """Return how inputs are moved to come to both sides of an edge."""
+    if node.op_type in _COMPARISONS:
+        return {0: 1, 1: -1}, {0: -1, 1: 1}
+    return {0: 1}, {0: -1}
+
+
+def decide_alike(old: ir.Node, new: ir.Node) -> bool:
+    """Tell whether two nodes choose the same level wherever they read the same values."""
+    if (old.domain, old.op_type, len(old.inputs)) != (new.domain, new.op_type, len(new.inputs)):
+        return False
+    if {k: a.value for k, a in old.attributes.items()} != {k: a.value for k, a in new.attributes.items()}:
+        return False
+    moved = corners(old)[0]
+    pairs = [pair for index, pair in enumerate(zip(old.inputs, new.inputs, strict=True)) if index not in moved]
+    return all(a is b or _hold_the_same(a, b) for a, b in pairs)
+
+
+def _hold_the_same(a: ir.Value | None, b: ir.Value | None) -> bool:
+    left, right = constant(a), constant(b)
+    return left is not None and right is not None and np.array_equal(left, right)
+
+
+class Levels:
+    """The deciding nodes of a model on their own: which levels they choose if what they read is moved a little.
+
+    ``run`` holds the values that they read, by name.
+    """
+
+    def __init__(self, model: ir.Model, nodes: Sequence[ir.Node], run: Sample, executor: Executor) -> None:
+        self._nodes = nodes
+        self._feeds: list[tuple[str, ir.Value, int]] = []
+        weights: list[ir.Value] = []
+        copies: list[ir.Node] = []
+        inputs: list[ir.Value] = []
+        for number, node in enumerate(nodes):
+            for side, corner in enumerate(corners(node)):
+                given: list[ir.Value | None] = []
+                for index, value in enumerate(node.inputs):
+                    if value is None:
+                        given.append(None)
+                        continue
+                    made = ir.Value(name=f"i{number}_{side}_{index}")
+                    tensor = constant_tensor(value)
+                    if tensor is not None:
+                        made.const_value, made.type = tensor, ir.TensorType(tensor.dtype)
+                        made.shape = ir.Shape(tensor.shape.numpy())
+                        weights.append(made)
+                    else:
+                        made.type = ir.TensorType(ir.DataType.from_numpy(run[str(value.name)].dtype))
+                        inputs.append(made)
+                        self._feeds.append((str(made.name), value, corner.get(index, 0)))
+                    given.append(made)
+                copy = ir.Node(node.domain, node.op_type, given, list(node.attributes.values()))
+                copy.outputs[0].name = f"o{number}_{side}"
+                copies.append(copy)
+        graph = ir.Graph(
+            inputs,
+            [copy.outputs[0] for copy in copies],
+            nodes=copies,
+            initializers=weights,
+            opset_imports=dict(model.opset_imports),
+            name="levels",
+        )
+        functions = list(model.functions.values())
+        whole = ir.Model(graph, ir_version=model.ir_version, functions=functions)
+        self._ready = executor.prepare(whole, engine="onnxruntime")
+
+    def around(self, values: Sample, bounds: Sample) -> Iterator[tuple[ir.Node, np.ndarray, np.ndarray]]:
+        """Yield the least and the greatest level of every node if its inputs are moved by their bounds."""
+        feeds: Sample = {}
+        for name, value, sign in self._feeds:
+            array, bound = values[str(value.name)], bounds.get(str(value.name))
+            if sign and bound is not None:
+                array = (array.astype(np.float64) + sign * bound).astype(array.dtype)
+            feeds[name] = array
+        found = self._ready.run(feeds)
+        for number, node in enumerate(self._nodes):
+            sides = found[f"o{number}_0"], found[f"o{number}_1"]
+            yield node, np.minimum(*sides), np.maximum(*sides)

@@ -1,0 +1,179 @@
+"""Show that two models differ by levels that flipped at ties, and by nothing else.
+
+Both models are run with every level forced to the one that the first model chose. What lies between the levels then
+reads the same values in both, so that it must agree within rounding: each level that the second model would have chosen
+is that of the first, or lies across an edge that is no further away than rounding can move what is decided by; and the
+outputs agree within the tolerance. If this holds, the models compute the same but for these ties, whatever the levels
+behind them make of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.core.errors import ModelError
+from onnx_passes.graph.constants import is_constant
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.verify.bounds import share_of_bound
+from onnx_passes.verify.execute import ExecutionError, Executor, Sample
+from onnx_passes.verify.noise import rounding_bounds
+from onnx_passes.verify.promise import Limits
+from onnx_passes.verify.ties.decisions import Levels, decide_alike, decisions_of, moved_inputs
+
+_SAME = 2.0**-20
+"""Levels this close in proportion are one: their scale may be multiplied in another order."""
+_FORCED = "//level"
+
+
+@dataclass(frozen=True)
+class Ties:
+    """Levels that flipped, of how many, and which part of the tolerance the outputs use up apart from them."""
+
+    flipped: int = 0
+    levels: int = 0
+    share: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.flipped} of {self.levels} levels flipped at ties"
+
+
+class UnexplainedError(Exception):
+    """A difference that ties do not explain."""
+
+
+def explain(
+    before: ir.Model,
+    after: ir.Model,
+    successors: Mapping[str, ir.Value],
+    samples: Sequence[Sample],
+    limits: Limits,
+    executor: Executor,
+) -> Ties:
+    """Show that a model differs from an earlier version only by ties, on samples; ``successors`` links their values.
+
+    Raises UnexplainedError if it cannot be shown.
+    """
+    nodes = [node for node in decisions_of(before.graph) if node.outputs[0].name in successors]
+    if not nodes:
+        raise UnexplainedError("nothing in it rounds or compares what is computed")
+    try:
+        original = _Original(before, nodes, samples, executor)
+        forced = _forced(after, {name: successors[name] for name in original.names}, original.runs)
+        ready = executor.prepare(forced, also=_values(forced, nodes, successors), engine="onnxruntime")
+        runs = [ready.run(sample | levels) for sample, levels in zip(samples, original.levels(), strict=True)]
+    except (ExecutionError, ModelError) as error:
+        raise UnexplainedError(str(error)) from error
+    ties = [original.compare(number, run, successors, limits) for number, run in enumerate(runs)]
+    return Ties(sum(t.flipped for t in ties), sum(t.levels for t in ties), max(t.share for t in ties))
+
+
+class _Original:
+    """The first model: which levels it chose by what, and how far rounding may move that."""
+
+    def __init__(
+        self, model: ir.Model, nodes: Sequence[ir.Node], samples: Sequence[Sample], executor: Executor
+    ) -> None:
+        self.nodes = nodes
+        self.outputs = [str(value.name) for value in model.graph.outputs]
+        self.names = [str(node.outputs[0].name) for node in nodes]
+        read = [value for node in nodes for value in node.inputs if value is not None and not is_constant(value)]
+        computed = list(dict.fromkeys(value for value in read if value.producer() is not None))
+        also = dict.fromkeys([*computed, *(node.outputs[0] for node in nodes)])
+        feeds = set(samples[0]) if samples else None
+        ready = executor.prepare(model, also=list(also), engine="onnxruntime", feeds=feeds)
+        self.runs = [sample | ready.run(sample) for sample in samples]
+        self.bounds = self._bounds(model, samples, executor)
+        self._levels = Levels(model, nodes, self.runs[0], executor)
+
+    def levels(self) -> list[Sample]:
+        """Return the levels that were chosen, as they are fed to a model in which they are forced."""
+        return [{name + _FORCED: run[name] for name in self.names} for run in self.runs]
+
+    def _bounds(self, model: ir.Model, samples: Sequence[Sample], executor: Executor) -> list[Sample]:
+        forced = _forced(model, {name: _computed(model)[name] for name in self.names}, self.runs)
+        computed = _computed(forced)
+        moved = [str(value.name) for node in self.nodes for value in moved_inputs(node)]
+        names = dict.fromkeys([*moved, *(str(value.name) for value in forced.graph.outputs)])
+        wanted = [computed[name] for name in names if name in computed]
+        fed = [sample | levels for sample, levels in zip(samples, self.levels(), strict=True)]
+        found = rounding_bounds(forced, wanted, fed, executor)
+        if found is None:
+            raise UnexplainedError("how far rounding moves its values cannot be measured")
+        return found
+
+    def compare(self, number: int, run: Sample, successors: Mapping[str, ir.Value], limits: Limits) -> Ties:
+        """Compare a forced run of the second model on a sample. Raises UnexplainedError."""
+        values, bounds = self.runs[number], self.bounds[number]
+        flipped = levels = 0
+        for node, low, high in self._levels.around(values, bounds):
+            name = str(node.outputs[0].name)
+            flips = _flips(name, values[name], run[str(successors[name].name)], low, high)
+            flipped, levels = flipped + int(flips.sum()), levels + flips.size
+            for old, new in _decided_by(node, successors[name].producer()) if flips.any() else ():
+                moved = np.abs(run[new].astype(np.float64) - values[old].astype(np.float64))
+                if (moved > 2 * bounds.get(old, np.zeros(())))[np.broadcast_to(flips, moved.shape)].any():
+                    raise UnexplainedError(f"levels of {name} differ by more than rounding of what they are chosen by")
+        share = 0.0
+        for name in [name for name in self.outputs if name not in self.names]:
+            expected, found = values[name], run[name]
+            if expected.dtype != found.dtype or expected.shape != found.shape:
+                raise UnexplainedError(f"{name} is of another type or shape")
+            bound = limits.of(expected.dtype)
+            shares = share_of_bound(expected, found, bound.atol, bound.rtol, bounds.get(name, 0.0))
+            share = max(share, float(shares.max(initial=0.0)))
+        if share > 1:
+            raise UnexplainedError("with all levels forced to those of the original the outputs still differ")
+        return Ties(flipped, levels, share)
+
+
+def _decided_by(old: ir.Node, new: ir.Node | None) -> list[tuple[str, str]]:
+    """Pair what two nodes choose levels by, where they choose alike and it is of one shape."""
+    if new is None or not decide_alike(old, new):
+        return []
+    pairs = zip(moved_inputs(old), moved_inputs(new), strict=True)
+    return [(str(a.name), str(b.name)) for a, b in pairs if a.producer() is not None and b.producer() is not None]
+
+
+def _flips(name: str, expected: np.ndarray, found: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Find the levels that are other than expected. Raises UnexplainedError where no tie allows it."""
+    if expected.dtype != found.dtype or expected.shape != found.shape:
+        raise UnexplainedError(f"{name} is of another type or shape")
+    wide = np.float64
+    a, b = expected.astype(wide), found.astype(wide)
+    slack = _SAME * np.abs(a)
+    flipped = ~((np.abs(a - b) <= slack) | (np.isnan(a) & np.isnan(b)) | (a == b))
+    least, greatest = np.minimum(low.astype(wide), a) - slack, np.maximum(high.astype(wide), a) + slack
+    if not ((least <= b) & (b <= greatest))[flipped].all():
+        raise UnexplainedError(f"levels of {name} differ where nothing is near to an edge")
+    return flipped
+
+
+def _forced(model: ir.Model, values: Mapping[str, ir.Value], runs: Sequence[Sample]) -> ir.Model:
+    """Copy a model, and let everything that reads given values read inputs instead."""
+    copied = copy_model(model)
+    computed = _computed(copied)
+    for name, original in values.items():
+        value = computed[str(original.name)]
+        array = runs[0][name]
+        fed = ir.Value(name=name + _FORCED, type=ir.TensorType(ir.DataType.from_numpy(array.dtype)))
+        copied.graph.inputs.append(fed)
+        for user, index in value.uses():
+            user.replace_input_with(index, fed)
+    return copied
+
+
+def _computed(model: ir.Model) -> dict[str, ir.Value]:
+    return {str(value.name): value for node in model.graph for value in node.outputs}
+
+
+def _values(model: ir.Model, nodes: Sequence[ir.Node], successors: Mapping[str, ir.Value]) -> list[ir.Value]:
+    """List what stands for levels in a model, and what they are chosen by."""
+    found = [successors[str(node.outputs[0].name)] for node in nodes]
+    pairs = [pair for node, value in zip(nodes, found, strict=True) for pair in _decided_by(node, value.producer())]
+    computed = _computed(model)
+    names = [*(str(value.name) for value in found), *(new for _, new in pairs)]
+    return [computed[name] for name in dict.fromkeys(names)]
