@@ -80,7 +80,7 @@ def run_configured(what: PassLike, config: Dict | None, state: Dict | None, mode
     """
     config = config or {}
     options = parse_config({key: config[key] for key in _OF_PASSES if config.get(key)}).pass_options()
-    planned = plan(["eject-ops", what], defaults=options)
+    planned = plan(["eject-ops", what], defaults=options, optional=options)
     hand_over(planned, config, state if state is not None else {})
     outcome = Manager(list(_checks(config))).run(planned, model)
     return PassResult(outcome.model, outcome.record.modified)

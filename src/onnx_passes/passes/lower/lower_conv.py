@@ -11,10 +11,12 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.core.options import option
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, rank, static_shape
 from onnx_passes.passes.eliminate.evidence import is_used_elsewhere
 from onnx_passes.passes.fuse.conditions import opset
+from onnx_passes.passes.lower.image_rows import conv_rule
 from onnx_passes.passes.lower.windows import PADDING, Window, unfold, windows_of
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
@@ -28,7 +30,8 @@ class LowerConv(Transformation, RewriteRuleSetPass):
     """Put gathering and a product of matrices in the place of convolutions.
 
     Rewrites: ``Conv(x, w, b)`` → ``MatMul(rows of x, w') + b``, where each row is what the window sees at one place;
-              ``ConvTranspose`` likewise; with any groups, strides, dilations and padding.
+              ``ConvTranspose`` likewise; with any groups, strides, dilations and padding. With ``im2col``, convolutions
+              of images → ``MatMul(Im2Col(x), w') + b`` channels last, between two transpositions.
     Refuses:  opsets below 13; spatial sizes or shapes of weights that are not known; ``ConvTranspose`` whose padding is
               left to ``auto_pad`` or ``output_shape``.
     Exactness: rounding.
@@ -37,9 +40,12 @@ class LowerConv(Transformation, RewriteRuleSetPass):
     needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
 
+    im2col: bool = option(False, "cut windows out by Im2Col of QONNX where the image and its weights are known")
+
     def rules(self) -> Sequence[Rule]:
-        """Return a rule for each direction."""
-        return [Rule(_pattern(name), _lower, _check, name=name) for name in ("Conv", "ConvTranspose")]
+        """Return a rule for each direction, after that for images if it is asked for."""
+        rules = [Rule(_pattern(name), _lower, _check, name=name) for name in ("Conv", "ConvTranspose")]
+        return [conv_rule(), *rules] if self.im2col else rules
 
 
 def _pattern(operator: str) -> Callable[..., Any]:

@@ -12,8 +12,10 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.core.options import option
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.passes.fuse.conditions import opset
+from onnx_passes.passes.lower.image_rows import pooling_rules
 from onnx_passes.passes.lower.windows import Window, unfold, windows_of
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
@@ -28,7 +30,8 @@ class LowerPooling(Transformation, RewriteRuleSetPass):
 
     Rewrites: ``MaxPool(x)`` → ``ReduceMax`` of what each window sees, ``AveragePool(x)`` → ``ReduceSum`` of it divided
               by how much that is, ``GlobalMaxPool`` and ``GlobalAveragePool`` → ``ReduceMax`` and ``ReduceMean``; with
-              any padding, strides, dilations, ``ceil_mode`` and ``count_include_pad``.
+              any padding, strides, dilations, ``ceil_mode`` and ``count_include_pad``. With ``im2col``, pooling of
+              images → ``MaxPoolNHWC(x)`` and ``ReduceSum(Im2Col(x)) * c`` channels last, between two transpositions.
     Refuses:  opsets below 18; spatial sizes that are not known; the second result of ``MaxPool``; windows that see
               nothing but padding.
     Exactness: rounding for averages.
@@ -38,9 +41,12 @@ class LowerPooling(Transformation, RewriteRuleSetPass):
     fast_math = ("nnan", "ninf", "nsz", "reassoc")
     fuzz_hints = MappingProxyType({"dtypes": ("float32", "float16", "float64", "int8", "uint8")})
 
+    im2col: bool = option(False, "pool channels last, with operators of QONNX, where the image is known")
+
     def rules(self) -> Sequence[Rule]:
-        """Return a rule for each kind of pooling."""
+        """Return a rule for each kind of pooling, after those for images if they are asked for."""
         return [
+            *(pooling_rules() if self.im2col else ()),
             Rule(_pattern("MaxPool"), _max_pool, _check, name="MaxPool"),
             Rule(_pattern("AveragePool"), _average_pool, _check, name="AveragePool"),
             Rule(_pattern("GlobalMaxPool"), _global_max, _check_global, name="GlobalMaxPool"),

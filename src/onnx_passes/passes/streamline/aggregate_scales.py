@@ -15,12 +15,15 @@ from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import remove_if_dead, replace_value
 from onnx_passes.graph.shapes import rank, static_shape
+from onnx_passes.ops.qonnx import DOMAIN
 from onnx_passes.passes.streamline import averages, choices, elementwise, movement, products
 from onnx_passes.passes.streamline.form import Form, Workshop
 
 Rule = Callable[[Workshop, ir.Node, Sequence[Form | None]], Form | list[Form] | None]
 
 _SOURCE = __file__
+_QUANTIZED: dict[str, Rule] = {"Im2Col": movement.im2col, "MaxPoolNHWC": movement.maximum_last}
+"""Rules for operators of QONNX."""
 RULES: dict[str, Rule] = {
     "Abs": choices.absolute,
     "Add": elementwise.add,
@@ -66,6 +69,7 @@ RULES: dict[str, Rule] = {
     "Unsqueeze": movement.move,
     "Where": choices.where,
 }
+_RULES_OF = {"": RULES, DOMAIN: _QUANTIZED}
 
 
 @passes.verify.tolerance
@@ -108,7 +112,7 @@ class _Sweep:
         for value in self.model.graph.inputs:
             self._take_as_integer(value)
         for node in self.nodes:
-            rule = RULES.get(node.op_type) if node.domain == "" else None
+            rule = _RULES_OF.get(node.domain, {}).get(node.op_type)
             if rule is None:
                 for value in node.outputs:
                     self._take_as_integer(value)

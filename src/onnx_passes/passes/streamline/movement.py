@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypeGuard
 
@@ -70,6 +71,34 @@ def maximum(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form
         return None
     made = shop.node(node.op_type, [x.integer], node.outputs[0], tuple(node.attributes.values()), after=node)
     return Form(made, x.scale, x.bias)
+
+
+def maximum_last(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+    """Take the greatest of integers in windows over images whose channels come last: of a positive scale."""
+    x = forms[0]
+    if x is None or not (x.scale > 0).all():
+        return None
+    if any(size > 1 for array in (x.scale, x.bias) for size in array.shape[:-1]):
+        return None
+    attributes = tuple(node.attributes.values())
+    made = shop.node(node.op_type, [x.integer], node.outputs[0], attributes, after=node, domain=node.domain)
+    return Form(made, x.scale, x.bias)
+
+
+def im2col(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+    """Cut windows out of integers; around the image there is the integer that stands for zero, which must be zero."""
+    x, kernel = forms[0], node.attributes.get_ints("kernel_size")
+    if x is None or kernel is None or node.attributes.get_int("pad_value", 0):
+        return None
+    if any(node.attributes.get_ints("pad_amount") or ()) and x.has_bias:
+        return None
+    if any(size > 1 for array in (x.scale, x.bias) for size in array.shape[:-1]):
+        return None
+    attributes = tuple(node.attributes.values())
+    made = shop.node(node.op_type, [x.integer], node.outputs[0], attributes, after=node, domain=node.domain)
+    # A window has all channels of its first place, then all of the next.
+    scale, bias = (np.tile(array, math.prod(kernel)) if array.size > 1 else array for array in (x.scale, x.bias))
+    return Form(made, scale, bias)
 
 
 def pad(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:

@@ -1,0 +1,210 @@
+"""Windows over images as Im2Col of QONNX cuts them out, channels last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.shapes import static_shape
+from onnx_passes.graph.tensor_types import set_sparsity
+from onnx_passes.ops.qonnx import DOMAIN
+from onnx_passes.passes.lower.windows import windows_of
+from onnx_passes.rewrite.match import Match
+from onnx_passes.rewrite.refusal import Refusal, no, yes
+from onnx_passes.rewrite.rule import Rule
+
+_TO_LAST, _TO_FIRST = [0, 2, 3, 1], [0, 3, 1, 2]
+
+
+@dataclass(frozen=True)
+class Patches:
+    """What Im2Col has to know: sizes of the image and its channels, the windows, and how many there are."""
+
+    shape: tuple[int, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether each window is just one place of the image, in order."""
+        return self.kernel == (1, 1) and self.strides == (1, 1) and not any(self.pads)
+
+    @property
+    def row(self) -> int:
+        """Return how many elements a window sees of all channels."""
+        return self.shape[1] * self.kernel[0] * self.kernel[1]
+
+
+def conv_rule() -> Rule:
+    """Return the rule for convolutions of images with constant weights."""
+
+    def pattern(op: Any, x: Any, w: Any) -> Any:
+        return op.Conv(x, w, _allow_other_inputs=True, _outputs=["y"])
+
+    return Rule(pattern, _conv, _check_conv, name="ConvOfImage")
+
+
+def pooling_rules() -> list[Rule]:
+    """Return the rules for pooling of images."""
+
+    def of(operator: str, check: Callable[..., Any], rewrite: Callable[..., Any]) -> Rule:
+        def pattern(op: Any, x: Any) -> Any:
+            return getattr(op, operator)(x, _outputs=["y"])
+
+        return Rule(pattern, rewrite, check, name=f"{operator}OfImage")
+
+    return [
+        of("MaxPool", _check_max_pool, _max_pool),
+        of("AveragePool", _check_average, _average),
+        of("GlobalAveragePool", _check_average, _average),
+    ]
+
+
+def _patches(x: ir.Value, node: ir.Node, kernel: Sequence[int]) -> Patches | Refusal:
+    shape = static_shape(x)
+    if shape is None or len(shape) != 4 or 0 in shape or len(kernel) != 2:
+        return no("it is not of an image of known size", at=x)
+    if node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET" or node.attributes.get_int("ceil_mode", 0):
+        return no("its padding is left open", at=node)
+    windows = windows_of(x, node, kernel)
+    if isinstance(windows, Refusal):
+        return windows
+    strides = tuple(node.attributes.get_ints("strides") or (1, 1))
+    dilations = tuple(node.attributes.get_ints("dilations") or (1, 1))
+    pads = tuple(node.attributes.get_ints("pads") or (0, 0, 0, 0))
+    # QONNX takes an axis of size one for the second axis of a signal, and cuts no windows along it.
+    if any(shape[2 + i] == 1 and (kernel[i] > 1 or pads[i] or pads[i + 2]) for i in (0, 1)):
+        return no("Im2Col of QONNX has no windows along an axis of size one", at=node)
+    return Patches(shape, tuple(kernel), strides, dilations, pads, tuple(window.outputs for window in windows))
+
+
+def _rows(op: Any, x: ir.Value, patches: Patches, *, depthwise: bool = False) -> ir.Value:
+    """Build what each window sees as one row: ``[N, OH, OW, KH * KW * C]``."""
+    image = op.Transpose(x, perm=_TO_LAST)
+    batch, channels, height, width = patches.shape
+    _typed(image, x, [batch, height, width, channels])
+    if patches.is_whole:
+        return image
+    rows = op.Im2Col(
+        image,
+        _domain=DOMAIN,
+        stride=list(patches.strides),
+        kernel_size=list(patches.kernel),
+        pad_amount=list(patches.pads),
+        dilations=list(patches.dilations),
+        input_shape=f"({batch},{height},{width},{channels})",
+        depthwise=int(depthwise),
+        pad_value=0,
+    )
+    return _typed(rows, x, [batch, *patches.outputs, patches.row])
+
+
+def _typed(made: ir.Value, like: ir.Value, shape: Sequence[int]) -> ir.Value:
+    made.type, made.shape = like.type, ir.Shape(shape)
+    return made
+
+
+def _check_conv(match: Match, x: ir.Value, w: ir.Value, y: ir.Value) -> Refusal | bool:
+    node, weights = y.producer(), constant(w)
+    assert node is not None
+    if weights is None or weights.ndim != 4 or 0 in weights.shape:
+        return no("its weights are not constant", at=w)
+    patches = _patches(x, node, weights.shape[2:])
+    return patches if isinstance(patches, Refusal) else yes
+
+
+def _conv(op: Any, x: ir.Value, w: ir.Value, y: ir.Value) -> Any:
+    node, weights = y.producer(), constant(w)
+    assert node is not None
+    assert weights is not None
+    patches = _patches(x, node, weights.shape[2:])
+    assert not isinstance(patches, Refusal)
+    groups = node.attributes.get_int("group", 1)
+    depthwise = groups > 1 and groups == patches.shape[1]
+    matrix = op.initializer(ir.Tensor(_matrix(weights, groups), dtype=w.dtype), w.name)
+    if depthwise:
+        set_sparsity(matrix, {"dw": {"kernel_shape": list(patches.kernel)}})
+    result = op.MatMul(_rows(op, x, patches, depthwise=depthwise), matrix)
+    _typed(result, x, [patches.shape[0], *patches.outputs, weights.shape[0]])
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    return op.Transpose(result if bias is None else op.Add(result, bias), perm=_TO_FIRST)
+
+
+def _matrix(weights: np.ndarray, groups: int) -> np.ndarray:
+    """Return filters as columns, with zeros where a group does not look; rows are ordered as Im2Col orders them."""
+    features, depth, *kernel = weights.shape
+    each = features // groups
+    matrix = np.zeros((*kernel, groups * depth, features), weights.dtype)
+    for group in range(groups):
+        here = slice(group * each, (group + 1) * each)
+        matrix[:, :, group * depth : (group + 1) * depth, here] = weights[here].transpose(2, 3, 1, 0)
+    return matrix.reshape(-1, features)
+
+
+def _check_max_pool(match: Match, x: ir.Value, y: ir.Value) -> Refusal | bool:
+    node = y.producer()
+    assert node is not None
+    if any(step != 1 for step in node.attributes.get_ints("dilations") or ()):
+        return no("MaxPoolNHWC of QONNX has no dilations", at=node)
+    patches = _patches(x, node, node.attributes.get_ints("kernel_shape", ()))
+    if isinstance(patches, Refusal):
+        return patches
+    return yes if patches.pads[:2] == patches.pads[2:] else no("its padding is not the same on both sides", at=node)
+
+
+def _max_pool(op: Any, x: ir.Value, y: ir.Value) -> Any:
+    node = y.producer()
+    assert node is not None
+    patches = _patches(x, node, node.attributes.get_ints("kernel_shape", ()))
+    assert not isinstance(patches, Refusal)
+    batch, channels, height, width = patches.shape
+    image = _typed(op.Transpose(x, perm=_TO_LAST), x, [batch, height, width, channels])
+    largest = op.MaxPoolNHWC(
+        image,
+        _domain=DOMAIN,
+        kernel_shape=list(patches.kernel),
+        strides=list(patches.strides),
+        pads=list(patches.pads),
+        ceil_mode=0,
+    )
+    return op.Transpose(_typed(largest, x, [batch, *patches.outputs, channels]), perm=_TO_FIRST)
+
+
+def _pooled(x: ir.Value, node: ir.Node) -> Patches | Refusal:
+    shape = static_shape(x) or ()
+    kernel = shape[2:] if node.op_type.startswith("Global") else node.attributes.get_ints("kernel_shape", ())
+    return _patches(x, node, kernel)
+
+
+def _check_average(match: Match, x: ir.Value, y: ir.Value) -> Refusal | bool:
+    node = y.producer()
+    assert node is not None
+    if x.dtype is not ir.DataType.FLOAT:
+        return no("it is not known to be of floats", at=x)
+    patches = _pooled(x, node)
+    if isinstance(patches, Refusal):
+        return patches
+    if any(patches.pads) and not node.attributes.get_int("count_include_pad", 0):
+        return no("windows at the border are averages of fewer elements", at=node)
+    return yes
+
+
+def _average(op: Any, x: ir.Value, y: ir.Value) -> Any:
+    node = y.producer()
+    assert node is not None
+    patches = _pooled(x, node)
+    assert not isinstance(patches, Refusal)
+    places, channels = patches.kernel[0] * patches.kernel[1], patches.shape[1]
+    apart = [patches.shape[0], *patches.outputs, places, channels]
+    seen = _typed(op.Reshape(_rows(op, x, patches), np.array(apart, np.int64)), x, apart)
+    total = op.ReduceSum(seen, np.array([3], np.int64), keepdims=0)
+    _typed(total, x, [*apart[:3], channels])
+    return op.Transpose(op.Mul(total, np.array(1 / places, np.float32)), perm=_TO_FIRST)
