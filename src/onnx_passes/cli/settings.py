@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -28,38 +28,43 @@ class Settings:
     options: Mapping[str, Mapping[str, Any]]
     config: Config
     config_file: str | None = None
+    given: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The configuration as it is written, for passes of version 0.4."""
 
     def plan(self) -> Plan:
         """Plan the pipeline; ``options:`` must reach a pass, sections of their own hold where their pass runs."""
         from onnx_passes.core.defaults import WHERE
         from onnx_passes.core.plan import plan
+        from onnx_passes.legacy.configured import hand_over
 
         sections = self.options.keys() - {kebab(name) for name in self.config.options}
         try:
-            return plan(self.pipeline, defaults=self.options, optional=sections)
+            planned = plan(self.pipeline, defaults=self.options, optional=sections)
         except UsageError as error:
             if error.where == WHERE and self.config_file is not None:
                 error.where = f"{self.config_file}: {WHERE}"
             raise
+        hand_over(planned, dict(self.given), {})
+        return planned
 
 
 def settings(config_file: str | None, passes: Sequence[str], *, quiet: bool = False) -> Settings:
     """Read the configuration, import what it names, and let passes on the command line come first."""
-    config = _configuration(config_file, quiet) if config_file is not None else Config()
+    config, given = _configuration(config_file, quiet) if config_file is not None else (Config(), dict[str, Any]())
     if config_file is not None:
         import_user_modules(config.imports, base=Path(config_file).parent)
     pipeline = " ".join(passes) or ", ".join(config.passes)
     if pipeline and config.exhaustive:
         pipeline = f"fixpoint({format_pipeline(parse_pipeline(pipeline))})"
-    return Settings(
-        pipeline, {kebab(name): options for name, options in config.pass_options().items()}, config, config_file
-    )
+    options = {kebab(name): options for name, options in config.pass_options().items()}
+    return Settings(pipeline, options, config, config_file, given)
 
 
-def _configuration(path: str, quiet: bool) -> Config:
-    """Read a file; forms of version 0.4 are noted."""
-    data, notes = modern(read_config(path))
+def _configuration(path: str, quiet: bool) -> tuple[Config, Mapping[str, Any]]:
+    """Read a file, and return it also as it is written; forms of version 0.4 are noted."""
+    given = read_config(path)
+    data, notes = modern(given)
     config = parse_config(data, where=path)
     for note in () if quiet else notes:
         click.echo(f"legacy: {path}: {note}", err=True)
-    return config
+    return config, cast("Mapping[str, Any]", given)

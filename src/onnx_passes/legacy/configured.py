@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import onnx_ir as ir
 
 from onnx_passes.core import build
 from onnx_passes.core.base import Pass, PassResult
 from onnx_passes.core.compose import PassLike
-from onnx_passes.core.config import parse_config
+from onnx_passes.core.config import Config, Verify, parse_config
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import Plan, plan
-from onnx_passes.legacy.names import WRITTEN
-
-if TYPE_CHECKING:
-    from onnx_passes.verify.execute import Profile
+from onnx_passes.legacy.config import modern
+from onnx_passes.legacy.names import written
 
 Dict = dict[str, Any]
-_OF_PASSES = ("model_checker", "shape_inference", "fold_constants", "layouts", "options")
-"""The sections of a configuration that set options of passes."""
 
 
 class ConfiguredPass(ir.passes.PassBase):
@@ -54,7 +51,8 @@ class ConfiguredPass(ir.passes.PassBase):
 
     def call(self, model: ir.Model) -> PassResult:
         """Run the pass with all that it needs."""
-        return run_configured(WRITTEN.get(self.made.name, str(self.made)), self.config, self.state_dict, model)
+        text = written(self.made.name, str(self.made), {node.op_type for node in model.graph})
+        return run_configured(text, self.config, self.state_dict, model)
 
 
 def collect(names: PassLike | Sequence[PassLike]) -> list[type[ir.passes.PassBase]]:
@@ -78,12 +76,21 @@ def run_configured(what: PassLike, config: Dict | None, state: Dict | None, mode
 
     Functions that ``inject_custom_ops`` put in are taken out: passes know the operators, not their insides.
     """
-    config = config or {}
-    options = parse_config({key: config[key] for key in _OF_PASSES if config.get(key)}).pass_options()
+    given = config or {}
+    chosen = _read(given)
+    options = chosen.pass_options()
     planned = plan(["eject-ops", what], defaults=options, optional=options)
-    hand_over(planned, config, state if state is not None else {})
-    outcome = Manager(list(_checks(config))).run(planned, model)
+    hand_over(planned, given, {} if state is None else state)
+    checks = _checks(chosen, chosen.verify) if given.get("verify") and chosen.verify is not None else []
+    outcome = Manager(checks).run(planned, model)
     return PassResult(outcome.model, outcome.record.modified)
+
+
+def _read(config: Dict) -> Config:
+    """Read the sections that are known; others are those of the passes of authors."""
+    known = {field.name for field in dataclasses.fields(Config)}
+    sections, _ = modern({key: value for key, value in config.items() if key in known})
+    return parse_config(sections)
 
 
 def hand_over(planned: Plan, config: Dict, state: Dict) -> None:
@@ -94,38 +101,18 @@ def hand_over(planned: Plan, config: Dict, state: Dict) -> None:
             pass_.config, pass_.state_dict = config, state
 
 
-def _checks(config: Mapping[str, Any]) -> Iterator[Instrument]:
-    asked = config.get("verify")
-    if not asked:
-        return
-    from onnx_passes.verify.execute import Executor
+def _checks(config: Config, asked: Verify) -> list[Instrument]:
+    from onnx_passes.verify.execute import Executor, Profile
     from onnx_passes.verify.measuring import Measuring
     from onnx_passes.verify.ranges import parse_ranges
     from onnx_passes.verify.verification import Limits, Verification
 
-    inputs, expect = (_files(config, key) for key in ("inp", "out"))
-    executor = Executor(_profile(config.get("onnxruntime") or {}))
-    tolerance: Mapping[str, float] = asked.get("tolerance") or {}
-    limits = Limits(tolerance.get("atol", Limits.atol), tolerance.get("rtol", Limits.rtol))
-    yield Verification(inputs=inputs, expect=expect, limits=limits, executor=executor)
-    if asked.get("metrics"):
-        yield Measuring(
-            parse_ranges(asked["metrics"]), dataset=inputs, expect=expect if inputs else (), executor=executor
-        )
-
-
-def _files(config: Mapping[str, Any], key: str) -> list[Any]:
-    reference: Mapping[str, Any] = config.get("reference") or {}
-    found: Sequence[Any] = reference.get(key) or ()
-    return [file for file in found if file is not None]
-
-
-def _profile(runtime: Mapping[str, Any]) -> Profile:
-    """Read providers as names, or as pairs of a name and its options."""
-    from onnx_passes.verify.execute import Profile
-
-    given: Sequence[Any] = runtime.get("providers") or ()
-    if not given:
-        return Profile()
-    pairs: list[Sequence[Any]] = [(item, Dict()) if isinstance(item, str) else item for item in given]
-    return Profile(tuple(str(pair[0]) for pair in pairs), [Dict(pair[1]) for pair in pairs])
+    runtime, inputs, expect = config.onnxruntime, config.reference.inp, config.reference.out
+    executor = Executor(Profile(runtime.providers or Profile.providers, runtime.provider_options))
+    atol, rtol = asked.tolerance.atol, asked.tolerance.rtol
+    limits = Limits(Limits.atol if atol is None else atol, Limits.rtol if rtol is None else rtol)
+    checks: list[Instrument] = [Verification(inputs=inputs, expect=expect, limits=limits, executor=executor)]
+    if asked.metrics:
+        ranges = parse_ranges(asked.metrics)
+        checks.append(Measuring(ranges, dataset=inputs, expect=expect if inputs else (), executor=executor))
+    return checks

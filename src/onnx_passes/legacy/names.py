@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-WRITTEN = {
-    "inline-qonnx": "remove-initializers-from-inputs, fold-constants, inline-qonnx, fold-constants",
+from collections.abc import Collection, Mapping
+
+_CONSTANTS = "remove-initializers-from-inputs, fold-constants"
+WRITTEN: Mapping[str, str] = {
+    "inline-qonnx": f"{_CONSTANTS}, inline-qonnx, fold-constants",
     "lower-conv": "lower-conv{im2col=true}",
     "lower-pooling": "lower-pooling{im2col=true}",
-    "streamline-thresholds": "absorb-layouts, streamline-thresholds",
-    "streamline": "absorb-layouts, streamline",
 }
-"""Passes that 0.4 made of the same name, but with results in another form: written with the options that give it."""
+"""Passes of 0.4 that left another form: with the options, and the passes around them, that give it.
+
+Its inlining computed constants; its lowering made ``Im2Col`` of images with channels last.
+"""
+_MOVING_TRANSPOSES = ("streamline-thresholds", "streamline")
+
+
+def written(name: str, text: str, operators: Collection[str]) -> str:
+    """Write a pass as 0.4 meant it, for a model of certain operators; options that are given say what is meant.
+
+    Its streamlining also moved transpositions.
+    """
+    if name in _MOVING_TRANSPOSES and "Transpose" in operators:
+        return f"absorb-layouts, {text}"
+    return WRITTEN.get(name, text) if text == name else text

@@ -103,6 +103,20 @@ def uniform_product(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
     return first if same(varying, np.broadcast_to(expected, varying.shape)) else None
 
 
+def seen_by_columns(scales: np.ndarray, matrix: np.ndarray) -> np.ndarray | None:
+    """Return the one scale that each column of a constant matrix sees of rows that are scaled each in its own way.
+
+    ``scales`` is ``[…, 1, K]`` and varies along nothing else, ``matrix`` is ``[K, N]``; the result is ``[…, 1, N]``.
+    Rows with a zero do not count: a depthwise convolution, written as a matrix, sees one channel in each column.
+    """
+    if scales.size != scales.shape[-1] or matrix.ndim != 2 or matrix.shape[0] != scales.size:
+        return None
+    used, each = matrix != 0, scales.reshape(-1, 1)
+    low, high = np.where(used, each, np.inf).min(axis=0), np.where(used, each, -np.inf).max(axis=0)
+    found = np.where(used.any(axis=0), low, 1.0)
+    return found.reshape(*scales.shape[:-1], -1) if np.array_equal(found, np.maximum(high, found)) else None
+
+
 def finer(grid: Grid, axis: int) -> Grid:
     """Let the scale be the same along an axis, if it can."""
     if grid.scale.shape[axis] == 1:

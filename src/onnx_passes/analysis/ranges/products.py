@@ -12,6 +12,7 @@ from onnx_passes.analysis.ranges.contraction import (
     matrix_product,
     of_grid,
     of_range,
+    seen_by_columns,
     sum_of_sizes,
     uniform_product,
 )
@@ -50,6 +51,9 @@ def product_grid(a: Range, b: Range, k: int) -> Grid | None:
         return None
     first, second = finer(a.grid.centred() or a.grid, -1), finer(b.grid.centred() or b.grid, -2)
     scale = uniform_product(first.scale, second.scale)
+    if scale is None and second.is_point and second.scale.shape[-2] == 1:
+        seen = seen_by_columns(first.scale, np.broadcast_to(second.low, (k, second.low.shape[-1])))
+        scale = None if seen is None else seen * second.scale
     if scale is None:
         return None
     bias = _bias(first, second, k)

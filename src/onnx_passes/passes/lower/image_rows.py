@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import static_shape
-from onnx_passes.graph.tensor_types import set_sparsity
+from onnx_passes.graph.tensor_types import set_datatype, set_sparsity
 from onnx_passes.ops.qonnx import DOMAIN
 from onnx_passes.passes.lower.windows import windows_of
 from onnx_passes.rewrite.match import Match
@@ -93,6 +93,8 @@ def _rows(op: Any, x: ir.Value, patches: Patches, *, depthwise: bool = False) ->
     _typed(image, x, [batch, height, width, channels])
     if patches.is_whole:
         return image
+    # QONNX runs Im2Col only of what has a data type, be it floats.
+    set_datatype(image, "FLOAT32")
     rows = op.Im2Col(
         image,
         _domain=DOMAIN,

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.einsum import contraction_of
+from onnx_passes.analysis.ranges.contraction import seen_by_columns
 from onnx_passes.analysis.ranges.convolutions import bias_behind
 from onnx_passes.analysis.ranges.einsum import laid_out
 from onnx_passes.graph.constants import constant
@@ -57,11 +58,14 @@ def _product(shop: Workshop, node: ir.Node, a: Form, b: Form) -> Form | None:
     result = node.outputs[0]
     vectors = a.scale.ndim < _MATRIX, b.scale.ndim < _MATRIX
     p, q = _as_matrix(a, 0), _as_matrix(b, 1)
-    if p.scale.shape[-1] > 1 or q.scale.shape[-2] > 1:
+    first, second = constant(a.integer), constant(b.integer)
+    seen: np.ndarray | None = p.scale
+    if p.scale.shape[-1] > 1:
+        seen = None if second is None else seen_by_columns(p.scale, second)
+    if seen is None or q.scale.shape[-2] > 1:
         return None
     length = max(p.scale.ndim, q.scale.ndim)
     bias = np.zeros((1,) * length)
-    first, second = constant(a.integer), constant(b.integer)
     if a.has_bias and second is not None and not b.has_bias:
         matrix = _matrix(second, 1)
         rows = np.broadcast_to(p.bias, (*p.bias.shape[:-1], matrix.shape[-2]))
@@ -77,7 +81,7 @@ def _product(shop: Workshop, node: ir.Node, a: Form, b: Form) -> Form | None:
         a, b = centred_a, centred_b
     integer = shop.node("MatMul", [a.integer, b.integer], result, after=node)
     gone = tuple(axis for axis, is_vector in ((-2, vectors[0]), (-1, vectors[1])) if is_vector)
-    scale = spread(p.scale * q.scale, length)
+    scale = spread(seen * q.scale, length)
     return Form(integer, np.squeeze(scale, gone), np.squeeze(bias, gone)) if gone else Form(integer, scale, bias)
 
 
