@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant
-from onnx_passes.graph.shapes import static_shape
+from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.graph.tensor_types import set_datatype, set_sparsity
 from onnx_passes.ops.qonnx import DOMAIN
 from onnx_passes.passes.lower.windows import windows_of
@@ -18,13 +18,16 @@ from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.refusal import Refusal, no, yes
 from onnx_passes.rewrite.rule import Rule
 
+Dim = int | ir.SymbolicDim
+
 _TO_LAST, _TO_FIRST = [0, 2, 3, 1], [0, 3, 1, 2]
 
 
 @dataclass(frozen=True)
 class Patches:
-    """What Im2Col has to know: sizes of the image and its channels, the windows, and how many there are."""
+    """What Im2Col has to know: how many images, their channels and sizes, the windows, and how many there are."""
 
+    batch: Dim
     shape: tuple[int, ...]
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -40,7 +43,7 @@ class Patches:
     @property
     def row(self) -> int:
         """Return how many elements a window sees of all channels."""
-        return self.shape[1] * self.kernel[0] * self.kernel[1]
+        return self.shape[0] * self.kernel[0] * self.kernel[1]
 
 
 def conv_rule() -> Rule:
@@ -69,9 +72,12 @@ def pooling_rules() -> list[Rule]:
 
 
 def _patches(x: ir.Value, node: ir.Node, kernel: Sequence[int]) -> Patches | Refusal:
-    shape = static_shape(x)
-    if shape is None or len(shape) != 4 or 0 in shape or len(kernel) != 2:
-        return no("it is not of an image of known size", at=x)
+    if rank(x) != 4 or len(kernel) != 2:
+        return no("it is not of an image", at=x)
+    sizes = [dimension(x, axis) for axis in (1, 2, 3)]
+    if not all(sizes):
+        return no("the size of the image is not known, or zero", at=x)
+    shape = tuple(size for size in sizes if size is not None)
     if node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET" or node.attributes.get_int("ceil_mode", 0):
         return no("its padding is left open", at=node)
     windows = windows_of(x, node, kernel)
@@ -81,16 +87,22 @@ def _patches(x: ir.Value, node: ir.Node, kernel: Sequence[int]) -> Patches | Ref
     dilations = tuple(node.attributes.get_ints("dilations") or (1, 1))
     pads = tuple(node.attributes.get_ints("pads") or (0, 0, 0, 0))
     # QONNX takes an axis of size one for the second axis of a signal, and cuts no windows along it.
-    if any(shape[2 + i] == 1 and (kernel[i] > 1 or pads[i] or pads[i + 2]) for i in (0, 1)):
+    if any(shape[1 + i] == 1 and (kernel[i] > 1 or pads[i] or pads[i + 2]) for i in (0, 1)):
         return no("Im2Col of QONNX has no windows along an axis of size one", at=node)
-    return Patches(shape, tuple(kernel), strides, dilations, pads, tuple(window.outputs for window in windows))
+    outputs = tuple(window.outputs for window in windows)
+    return Patches(_batch(x), shape, tuple(kernel), strides, dilations, pads, outputs)
+
+
+def _batch(x: ir.Value) -> Dim:
+    assert x.shape is not None
+    return x.shape[0]
 
 
 def _rows(op: Any, x: ir.Value, patches: Patches, *, depthwise: bool = False) -> ir.Value:
     """Build what each window sees as one row: ``[N, OH, OW, KH * KW * C]``."""
     image = op.Transpose(x, perm=_TO_LAST)
-    batch, channels, height, width = patches.shape
-    _typed(image, x, [batch, height, width, channels])
+    channels, height, width = patches.shape
+    _typed(image, x, [patches.batch, height, width, channels])
     if patches.is_whole:
         return image
     # QONNX runs Im2Col only of what has a data type, be it floats.
@@ -102,14 +114,14 @@ def _rows(op: Any, x: ir.Value, patches: Patches, *, depthwise: bool = False) ->
         kernel_size=list(patches.kernel),
         pad_amount=list(patches.pads),
         dilations=list(patches.dilations),
-        input_shape=f"({batch},{height},{width},{channels})",
+        input_shape=f"({patches.batch if isinstance(patches.batch, int) else 1},{height},{width},{channels})",
         depthwise=int(depthwise),
         pad_value=0,
     )
-    return _typed(rows, x, [batch, *patches.outputs, patches.row])
+    return _typed(rows, x, [patches.batch, *patches.outputs, patches.row])
 
 
-def _typed(made: ir.Value, like: ir.Value, shape: Sequence[int]) -> ir.Value:
+def _typed(made: ir.Value, like: ir.Value, shape: Sequence[Dim]) -> ir.Value:
     made.type, made.shape = like.type, ir.Shape(shape)
     return made
 
@@ -130,12 +142,12 @@ def _conv(op: Any, x: ir.Value, w: ir.Value, y: ir.Value) -> Any:
     patches = _patches(x, node, weights.shape[2:])
     assert not isinstance(patches, Refusal)
     groups = node.attributes.get_int("group", 1)
-    depthwise = groups > 1 and groups == patches.shape[1]
+    depthwise = groups > 1 and groups == patches.shape[0]
     matrix = op.initializer(ir.Tensor(_matrix(weights, groups), dtype=w.dtype), w.name)
     if depthwise:
         set_sparsity(matrix, {"dw": {"kernel_shape": list(patches.kernel)}})
     result = op.MatMul(_rows(op, x, patches, depthwise=depthwise), matrix)
-    _typed(result, x, [patches.shape[0], *patches.outputs, weights.shape[0]])
+    _typed(result, x, [patches.batch, *patches.outputs, weights.shape[0]])
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     return op.Transpose(result if bias is None else op.Add(result, bias), perm=_TO_FIRST)
 
@@ -167,8 +179,8 @@ def _max_pool(op: Any, x: ir.Value, y: ir.Value) -> Any:
     assert node is not None
     patches = _patches(x, node, node.attributes.get_ints("kernel_shape", ()))
     assert not isinstance(patches, Refusal)
-    batch, channels, height, width = patches.shape
-    image = _typed(op.Transpose(x, perm=_TO_LAST), x, [batch, height, width, channels])
+    channels, height, width = patches.shape
+    image = _typed(op.Transpose(x, perm=_TO_LAST), x, [patches.batch, height, width, channels])
     largest = op.MaxPoolNHWC(
         image,
         _domain=DOMAIN,
@@ -177,13 +189,13 @@ def _max_pool(op: Any, x: ir.Value, y: ir.Value) -> Any:
         pads=list(patches.pads),
         ceil_mode=0,
     )
-    return op.Transpose(_typed(largest, x, [batch, *patches.outputs, channels]), perm=_TO_FIRST)
+    return op.Transpose(_typed(largest, x, [patches.batch, *patches.outputs, channels]), perm=_TO_FIRST)
 
 
 def _pooled(x: ir.Value, node: ir.Node) -> Patches | Refusal:
-    shape = static_shape(x) or ()
-    kernel = shape[2:] if node.op_type.startswith("Global") else node.attributes.get_ints("kernel_shape", ())
-    return _patches(x, node, kernel)
+    if node.op_type.startswith("Global"):
+        return _patches(x, node, [dimension(x, axis) or 0 for axis in range(2, rank(x) or 0)])
+    return _patches(x, node, node.attributes.get_ints("kernel_shape", ()))
 
 
 def _check_average(match: Match, x: ir.Value, y: ir.Value) -> Refusal | bool:
@@ -204,9 +216,10 @@ def _average(op: Any, x: ir.Value, y: ir.Value) -> Any:
     assert node is not None
     patches = _pooled(x, node)
     assert not isinstance(patches, Refusal)
-    places, channels = patches.kernel[0] * patches.kernel[1], patches.shape[1]
-    apart = [patches.shape[0], *patches.outputs, places, channels]
-    seen = _typed(op.Reshape(_rows(op, x, patches), np.array(apart, np.int64)), x, apart)
-    total = op.ReduceSum(seen, np.array([3], np.int64), keepdims=0)
-    _typed(total, x, [*apart[:3], channels])
+    places, channels = patches.kernel[0] * patches.kernel[1], patches.shape[0]
+    apart = [*patches.outputs, places, channels]
+    first = patches.batch if isinstance(patches.batch, int) else 0
+    seen = op.Reshape(_rows(op, x, patches), np.array([first, *apart], np.int64))
+    total = op.ReduceSum(_typed(seen, x, [patches.batch, *apart]), np.array([3], np.int64), keepdims=0)
+    _typed(total, x, [patches.batch, *patches.outputs, channels])
     return op.Transpose(op.Mul(total, np.array(1 / places, np.float32)), perm=_TO_FIRST)

@@ -34,7 +34,7 @@ class RecoverWeightScales(Transformation, RewriteRuleSetPass):
     Rewrites: ``MatMul(x, w)`` with ``w = s * q`` → ``MatMul(x, Quant(w, s, 0, bits))``, with one scale for all weights
               or one for each channel of the result; ``BipolarQuant`` where all integers are -1 and 1. Gemm, Conv and
               ConvTranspose likewise.
-    Refuses:  weights that no scale gives bit by bit as multiples of at most 127; networks without a quantizer.
+    Refuses:  weights that no scale gives bit by bit as multiples of at most 255; networks without a quantizer.
     Exactness: bit-exact, but for the sign of zeros.
     """
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_MOST = 127
+_MOST = 255
 """The largest multiple that is looked for."""
 _NEARLY = 1e-4
 """How far quotients of floats may be from the integer that is meant."""

@@ -86,11 +86,13 @@ def maximum_last(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) ->
 
 
 def im2col(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
-    """Cut windows out of integers; around the image there is the integer that stands for zero, which must be zero."""
+    """Cut windows out of integers; around the image there are zeros, so that nothing may be added to these."""
     x, kernel = forms[0], node.attributes.get_ints("kernel_size")
     if x is None or kernel is None or node.attributes.get_int("pad_value", 0):
         return None
-    if any(node.attributes.get_ints("pad_amount") or ()) and x.has_bias:
+    if any(node.attributes.get_ints("pad_amount") or ()):
+        x = shop.centred(x, node.outputs[0])
+    if x is None:
         return None
     if any(size > 1 for array in (x.scale, x.bias) for size in array.shape[:-1]):
         return None
