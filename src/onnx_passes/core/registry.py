@@ -94,6 +94,7 @@ class Registry:
         self._plugins_loaded = False
         self.adapters: list[Callable[[object], type[Pass] | None]] = []
         self.watchers: list[Callable[[], Instrument]] = []
+        self.renamed: Callable[[str], str | None] = _never_renamed
         """What watches a pass that is called alone."""
 
     def adapt(self, thing: object) -> type[Pass] | None:
@@ -196,7 +197,8 @@ class Registry:
         for group, members in self._groups().items():
             if fold(group) == key:
                 return Found(group, tuple(members), is_group=len(members) > 1)
-        return None
+        now = self.renamed(name)
+        return None if now is None else self._find(now)
 
     def found_of(self, cls: type) -> Found | None:
         """Return what a class is registered as."""
@@ -246,6 +248,10 @@ class Registry:
         for data in json.loads(self._index.read_text(encoding="utf-8")):
             entry = Entry.from_json(data)
             self._entries.setdefault(fold(entry.name), entry)
+
+
+def _never_renamed(name: str) -> str | None:
+    return None
 
 
 def _is_redefinition(old: Entry, new: Entry) -> bool:

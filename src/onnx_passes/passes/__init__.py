@@ -10,6 +10,7 @@ from onnx_passes.core.errors import RegistrationError
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.registry import REGISTRY
 from onnx_passes.legacy.configured import collect as collect
+from onnx_passes.legacy.names import renamed
 from onnx_passes.passes import verify as verify
 from onnx_passes.rewrite.foreign import adapt
 
@@ -58,6 +59,7 @@ def _verification() -> Instrument:
 
 REGISTRY.adapters.append(_adapt_unnamed)
 REGISTRY.watchers.append(_verification)
+REGISTRY.renamed = renamed
 
 
 def _describe(thing: Any) -> str:
