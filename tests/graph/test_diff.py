@@ -328,3 +328,22 @@ def test_unified_diffs_of_small_edits_are_those_of_difflib(seed: int):
 def test_unified_diff_of_long_texts_without_common_lines_is_fast():
     before, after = ["x"] * 20_000, ["y"] * 20_000
     assert len(unified_diff(before, after, "a", "b").splitlines()) == 40_003
+
+
+def test_what_is_left_of_a_chain_is_aligned_where_nodes_were_taken_out_all_along():
+    before = model("{a = Relu(x) b = Identity(a) c = Neg(b) d = Identity(c) e = Exp(d) f = Identity(e) y = Abs(f)}")
+    after = model("{p = Relu(x) q = Neg(p) r = Exp(q) y = Abs(r)}")
+    changes = diff(before, after)
+    assert [node.op_type for node in changes.removed] == ["Identity"] * 3
+    assert not changes.added
+    assert [(c.before.op_type, c.after.op_type) for c in changes.changed] == [("Neg",) * 2, ("Exp",) * 2, ("Abs",) * 2]
+
+
+def test_layers_are_told_apart_by_their_weights_where_nodes_were_taken_out():
+    weights = "<" + ", ".join(f"float[4] w{i} = {{{i}.0, 1.0, 2.0, 3.0}}" for i in range(4)) + ">"
+    chain = "".join(f"m{i} = Mul({f'i{i - 1}' if i else 'x'}, w{i}) i{i} = Identity(m{i}) " for i in range(4))
+    before = model(f"{weights} {{{chain} y = Abs(i3)}}")
+    after = model(f"{weights} {{a = Mul(x, w0) b = Mul(a, w2) c = Mul(b, w3) y = Abs(c)}}")
+    changes = diff(before, after)
+    assert [node.outputs[0].name for node in changes.removed if node.op_type == "Mul"] == ["m1"]
+    assert not changes.added

@@ -75,6 +75,8 @@ def test_average(axes: int, ceil: bool, include: bool, opset: int, seed: int):
     expected = standard("AveragePool", [x], **given)
     np.testing.assert_array_equal(found["fast"], expected)
     np.testing.assert_array_equal(found["portable"], expected)
+    if ceil and tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 29):
+        return  # Earlier versions of ONNX Runtime divide windows that reach beyond the padding by another number.
     np.testing.assert_array_almost_equal_nulp(found["numpy"], expected, 2)
 
 

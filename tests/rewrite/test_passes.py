@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 import onnx_ir as ir
 import pytest
 
+import onnx_passes
 from onnx_passes import Rule, Transformation, no, yes
+from onnx_passes.core.errors import RegistrationError, RewriteError
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.options import describe
 from onnx_passes.core.plan import plan
@@ -163,3 +165,39 @@ def test_what_is_missing_is_said(base: type, message: str) -> None:
     incomplete = type("Incomplete", (Transformation, base), {})
     with pytest.raises(Exception, match=message):
         incomplete()(parse(TEXT))
+
+
+class MisspeltPattern(Transformation, RewriteRulePass):
+    def pattern(self, op, x, y):
+        return op.Mull(x, y)
+
+    def rewrite(self, op, x, y):
+        return op.Add(x, y)
+
+
+class MisspeltRewrite(Transformation, RewriteRulePass):
+    def pattern(self, op, x):
+        return op.Relu(x)
+
+    def rewrite(self, op, x):
+        return op.Relo(x)
+
+
+class OperatorOfSomeoneElse(Transformation, RewriteRulePass):
+    def pattern(self, op, x):
+        return op.EfficientNMS_TRT(op.Mull(x, _domain="mine"))
+
+    def rewrite(self, op, x):
+        return op.Relu(x)
+
+
+RELU = '<ir_version: 10, opset_import: ["": 20]> g (float[2] x) => (float[2] y) { y = Relu(x) }'
+
+
+def test_an_operator_that_does_not_exist_is_named_with_the_nearest():
+    model = ir.from_onnx_text(RELU)
+    with pytest.raises(RegistrationError, match=r"has an operator 'Mull' that ONNX does not have; did you mean 'Mul'"):
+        onnx_passes.apply(model, MisspeltPattern(), verify=False)
+    with pytest.raises(RewriteError, match=r"builds 'Relo', which ONNX does not have; did you mean 'Relu'"):
+        onnx_passes.apply(model, MisspeltRewrite(), verify=False)
+    assert not onnx_passes.apply(model, OperatorOfSomeoneElse(), verify=False).modified

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import onnx_ir as ir
 
 from onnx_passes.core.base import Pass, PassResult
+from onnx_passes.core.frozen import frozen_weights
 from onnx_passes.core.plan import Step, Why
 from onnx_passes.core.records import ModelSize, RunRecord, Status, StepRecord
 from onnx_passes.core.registry import REGISTRY
@@ -21,7 +22,8 @@ def run_alone(pass_: Pass, given: ir.Model | PassResult, call: Callable[[ir.Mode
     for watcher in watchers:
         watcher.before_pipeline(run, model)
         watcher.before_pass(record, step, model)
-    result = call(model)
+    with frozen_weights(model):
+        result = call(model)
     record.status, record.modified = Status.DONE, result.modified
     for watcher in reversed(watchers):
         watcher.after_pass(record, step, result.model)

@@ -112,6 +112,11 @@ class Pass(ir.passes.PassBase):
         dataclass(init=not cls.writes_init, kw_only=True, eq=False, repr=False)(cls)
         cls.__doc__ = documentation
 
+    @classmethod
+    def unwritten(cls) -> tuple[str, ...]:
+        """Name the methods that a class of this kind must have, and this one has not."""
+        return ("call",) if "call" in getattr(cls, "__abstractmethods__", ()) else ()
+
     @property
     def in_place(self) -> bool:
         """Tell onnx_ir that the pass returns the model it was given."""
@@ -153,6 +158,12 @@ class Analysis(Pass):
     def changes_input(self) -> bool:
         """Tell onnx_ir that the model stays as it was."""
         return False
+
+    @classmethod
+    def unwritten(cls) -> tuple[str, ...]:
+        """Name ``analyze``, unless it or all that calls it is there."""
+        unchanged = (cls.analyze, cls.call, cls.run) == (Analysis.analyze, Analysis.call, Analysis.run)
+        return ("analyze",) if unchanged else ()
 
     def analyze(self, model: ir.Model) -> Any:
         """Return what was found: plain data, or an object with ``to_json``."""

@@ -11,7 +11,8 @@ import onnx_ir as ir
 from onnx_passes.core.base import AnalysisResult, Context, PassResult
 from onnx_passes.core.collector import paused_collector
 from onnx_passes.core.compose import ComposePass
-from onnx_passes.core.errors import OnnxPassesError, PassFailedError
+from onnx_passes.core.errors import ContractError, OnnxPassesError, PassFailedError
+from onnx_passes.core.frozen import FrozenWeights, frozen_weights, is_write_to_frozen
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.measure import count_nodes, measure
 from onnx_passes.core.plan import Facts, Plan, Step
@@ -35,7 +36,7 @@ class Manager:
     def run(self, plan: Plan, model: ir.Model) -> Outcome:
         """Run every step; the first error ends the run."""
         run = _Run(self.instruments, RunRecord(plan.pipeline, measure(model), plan=plan), model)
-        with paused_collector():
+        with paused_collector(), frozen_weights(model) as run.weights:
             return run.execute(plan)
 
 
@@ -46,6 +47,7 @@ class _Run:
         self.facts = Facts()
         self.nodes = record.before.nodes
         self.model = model
+        self.weights = FrozenWeights()
 
     def execute(self, plan: Plan) -> Outcome:
         cpu, wall = time.process_time(), time.perf_counter()
@@ -126,6 +128,7 @@ class _Run:
         record.status, record.modified = Status.DONE, result.modified
         if result.modified:
             self.nodes = count_nodes(result.model)
+            self.weights.freeze(value.const_value for value in result.model.graph.initializers.values())
         record.nodes_after = self.nodes
         if isinstance(result, AnalysisResult):
             record.result = result.value
@@ -176,6 +179,12 @@ def _as_failure(error: BaseException, step: Step) -> BaseException:
         return error
     if isinstance(error, ir.passes.InvariantError) or not isinstance(error, Exception):
         return error
+    if is_write_to_frozen(error):
+        return ContractError(
+            f"writes into a weight of the model: {error}",
+            where=f"pass '{step.name}'",
+            hint="models share their tensors: put a new tensor in the place of the old one",
+        )
     return PassFailedError(
         f"{type(error).__name__}: {error}",
         where=f"pass '{step.name}'",

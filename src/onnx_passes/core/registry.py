@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from onnx_passes.core.errors import OnnxPassesError, RegistrationError, UnknownPassError, did_you_mean
 from onnx_passes.core.naming import fold, kebab
 from onnx_passes.core.options import Option, describe
+from onnx_passes.core.spelling import refuse_misspelt
 
 if TYPE_CHECKING:
     from onnx_passes.core.base import Pass
@@ -114,6 +115,7 @@ class Registry:
                 hint="rename one of the classes",
             )
         self._refuse_clashes(entry)
+        refuse_misspelt(cls, entry.place)
         cls.text_name = entry.name
         self._entries[fold(entry.name)] = entry
         self._classes[entry.name] = cls

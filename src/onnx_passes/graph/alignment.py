@@ -1,13 +1,15 @@
 """Find out which node of one graph has become which of another, without relying on names.
 
 Nodes are paired in rounds of decreasing certainty: computed from the same and used for the same; computed from
-the same; used for the same; the same operator beside something paired; anything between two things paired.
-Names only break ties.
+the same; used for the same; the same operator beside something paired; the same operator in the same order; anything
+between two things paired. Names only break ties.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 import onnx_ir as ir
@@ -16,10 +18,13 @@ from onnx_passes.core.content import Contents, operator, present_inputs
 from onnx_passes.graph.signatures import Numbers, Place, Signatures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 
 Sign: TypeAlias = "Callable[[Signatures, ir.Node], Hashable]"
 Uses: TypeAlias = "Sequence[tuple[ir.Node, int]]"
+
+_MOST_COMPARED = 4_000_000
+"""Pairs of nodes beyond which nobody waits for the best order of what is left."""
 
 
 class Alignment:
@@ -77,6 +82,8 @@ class Alignment:
         self._round(lambda side, node: side.up[node])
         self._round(lambda side, node: side.down[node])
         self._spread_everywhere()
+        self._match_in_sequence(lambda side, node: (side.keys[node], *map(self._key, side.constants_of(node))))
+        self._match_in_sequence(lambda side, node: side.keys[node])
         self._match_between()
         self._spread_everywhere()
         for node_a, node_b in self.nodes.items():
@@ -195,6 +202,26 @@ class Alignment:
         self._fresh = [(node, self.nodes[node]) for node in beside]
         self._spread(sign, unique=True)
 
+    def _match_in_sequence(self, sign: Sign) -> None:
+        """Pair nodes of equal sign that come in the same order between those that are paired.
+
+        Where nodes were taken out all along a chain, what is left of it has no neighbour in common with what it was.
+        """
+        partners = {node_b: node_a for node_a, node_b in self.nodes.items()}
+        beside = _beside(self.a.order, self.nodes) | {partners[node] for node in _beside(self.b.order, partners)}
+        nodes_a = [node for node in self.a.order if node not in self.nodes or node in beside]
+        nodes_b = [node for node in self.b.order if node not in partners or partners[node] in beside]
+        if not nodes_a or not nodes_b or len(nodes_a) * len(nodes_b) > _MOST_COMPARED:
+            return
+        tokens_a = [node if node in self.nodes else sign(self.a, node) for node in nodes_a]
+        tokens_b = [partners[node] if node in partners else sign(self.b, node) for node in nodes_b]
+        for block in SequenceMatcher(None, tokens_a, tokens_b, autojunk=False).get_matching_blocks():
+            for offset in range(block.size):
+                node_a, node_b = nodes_a[block.a + offset], nodes_b[block.b + offset]
+                if self._are_free(node_a, node_b):
+                    self._pair(node_a, node_b)
+        self._spread_everywhere()
+
     def _match_between(self) -> None:
         """Pair nodes, of whatever operator, that share an input and a place where their output is read."""
         for node in self.a.order:
@@ -262,6 +289,15 @@ class Alignment:
         for value in a if left else ():
             if value not in self.values and left[key(value)]:
                 self._pair_values(value, left[key(value)].pop(0))
+
+
+def _beside(order: Sequence[ir.Node], paired: Container[ir.Node]) -> set[ir.Node]:
+    """Return the paired nodes that come just before or after one that is not."""
+    found: set[ir.Node] = set()
+    for before, after in pairwise(order):
+        if (before in paired) != (after in paired):
+            found.add(before if before in paired else after)
+    return found
 
 
 def pair_by_name(a: Sequence[ir.Value], b: Sequence[ir.Value]) -> list[tuple[ir.Value | None, ir.Value | None]]:

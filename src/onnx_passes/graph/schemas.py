@@ -9,6 +9,8 @@ from typing import Any, cast
 
 import onnx_ir as ir
 
+from onnx_passes.core.errors import did_you_mean
+
 _PREFERRED_INTEGER = ir.DataType.INT64
 
 
@@ -75,6 +77,21 @@ def _variable(variables: tuple[str | None, ...], index: int, *, variadic: bool) 
     if index < len(variables):
         return variables[index]
     return variables[-1] if variadic else None
+
+
+@functools.cache
+def standard_operators() -> frozenset[str]:
+    """Return the names of all operators of ONNX, of any version."""
+    import onnx
+
+    return frozenset(schema.name for schema in onnx.defs.get_all_schemas_with_history() if schema.domain == "")
+
+
+def misspelt(domain: str, op_type: str) -> str | None:
+    """Name the operators of ONNX that were probably meant; nothing for those that exist, or are of someone else's."""
+    if domain not in ("", "ai.onnx") or op_type in standard_operators():
+        return None
+    return did_you_mean(op_type, standard_operators())
 
 
 @functools.cache

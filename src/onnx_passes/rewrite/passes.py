@@ -26,6 +26,12 @@ class RewriteRuleSetPass(Pass):
 
     _compiled: tuple[str, RuleIndex] | None = internal(None)
 
+    @classmethod
+    def unwritten(cls) -> tuple[str, ...]:
+        """Name ``rules``, unless it or all that calls it is there."""
+        mine = RewriteRuleSetPass
+        return ("rules",) if (cls.rules, cls.compile, cls.run) == (mine.rules, mine.compile, mine.run) else ()
+
     def rules(self) -> Sequence[Rule]:
         """Return the rules in priority order."""
         raise NotImplementedError(f"pass '{self.name}' has no rules")
@@ -57,6 +63,13 @@ class RewriteRulePass(RewriteRuleSetPass):
 
     commute: ClassVar[bool] = True
     forks: ClassVar[Forks] = "exclusive"
+
+    @classmethod
+    def unwritten(cls) -> tuple[str, ...]:
+        """Name what a rule lacks, unless it has rules of another kind."""
+        if cls.rules is not RewriteRulePass.rules:
+            return ()
+        return tuple(name for name in ("pattern", "rewrite") if getattr(cls, name) is getattr(RewriteRulePass, name))
 
     def pattern(self, op: Any, *args: Any, **kwargs: Any) -> Any:
         """Describe what to look for, in onnxscript's pattern language."""

@@ -10,6 +10,7 @@ from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[repor
 from onnxscript.rewriter import pattern as onnxscript_pattern
 
 from onnx_passes.core.errors import RegistrationError
+from onnx_passes.graph.schemas import misspelt
 from onnx_passes.rewrite.source import source_of
 
 _BUILDING = threading.Lock()
@@ -107,6 +108,18 @@ def depths(roots: Sequence[language.NodePattern]) -> dict[language.NodePattern, 
     for root in roots:
         visit(root)
     return found
+
+
+def refuse_misspelt(nodes: Iterable[language.NodePattern], rule: str, source: str) -> None:
+    """Refuse a pattern with an operator that nobody has, and that looks like one of ONNX."""
+    for operator in filter(None, map(operator_of, nodes)):
+        hint = misspelt(*operator)
+        if hint is not None:
+            raise RegistrationError(
+                f"the pattern of rule '{rule}' has an operator '{operator[1]}' that ONNX does not have",
+                where=source,
+                hint=hint,
+            )
 
 
 def operator_of(node: language.NodePattern) -> tuple[str, str] | None:

@@ -12,6 +12,7 @@ from onnxscript.rewriter._basics import MatchFailureError  # pyright: ignore[rep
 from onnx_passes.core.errors import OnnxPassesError, RewriteError
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.edits import may_rename
+from onnx_passes.graph.schemas import misspelt
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.nesting import Nesting
 from onnx_passes.rewrite.order import used_values
@@ -35,6 +36,7 @@ def prepare(rule: Rule, match: Match, builder: Builder, scope: Scope, nesting: N
         return built
     _check_interface(match, built)
     _check_opsets(builder, scope)
+    _check_operators(rule, builder, scope)
     values = [
         old if _is_copy_that_stays(old, value) else value
         for old, value in zip(match.output_values, cast(list[ir.Value], built), strict=True)
@@ -109,6 +111,16 @@ def _check_opsets(builder: Builder, scope: Scope) -> None:
                     f"the rewrite needs opset {version} of domain '{domain}', the model imports {imports[domain]}",
                     hint="convert the opset first",
                 )
+
+
+def _check_operators(rule: Rule, builder: Builder, scope: Scope) -> None:
+    for node in builder.nodes:
+        hint = misspelt(node.domain, node.op_type)
+        if hint is not None and node.op_identifier() not in scope.model.functions:
+            raise RewriteError(
+                f"the rewrite of rule '{rule.name}' ({rule.source}) builds '{node.op_type}', which ONNX does not have",
+                hint=hint,
+            )
 
 
 def _used_from_outside(builder: Builder, places: Sequence[tuple[ir.Value, ir.Value]]) -> list[ir.Value]:

@@ -16,7 +16,7 @@ from onnx_passes.core.errors import OnnxPassesError, RegistrationError, RewriteE
 from onnx_passes.rewrite.compile import Compiler, Continue, MatchNode
 from onnx_passes.rewrite.forks import Forks, refuse_fork
 from onnx_passes.rewrite.match import Match, NodesByOperator, Partial, State, describe_node
-from onnx_passes.rewrite.patterns import build_pattern, depths, has_checks, names
+from onnx_passes.rewrite.patterns import build_pattern, depths, has_checks, names, refuse_misspelt
 from onnx_passes.rewrite.refusal import Refusal, no, reason_of
 from onnx_passes.rewrite.roots import Link, bound_value, find_roots, order_roots
 from onnx_passes.rewrite.source import source_of
@@ -53,6 +53,7 @@ class Rule:
         self.roots = find_roots(self.pattern)
         # The list that the pattern keeps of its nodes misses those of other builders than its own.
         nodes = depths(self.roots)
+        refuse_misspelt(nodes, name, self.source)
         self.depth = max(nodes.values())
         self.size = len(nodes)
         bound = names(self.pattern, nodes)

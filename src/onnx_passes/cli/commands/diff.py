@@ -30,5 +30,5 @@ def command(before: str, after: str, text: bool, as_json: bool) -> int:
     elif text:
         click.echo(text_diff(old, new, before, after), nl=False)
     else:
-        click.echo(difference.to_text() if not difference.is_empty else "the models are structurally equal")
+        click.echo(difference.to_text().rstrip("\n") or "the models are structurally equal")
     return 0 if difference.is_empty else 1
