@@ -164,9 +164,9 @@ class TestInterface:
         assert full_hash(model) == before
 
     def test_missing_types_and_shapes_are_filled_in_from_what_was_there(self) -> None:
-        text = "g (float[2] x) => (float[2] y) <float[2] a> { a = Mine(x) y = Relu(a) }"
+        text = "g (float[2] x) => (float[2] y) <float[2] a> { a = Opaque(x) y = Relu(a) }"
         model = parse(text)
-        assert rewrite(model, [rule(lambda op, x: op.Mine(x), lambda op, x: op.Yours(x))]) == 1
+        assert rewrite(model, [rule(lambda op, x: op.Opaque(x), lambda op, x: op.Yours(x))]) == 1
         a = value(model, "a")
         assert (a.dtype, a.shape) == (ir.DataType.FLOAT, ir.Shape([2]))
         assert a.producer().op_type == "Yours"
@@ -526,7 +526,7 @@ class TestOpsets:
 def test_types_are_not_shared_between_old_and_new_values() -> None:
     model = parse("g (float[2] x) => (float[2] y) <float[2] a> { a = Relu(x) y = Neg(a) }")
     copy = model.clone()
-    assert rewrite(model, [rule(lambda op, x: op.Relu(x), lambda op, x: op.Mine(x))]) == 1
+    assert rewrite(model, [rule(lambda op, x: op.Relu(x), lambda op, x: op.Opaque(x))]) == 1
     value(model, "a").dtype = ir.DataType.FLOAT16
     assert value(copy, "a").dtype == ir.DataType.FLOAT
     assert value(model, "x").dtype == ir.DataType.FLOAT

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -23,10 +23,10 @@ class FrozenWeights:
     def freeze(self, tensors: Iterable[ir.TensorProtocol | None]) -> None:
         """Make the arrays of tensors read-only, if they are arrays in memory."""
         for tensor in tensors:
-            array = tensor.raw if isinstance(tensor, ir.Tensor) else None
+            array = cast(object, tensor.raw) if isinstance(tensor, ir.Tensor) else None  # pyright: ignore[reportUnknownMemberType]
             if isinstance(array, np.ndarray) and array.flags.writeable:
                 array.flags.writeable = False
-                self._arrays.append(array)
+                self._arrays.append(cast("np.ndarray[Any, Any]", array))
 
     def thaw(self) -> None:
         """Make writable again what was; an array that others are views of comes before them."""
@@ -52,7 +52,7 @@ def _is_writable_again(array: np.ndarray[Any, Any]) -> bool:
 
 
 @contextmanager
-def frozen_weights(model: ir.Model) -> Iterator[FrozenWeights]:
+def frozen_weights(model: ir.Model) -> Generator[FrozenWeights]:
     """Freeze the weights of a model as long as the block runs."""
     weights = FrozenWeights()
     weights.freeze(_tensors(model))

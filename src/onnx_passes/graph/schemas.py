@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -91,7 +92,10 @@ def misspelt(domain: str, op_type: str) -> str | None:
     """Name the operators of ONNX that were probably meant; nothing for those that exist, or are of someone else's."""
     if domain not in ("", "ai.onnx") or op_type in standard_operators():
         return None
-    return did_you_mean(op_type, standard_operators())
+    # Anything in between may well be a plug-in that nobody gave a domain.
+    as_long = {name.casefold(): name for name in standard_operators() if abs(len(name) - len(op_type)) <= 1}
+    near = difflib.get_close_matches(op_type.casefold(), as_long, cutoff=0.75)
+    return did_you_mean(op_type, [as_long[name] for name in near])
 
 
 @functools.cache
