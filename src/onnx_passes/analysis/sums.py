@@ -66,12 +66,13 @@ def largest_sum(node: ir.Node, bounds: Callable[[ir.Value | None], Bounds | None
         held = constant(node.inputs[index])
         axes = None if held is None else summed_axes(node, index, held.ndim)
         if held is not None and axes is not None:
-            return _most(held, other, axes)
+            return greatest_sum(held, other, axes)
     terms = terms_of(node)
     return None if terms is None else terms * size_of(left) * size_of(right)
 
 
-def _most(weights: np.ndarray, bounds: Bounds, axes: tuple[int, ...]) -> int:
+def greatest_sum(weights: np.ndarray, bounds: Bounds, axes: tuple[int, ...]) -> int:
+    """Return what some of the products of weights with integers add up to at most, in size."""
     wide = weights.astype(np.float64)
     positive, negative = (np.maximum(part, 0).sum(axis=axes) for part in (wide, -wide))
     above, below = max(bounds[1], 0), max(-bounds[0], 0)

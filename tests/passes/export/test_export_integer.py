@@ -12,6 +12,7 @@ import onnx_passes
 from onnx_passes.core.errors import PassFailedError
 from onnx_passes.graph.load import load
 from onnx_passes.passes.export.export_integer import ExportInteger
+from onnx_passes.passes.export.integer_thresholds import before_rounding
 from tests.passes.export.tools import (
     GENERAL,
     OURS,
@@ -411,3 +412,58 @@ def _compare_streamlined(model: ir.Model, path: Path) -> None:
     assert_same_bits(exported, expected, inputs)
     products = [node for node in exported.graph if node.op_type in ("Conv", "ConvTranspose", "MatMul")]
     assert not [node for node in products if node.inputs[0] is not None and node.inputs[0].dtype is ir.DataType.FLOAT]
+
+
+@pytest.mark.parametrize("around", [0, 1000, 2**23, 2**24, 2**25, 2**28])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_thresholds_of_rounded_integers_are_those_of_integers(around: int, sign: int):
+    integers = np.arange(sign * around - 40, sign * around + 40)
+    floats = np.unique(np.concatenate([integers.astype(np.float32), integers.astype(np.float32) + np.float32(0.37)]))
+    rounded = integers.astype(np.float32)
+    for threshold, least in zip(floats, before_rounding(floats), strict=True):
+        np.testing.assert_array_equal(integers >= least, rounded >= threshold)
+
+
+WIDE = {
+    "MatMul": ("float[2, 1400] x", "b = MatMul (q, v)", (1400, 3), "MatMulInteger", 1),
+    "Conv": (
+        "float[1, 320, 5, 5] x",
+        "b = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (q, v)",
+        (3, 320, 3, 3),
+        "ConvInteger",
+        1,
+    ),
+    "ConvTranspose": ("float[1, 320, 3, 3] x", "b = ConvTranspose (q, v)", (320, 3, 3, 3), "ConvInteger", 2),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize("low", [0, -127])
+def test_sums_beyond_floats_are_held_in_32_bits(name: str, low: int):
+    """From a layer of eight bits, over doubles, to integers: thresholds and outputs stay the same bit by bit."""
+    x, node, shape, operator, amount = WIDE[name]
+    filters = np.where(RNG.random(shape) < 0.9, 127, -50).astype(np.float32)
+    quant = f"{GENERAL}.Quant <signed = {int(low < 0)}, narrow = 0>"
+    body = f"""q = {quant} (x, s, zero, bits)
+    v = {GENERAL}.Quant <signed = 1, narrow = 1> (w, t, zero, bits)
+    {node}
+    c = {GENERAL}.Quant <signed = 1, narrow = 0> (b, u, zero, bits)
+    y = Mul (c, t)
+    z = Mul (b, t)"""
+    constants = {"w": filters * 0.25, "s": [0.3], "t": [0.25], "u": [20000.0], "zero": [0.0], "bits": [8.0]}
+    model = network(x, "float[A, B, C, D] y, float[A, B, C, D] z", body, constants)
+    for value in model.graph.outputs:
+        value.shape = None
+    streamed = onnx_passes.apply(model, "streamline", verify=False).model
+    inputs = [
+        {"x": RNG.integers(low, 128 if low else 256, sample["x"].shape).astype(np.float32) * np.float32(0.3)}
+        for sample in samples(streamed, 3)
+    ] + [{"x": np.full_like(sample["x"], 1e4)} for sample in samples(streamed, 1)]
+    expected = results(streamed, inputs)
+    assert max(np.abs(wanted[1]).max() / 0.0625 / 0.3 for wanted in expected) > 2**24
+    exported, notes = export(streamed)
+    assert_same_bits(exported, expected, inputs)
+    assert operators(exported.graph).count(operator) == amount
+    assert not {"Conv", "MatMul", "ConvTranspose"} & set(operators(exported.graph))
+    assert not [value for node in exported.graph for value in node.outputs if value.dtype is ir.DataType.DOUBLE]
+    assert notes == []

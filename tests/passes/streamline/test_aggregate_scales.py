@@ -136,18 +136,6 @@ class TestMatMul:
             parameter(aggregated(model, exact=scales.exact), "Mul"), scales.s * each[0], rtol=1e-6
         )
 
-    def test_sums_that_floats_cannot_hold_stay_as_they_are(self):
-        body = f"q = {quant('x', 's', 16)} v = {quant('w', 't', 16)} y = MatMul(q, v)"
-        model = network(body, w=numbers(4, 3, size=1e4), **SIZES)
-        after = aggregated(model, exact=False, integer=False)
-        assert tail(after)[0] == "Mul"
-
-    @pytest.mark.parametrize(("largest", "first"), [(2**24 - 1, "MatMul"), (2**24, "Mul")])
-    def test_floats_hold_sums_below_two_to_the_24th(self, largest: int, first: str):
-        w = np.array([[2.0**20] * 3] * 15 + [[largest - 15 * 2.0**20] * 3], np.float32)
-        model = network(f"q = {quant('x', 's', 1, signed=0)} y = MatMul(q, w)", "float[2,16] x", w=w, s=0.3)
-        assert tail(aggregated(model, exact=False, integer=False))[0] == first
-
 
 class TestEinsum:
     @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def ranges_of(model: ir.Model, inputs: Mapping[str, Known] | None = None) -> dic
     """
     graph = model.graph
     found: dict[ir.Value, Range] = {}
-    found.update((value, held(known)) for value, known in seeds(graph.inputs, inputs or {}).items())
+    found.update((value, held(known, value.dtype)) for value, known in seeds(graph.inputs, inputs or {}).items())
     for node in graph:
         rule = RULES.get((node.domain, node.op_type))
         ranges: Sequence[Range | None] = ()
@@ -67,4 +67,4 @@ def _of_constant(value: ir.Value) -> Range | None:
     if array.dtype.kind not in _NUMBERS:
         return None
     known = Range.point(array)
-    return settle(known, value) if known is UNKNOWN else held(known)
+    return settle(known, value) if known is UNKNOWN else held(known, value.dtype)

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.range import Range
-from onnx_passes.analysis.ranges.rounding import integer_limits
+from onnx_passes.analysis.ranges.rounding import exact_up_to, integer_limits
 
 _ROUNDING = frozenset(
     {
@@ -24,10 +24,11 @@ _SHORT = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 """Floats that hold too few integers for sums of them."""
 
 
-def held(found: Range) -> Range:
-    """Take what comes in, or comes with the model, for exact if floats can hold it."""
+def held(found: Range, dtype: ir.DataType | None) -> Range:
+    """Take what comes in, or comes with the model, for exact if its type can hold it."""
     grid = found.grid
-    return found if grid is None or not grid.is_dyadic else Range(found.low, found.high, replace(grid, exact=True))
+    limit = exact_up_to(ir.DataType.DOUBLE if dtype is ir.DataType.DOUBLE else None)
+    return found if grid is None or not grid.is_held(limit) else Range(found.low, found.high, replace(grid, exact=True))
 
 
 def judged(found: Range, node: ir.Node, ranges: Sequence[Range | None]) -> Range:
@@ -36,9 +37,10 @@ def judged(found: Range, node: ir.Node, ranges: Sequence[Range | None]) -> Range
     if grid is None or node.outputs[0].dtype in _SHORT:
         return found if grid is None else Range(found.low, found.high, replace(grid, exact=False))
     if integer_limits(node.outputs[0].dtype) is not None or node.op_type in _ROUNDING:
-        return held(found)
+        return held(found, node.outputs[0].dtype)
     sources = all(known is None or known.is_point or (known.grid is not None and known.grid.exact) for known in ranges)
-    exact = sources and node.op_type not in _IN_STEPS and grid.is_dyadic and _are_ends(found)
+    limit = exact_up_to(node.outputs[0].dtype)
+    exact = sources and node.op_type not in _IN_STEPS and grid.is_held(limit) and _are_ends(found)
     return found if exact == grid.exact else Range(found.low, found.high, replace(grid, exact=exact))
 
 

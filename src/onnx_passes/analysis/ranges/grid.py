@@ -68,13 +68,12 @@ class Grid:
         a, b = self.scale * self.low + self.bias, self.scale * self.high + self.bias
         return np.minimum(a, b), np.maximum(a, b)
 
-    @property
-    def is_dyadic(self) -> bool:
-        """Tell whether floats can hold all values: a scale is a power of 2, and a bias a multiple of it."""
+    def is_held(self, limit: float = EXACT_IN_FLOAT) -> bool:
+        """Tell whether floats with all integers up to a limit can hold all values, of scales that are powers of 2."""
         centred = self.centred()
         if centred is None or (np.abs(np.frexp(self.scale)[0]) != 0.5).any():
             return False
-        return bool((np.abs(centred.low) <= EXACT_IN_FLOAT).all() and (np.abs(centred.high) <= EXACT_IN_FLOAT).all())
+        return bool((np.abs(centred.low) <= limit).all() and (np.abs(centred.high) <= limit).all())
 
     @property
     def exact_in(self) -> np.ndarray | None:

@@ -5,11 +5,19 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.analysis.ranges.rounding import EXACT_IN_FLOAT
 from onnx_passes.analysis.sums import Bounds, size_of
 
+FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 SMALL = (ir.DataType.UINT8, ir.DataType.INT8)
 ALL = (*SMALL, ir.DataType.INT32)
 _SATURATION = 2**15 - 1
+_LARGEST = 2**31 - 2
+
+
+def largest_in(dtype: ir.DataType | None) -> int:
+    """Return the largest integer that floats of a type hold, with all below, and 32 bits as well."""
+    return _LARGEST if dtype is ir.DataType.DOUBLE else EXACT_IN_FLOAT
 
 
 def container(bounds: Bounds, among: tuple[ir.DataType, ...] = ALL) -> ir.DataType | None:

@@ -18,6 +18,7 @@ from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.passes.export import integer_elementwise as elementwise
 from onnx_passes.passes.export import integer_products as products
+from onnx_passes.passes.export.containers import FLOATS
 from onnx_passes.passes.export.integer_thresholds import multi_threshold
 from onnx_passes.passes.export.workshop import Workshop
 from onnx_passes.passes.qonnx.inline_qonnx import InlineQonnx
@@ -28,7 +29,8 @@ LEAST_OPSET = 13
 """Since when all that is written here takes integers."""
 
 RULES: dict[str, Rule] = {
-    "Add": elementwise.arithmetic,
+    "Add": products.joined,
+    "Cast": elementwise.cast,
     "Concat": elementwise.concat,
     "Conv": products.conv,
     "ConvTranspose": products.conv_transpose,
@@ -60,8 +62,8 @@ class ExportInteger(Transformation):
               ``Einsum`` likewise; ``ConvTranspose`` → ``ConvInteger`` of a spread image; ``MultiThreshold`` →
               comparisons of integers, a table or a search; sums, pooling and movements likewise. Custom operators that
               remain → standard ones. Opsets below 13 → 13.
-    Refuses:  sums that floats may have rounded, convolutions and pooling of more than eight bits: these stay in
-              floats, and a remark names them. Operators of other domains that are not defined here.
+    Refuses:  sums that floats may have rounded or that pass 32 bits, convolutions and pooling of more than eight bits:
+              these stay in floats, and a remark names them. Operators of other domains that are not defined here.
     Exactness: bit-exact, as long as inputs that are annotated as integers are such.
     """
 
@@ -126,7 +128,7 @@ class _Sweep:
     def _convert(self, node: ir.Node) -> str | None:
         """Let integers be computed beside a node; returns the reason if they cannot."""
         rule = RULES.get(node.op_type) if not node.domain or node.op_type == "MultiThreshold" else None
-        if rule is None or len(node.outputs) != 1 or node.outputs[0].dtype is not ir.DataType.FLOAT:
+        if rule is None or len(node.outputs) != 1 or node.outputs[0].dtype not in FLOATS:
             return _NO_RULE
         dynamic = [value for value in node.inputs if value is not None and constant(value) is None]
         if not dynamic or not (node.domain or self._brings_integers(node)):

@@ -7,12 +7,11 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.rounding import EXACT_IN_FLOAT
 from onnx_passes.analysis.sums import size_of
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.passes.export.bench import copy_attributes
-from onnx_passes.passes.export.containers import SMALL, bounds_of, container
+from onnx_passes.passes.export.containers import FLOATS, SMALL, bounds_of, container, largest_in
 from onnx_passes.passes.export.workshop import Workshop
 
 _INT32 = ir.DataType.INT32
@@ -34,9 +33,19 @@ def arithmetic(shop: Workshop, node: ir.Node) -> ir.Value | str:
             return "a zero may get a sign"
     else:
         largest = size_of(left) + size_of(right)
-    if largest > EXACT_IN_FLOAT:
-        return "its results may be integers that floats round"
+    if largest > largest_in(node.outputs[0].dtype):
+        return "its results may be integers that floats round, or beyond 32 bits"
     return shop.op.op(node.op_type, shop.integer(a, (_INT32,)), shop.integer(b, (_INT32,)))
+
+
+def cast(shop: Workshop, node: ir.Node) -> ir.Value | str:
+    """Leave integers as they are, whichever floats held them: those that doubles hold round to floats as they do."""
+    x = node.inputs[0]
+    assert x is not None
+    if x.dtype not in FLOATS:
+        return _NO_INTEGERS
+    integer = shop.integer(x)
+    return _NO_INTEGERS if integer is None else integer
 
 
 def relu(shop: Workshop, node: ir.Node) -> ir.Value | str:
@@ -71,8 +80,8 @@ def reduce_sum(shop: Workshop, node: ir.Node) -> ir.Value | str:
         return _NO_INTEGERS
     if before is None or after is None or 0 in after:
         return "it is not known how many integers are added"
-    if math.prod(before) // math.prod(after) * size_of(bounds) > EXACT_IN_FLOAT:
-        return "its sums may be integers that floats round"
+    if math.prod(before) // math.prod(after) * size_of(bounds) > largest_in(node.outputs[0].dtype):
+        return "its sums may be integers that floats round, or beyond 32 bits"
     return shop.op.ReduceSum(integer, *node.inputs[1:], **copy_attributes(node))
 
 

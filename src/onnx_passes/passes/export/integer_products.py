@@ -11,12 +11,13 @@ from onnx_passes.analysis.sums import Bounds
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.passes.export.bench import copy_attributes
-from onnx_passes.passes.export.containers import SMALL, container, may_saturate
+from onnx_passes.passes.export.containers import SMALL, bounds_of, container, may_saturate
 from onnx_passes.passes.export.exactness import is_exact_product
+from onnx_passes.passes.export.integer_elementwise import arithmetic
 from onnx_passes.passes.export.workshop import Workshop
 
 _INT8, _UINT8, _INT32 = ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT32
-_TOO_LARGE = "its sums may be integers that floats round, so that it computes other ones"
+_TOO_LARGE = "its sums may be integers that floats round, so that it computes other ones, or beyond 32 bits"
 _NO_INTEGERS = "not all of its inputs are integers"
 
 
@@ -96,6 +97,48 @@ def _convolved(shop: Workshop, node: ir.Node, x: tuple[ir.Value, Bounds], w: tup
     attributes = copy_attributes(node)
     found = [shop.op.ConvInteger(values, one, *([] if zero is None else [zero]), **attributes) for one in weights]
     return reduce(shop.op.Add, found)
+
+
+def joined(shop: Workshop, node: ir.Node) -> ir.Value | str:
+    """Add in 32 bits; where these are convolutions by the digits of weights, convolve by the weights."""
+    terms = _terms(node.outputs[0], 1)
+    if not terms or shop.bounds(node.outputs[0]) is None:
+        return arithmetic(shop, node)
+    conv = terms[0][1]
+    x, digits = conv.inputs[0], conv.inputs[1]
+    weights = np.zeros(())
+    for factor, each in terms:
+        held = constant(each.inputs[1])
+        assert held is not None
+        weights = weights + factor * held.astype(np.float64)
+    left, right = shop.bounds(x), bounds_of(weights)
+    if x is None or digits is None or left is None or right is None:
+        return arithmetic(shop, node)
+    given = shop.op.initializer(weights.astype(np.float32), f"{digits.name}_joined")
+    found = _convolved(shop, conv, (x, left), (given, right))
+    return arithmetic(shop, node) if isinstance(found, str) else found
+
+
+def _terms(value: ir.Value | None, factor: int) -> list[tuple[int, ir.Node]] | None:
+    """Return the convolutions that doubles add up to a value, of one image, and what each counts."""
+    node = None if value is None or value.dtype is not ir.DataType.DOUBLE else value.producer()
+    if node is None:
+        return None
+    if node.op_type == "Add":
+        parts = [_terms(each, factor) for each in node.inputs]
+        terms = [term for part in parts if part is not None for term in part]
+        return terms if None not in parts and all(_are_alike(terms[0][1], conv) for _, conv in terms) else None
+    if node.op_type == "Mul":
+        held = constant(node.inputs[1])
+        return None if held is None or held.size != 1 else _terms(node.inputs[0], factor * int(held.reshape(-1)[0]))
+    source = node.inputs[0].producer() if node.op_type == "Cast" and node.inputs[0] is not None else None
+    is_conv = source is not None and source.op_type == "Conv" and not source.domain and len(source.inputs) == 2
+    return [(factor, source)] if source is not None and is_conv and constant(source.inputs[1]) is not None else None
+
+
+def _are_alike(a: ir.Node, b: ir.Node) -> bool:
+    given, other = ({name: each.value for name, each in node.attributes.items()} for node in (a, b))
+    return a.inputs[0] is b.inputs[0] and given == other
 
 
 def _small(shop: Workshop, value: ir.Value, bounds: Bounds) -> tuple[ir.Value, np.ndarray | None] | None:

@@ -29,10 +29,25 @@ def multi_threshold(shop: Workshop, node: ir.Node) -> ir.Value | str:
     if dtype is None:
         return "32 bits do not hold its levels"
     bounds = shop.bounds(x)
+    rounded = shop.rounded_twin(x) if bounds is None else None
+    if rounded is not None:
+        integer, bounds = rounded
+        return _on_integers(shop, integer, bounds, found.with_thresholds(before_rounding(found.thresholds)), dtype)
     integer = None if bounds is None or not shop.has_twin(x) else shop.integer(x)
     if bounds is None or integer is None:
         return _on_floats(shop, x, found, dtype)
     return _on_integers(shop, integer, bounds, found, dtype)
+
+
+def before_rounding(thresholds: np.ndarray) -> np.ndarray:
+    """Return the least integers, as doubles, that reach thresholds once they are rounded to float32."""
+    given = thresholds.astype(np.float32)
+    with np.errstate(invalid="ignore", over="ignore"):
+        below = np.nextafter(given, np.float32(-np.inf)).astype(np.float64)
+        # Halfway from the next float below, or at the first integer behind that, rounding goes up.
+        least = np.floor((below + given) / 2)
+        least = np.where(least.astype(np.float32) >= given, least, least + 1)
+    return np.where(np.isfinite(given), least, given.astype(np.float64))
 
 
 def _on_floats(shop: Workshop, x: ir.Value, found: StepFunction, dtype: ir.DataType) -> ir.Value:

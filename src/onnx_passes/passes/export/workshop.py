@@ -7,11 +7,10 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.range import Range
-from onnx_passes.analysis.ranges.rounding import EXACT_IN_FLOAT
-from onnx_passes.analysis.sums import Bounds
+from onnx_passes.analysis.sums import Bounds, size_of
 from onnx_passes.graph.constants import constant
 from onnx_passes.passes.export.bench import Bench
-from onnx_passes.passes.export.containers import ALL, bounds_of, container
+from onnx_passes.passes.export.containers import ALL, FLOATS, bounds_of, container, largest_in
 
 
 class Workshop(Bench):
@@ -25,8 +24,8 @@ class Workshop(Bench):
         self._casts: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
 
     def bounds(self, value: ir.Value | None) -> Bounds | None:
-        """Return the bounds of a float tensor that holds integers, none of which floats round."""
-        if value is None or value.dtype is not ir.DataType.FLOAT:
+        """Return the bounds of floats that hold integers: none of them is rounded, or beyond 32 bits."""
+        if value is None or value.dtype not in FLOATS:
             return None
         if value not in self._bounds:
             self._bounds[value] = self._find_bounds(value)
@@ -34,13 +33,20 @@ class Workshop(Bench):
 
     def _find_bounds(self, value: ir.Value) -> Bounds | None:
         held = constant(value)
-        if held is not None:
-            found = bounds_of(held)
-        else:
-            known = self._ranges.get(value)
-            grid = None if known is None else known.integer_grid
-            found = None if grid is None else (int(grid.low.min()), int(grid.high.max()))
-        return found if found is not None and max(-found[0], found[1]) <= EXACT_IN_FLOAT else None
+        found = self._integers(value) if held is None else bounds_of(held)
+        return found if found is not None and size_of(found) <= largest_in(value.dtype) else None
+
+    def _integers(self, value: ir.Value) -> Bounds | None:
+        known = self._ranges.get(value)
+        grid = None if known is None else known.integer_grid
+        return None if grid is None else (int(grid.low.min()), int(grid.high.max()))
+
+    def rounded_twin(self, value: ir.Value) -> tuple[ir.Value, Bounds] | None:
+        """Return integers of 32 bits and their bounds, where floats hold them but for the last digits."""
+        twin, found = self._twins.get(value), self._integers(value)
+        if twin is None or found is None or size_of(found) > largest_in(ir.DataType.DOUBLE):
+            return None
+        return twin, found
 
     def has_twin(self, value: ir.Value | None) -> bool:
         """Tell whether integers were computed for a value."""
@@ -71,7 +77,7 @@ class Workshop(Bench):
 
     def as_float(self, value: ir.Value) -> ir.Value:
         """Return the floats of a value whose integers were computed."""
-        return self.cast(self._twins[value], ir.DataType.FLOAT)
+        return self.cast(self._twins[value], value.dtype or ir.DataType.FLOAT)
 
     def set_twin(self, value: ir.Value, integer: ir.Value) -> None:
         """Say which integers a value holds."""

@@ -24,6 +24,8 @@ Rule = Callable[[Workshop, ir.Node, Sequence[Form | None]], Form | list[Form] | 
 _SOURCE = __file__
 _QUANTIZED: dict[str, Rule] = {"Im2Col": movement.im2col, "MaxPoolNHWC": movement.maximum_last}
 """Rules for operators of QONNX."""
+_NOT_OF_DOUBLES = frozenset({"AveragePool", "GlobalMaxPool", "Resize"})
+"""Operators that ONNX Runtime has not for doubles."""
 RULES: dict[str, Rule] = {
     "Abs": choices.absolute,
     "Add": elementwise.add,
@@ -79,7 +81,8 @@ class AggregateScales(Transformation):
 
     Rewrites: ``Relu(BatchNorm(Conv(s * q, t * w)))`` → ``Relu(Conv(q, w) * S + B)``, whatever lies between quantizers:
               forks, joins of equal or integer-ratio scales, averages, maxima, movements, products of two activations.
-    Refuses:  scales that vary along a sum, joins whose scales are no multiples of one another, integers that floats
+              Integers that float32 cannot hold are computed in doubles, convolutions of them in parts.
+    Refuses:  scales that vary along a sum, joins whose scales are no multiples of one another, integers that doubles
               cannot hold, and what is not linear: there values are floats again.
     Exactness: rounding.
     """
@@ -121,14 +124,24 @@ class _Sweep:
                 continue
             # A table of constants is looked up by what has no form.
             known = node.op_type == "Gather" or any(value in self.forms for value in node.inputs)
-            if not known or not all(self.shop.fits(value) for value in node.outputs):
+            wide = not all(self.shop.fits(value) for value in node.outputs) or self._takes_doubles(node)
+            if not known or (wide and not self._may_be_wide(node)):
                 continue
             forms = [self._form(value) for value in node.inputs]
-            self.shop.here = node
+            self.shop.here, self.shop.wide = node, wide
             found = rule(self.shop, node, forms)
             if found is not None:
                 self.forms.update(zip(node.outputs, found if isinstance(found, list) else [found], strict=True))
+            self.shop.wide = False
         self.shop.here = None
+
+    def _takes_doubles(self, node: ir.Node) -> bool:
+        forms = [self.forms[value] for value in node.inputs if value in self.forms]
+        return any(form.integer.dtype is ir.DataType.DOUBLE for form in forms)
+
+    def _may_be_wide(self, node: ir.Node) -> bool:
+        """Tell whether integers that floats cannot hold are computed in doubles."""
+        return node.op_type not in _NOT_OF_DOUBLES and all(self.shop.fits_in_double(value) for value in node.outputs)
 
     def _take_as_integer(self, value: ir.Value) -> None:
         known, length = self.shop.known(value), rank(value)
@@ -238,6 +251,9 @@ class _Sweep:
 
     def _as_float(self, value: ir.Value, form: Form) -> ir.Value:
         result = form.integer
+        if result.dtype is ir.DataType.DOUBLE:
+            to = [ir.AttrInt64("to", ir.DataType.FLOAT)]
+            result = self.shop.node("Cast", [result], value, to, after=result.producer())
         for operator, array, neutral in (("Mul", form.scale, 1), ("Add", form.bias, 0)):
             held = array.astype(np.float32)
             if not (held == neutral).all():

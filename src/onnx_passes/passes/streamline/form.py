@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.arrays import nearly_integer
 from onnx_passes.analysis.ranges.range import Range
-from onnx_passes.analysis.ranges.rounding import EXACT_IN_FLOAT
+from onnx_passes.analysis.ranges.rounding import EXACT_IN_DOUBLE, EXACT_IN_FLOAT
+from onnx_passes.analysis.sums import Bounds
 from onnx_passes.datatypes.smallest import smallest_for_values
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import detach
@@ -47,7 +49,7 @@ class Form:
 
 
 class Workshop:
-    """Makes nodes beside those of the model; everything is in float32, which holds the integers."""
+    """Makes nodes beside those of the model, of floats that hold integers: float32, or double where it is ``wide``."""
 
     def __init__(self, model: ir.Model, ranges: Mapping[ir.Value, Range]) -> None:
         self.model = model
@@ -57,6 +59,8 @@ class Workshop:
         self.constants: list[ir.Value] = []
         self.latest: dict[ir.Node, ir.Node] = {}
         self.here: ir.Node | None = None
+        self.wide = False
+        self._doubles: dict[ir.Value, ir.Value] = {}
         self.opset = model.opset_imports.get("", 1)
 
     def node(
@@ -68,6 +72,7 @@ class Workshop:
         *,
         after: ir.Node | None = None,
         domain: str = "",
+        wide: bool | None = None,
     ) -> ir.Value:
         """Make a node behind the producer of ``like``, or behind ``after``; its result has the shape of ``like``.
 
@@ -75,11 +80,29 @@ class Workshop:
         """
         place = after or like.producer() or self.here
         assert place is not None
-        made = ir.Node(domain, operator, inputs, attributes)
-        return self._placed(made, [like], place)[0]
+        is_wide = self.wide if wide is None else wide
+        given = [self.widened(value) if is_wide and _is_float(value) else value for value in inputs]
+        made = ir.Node(domain, operator, given, attributes)
+        return self._placed(made, [like], place, wide=is_wide)[0]
+
+    def widened(self, value: ir.Value) -> ir.Value:
+        """Return floats as doubles."""
+        if value.dtype is ir.DataType.DOUBLE:
+            return value
+        if value not in self._doubles:
+            held = constant(value)
+            if held is not None:
+                self._doubles[value] = self.constant(held, f"{value.name}_double", wide=True)
+            else:
+                made = ir.Node("", "Cast", [value], [ir.AttrInt64("to", ir.DataType.DOUBLE)])
+                place = value.producer() or self.here
+                assert place is not None
+                self._doubles[value] = self._placed(made, [value], place, wide=True)[0]
+        return self._doubles[value]
 
     def parts(self, like: ir.Node, x: ir.Value) -> Sequence[ir.Value]:
         """Make a node of several results: another with ``x`` as its first input."""
+        is_wide = x.dtype is ir.DataType.DOUBLE
         made = ir.Node(
             like.domain,
             like.op_type,
@@ -87,9 +110,9 @@ class Workshop:
             tuple(like.attributes.values()),
             num_outputs=len(like.outputs),
         )
-        return self._placed(made, like.outputs, like)
+        return self._placed(made, like.outputs, like, wide=is_wide)
 
-    def _placed(self, made: ir.Node, like: Sequence[ir.Value], place: ir.Node) -> Sequence[ir.Value]:
+    def _placed(self, made: ir.Node, like: Sequence[ir.Value], place: ir.Node, *, wide: bool) -> Sequence[ir.Value]:
         twin = self._twin(made)
         if twin is not None:
             detach(made)
@@ -97,11 +120,15 @@ class Workshop:
         made.name = self.names.node(f"{like[0].name}/{made.op_type}")
         for output, old in zip(made.outputs, like, strict=True):
             output.name = self.names.value(f"{old.name}_q")
-            output.type = ir.TensorType(ir.DataType.FLOAT)
+            output.type = ir.TensorType(ir.DataType.DOUBLE if wide else ir.DataType.FLOAT)
             output.shape = None if old.shape is None else old.shape.copy()
         assert place.graph is not None
-        place.graph.insert_after(self.latest.get(place, place), made)
+        before = self.latest.get(place, place)
+        place.graph.insert_after(before, made)
         self.latest[place] = made
+        # What comes next for the node at hand may use what was put behind the last that was made for it.
+        if self.here is not None and self.latest.get(self.here) is before:
+            self.latest[self.here] = made
         self.made.add(made)
         return made.outputs
 
@@ -114,11 +141,11 @@ class Workshop:
             near += nodes
         return next((node for node in near if _compute_same(node, made)), None)
 
-    def constant(self, array: np.ndarray, wish: str) -> ir.Value:
-        """Make a constant of floats."""
-        held = np.asarray(array, np.float32, order="C")
+    def constant(self, array: np.ndarray, wish: str, *, wide: bool | None = None) -> ir.Value:
+        """Make a constant of floats, or of doubles."""
+        held = np.asarray(array, np.float64 if (self.wide if wide is None else wide) else np.float32, order="C")
         value = ir.Value(name=self.names.value(wish), const_value=ir.Tensor(held), shape=ir.Shape(held.shape))
-        value.type = ir.TensorType(ir.DataType.FLOAT)
+        value.type = ir.TensorType(ir.DataType.from_numpy(held.dtype))
         self.constants.append(value)
         if held.size and bool((held == np.rint(held)).all()):
             set_datatype(value, smallest_for_values(held))
@@ -200,13 +227,30 @@ class Workshop:
         integer = self.shifted(self.multiplied(form.integer, factor, like), shift, like)
         return Form(integer, scale, bias)
 
+    def ends(self, form: Form, value: ir.Value | None) -> Bounds | None:
+        """Return the bounds of the integers of a value, in the form that it has."""
+        known = None if value is None else self.known(value)
+        if known is None or known.grid is None:
+            return None
+        ends = [np.rint((end - form.bias) / form.scale) for end in known.grid.bounds]
+        return int(np.minimum(*ends).min()), int(np.maximum(*ends).max())
+
     def fits(self, value: ir.Value) -> bool:
         """Tell whether the integers of a value are bounded, and floats hold them."""
+        return self._largest(value) < EXACT_IN_FLOAT
+
+    def fits_in_double(self, value: ir.Value) -> bool:
+        """Tell whether the integers of a value are bounded, and doubles hold them."""
+        return self._largest(value) < EXACT_IN_DOUBLE
+
+    def _largest(self, value: ir.Value) -> float:
         known = self.known(value)
         grid = None if known is None else known.grid
-        if grid is None:
-            return False
-        return max(abs(int(grid.low.min())), abs(int(grid.high.max()))) < EXACT_IN_FLOAT
+        return np.inf if grid is None else max(abs(int(grid.low.min())), abs(int(grid.high.max())))
+
+
+def _is_float(value: ir.Value | None) -> TypeGuard[ir.Value]:
+    return value is not None and value.dtype is ir.DataType.FLOAT
 
 
 def spread(array: np.ndarray, rank: int) -> np.ndarray:

@@ -39,7 +39,7 @@ class MinimizeAccumulators(Annotation):
         inference.graph(model.graph)
         changed = 0
         for value, known in ranges.items():
-            if value.is_graph_input() or value.dtype not in (None, ir.DataType.FLOAT):
+            if value.is_graph_input() or value.dtype not in (None, ir.DataType.FLOAT, ir.DataType.DOUBLE):
                 continue
             wanted, old = _least(value, known, inference), datatype_of(value)
             if wanted is None and (old is None or not old.is_integer):

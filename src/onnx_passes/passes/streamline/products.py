@@ -13,6 +13,7 @@ from onnx_passes.analysis.ranges.convolutions import bias_behind
 from onnx_passes.analysis.ranges.einsum import laid_out
 from onnx_passes.graph.constants import constant
 from onnx_passes.passes.streamline.form import Form, Workshop, spread
+from onnx_passes.passes.streamline.wide import convolution
 
 _MATRIX = 2
 
@@ -124,14 +125,24 @@ def conv(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | 
     result = node.outputs[0]
     bias = np.zeros((1,) * weights.ndim)
     if x.has_bias:
-        centred = shop.centred(x, result) if pads(node) else None
+        centred = _centred(shop, x, result) if pads(node) else None
         found = None if centred is not None else bias_behind(node, weights * w.scale, x.bias)
         if centred is None and found is None:
             return None
         x, bias = (x, found) if found is not None else (centred or x, bias)
-    integer = shop.node("Conv", [x.integer, w.integer], result, tuple(node.attributes.values()), after=node)
+    integer = convolution(shop, node, x, w)
+    if integer is None:
+        return None
     form = Form(integer, scale * along_channels(w.scale.reshape(-1), weights.ndim), bias)
     return _with_bias(shop, node, form, weights.ndim)
+
+
+def _centred(shop: Workshop, x: Form, result: ir.Value) -> Form | None:
+    """Move a bias into the integers of an image, which are floats even where their sums are not."""
+    wide, shop.wide = shop.wide, x.integer.dtype is ir.DataType.DOUBLE
+    centred = shop.centred(x, result)
+    shop.wide = wide
+    return centred
 
 
 def conv_transpose(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
@@ -144,10 +155,10 @@ def conv_transpose(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) 
     if varies(w.scale, keep=1) or (group > 1 and w.scale.size > 1):
         return None
     result = node.outputs[0]
-    x = shop.centred(x, result)
-    if x is None:
+    x = _centred(shop, x, result)
+    integer = None if x is None else convolution(shop, node, x, w)
+    if x is None or integer is None:
         return None
-    integer = shop.node("ConvTranspose", [x.integer, w.integer], result, tuple(node.attributes.values()), after=node)
     scale = x.scale.reshape(()) * along_channels(w.scale.reshape(-1), weights.ndim)
     return _with_bias(shop, node, Form(integer, scale, np.zeros((1,) * weights.ndim)), weights.ndim)
 

@@ -1,0 +1,102 @@
+"""Convolutions whose sums pass what float32 holds: of parts that it holds, added up in doubles.
+
+ONNX Runtime has no convolution of doubles. Weights are written as digits of a larger base, ``w = d0 + 16 * d1``, and
+where that is not enough inputs as well: what each part sums up is exact, and so is what doubles make of them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.analysis.ranges.rounding import EXACT_IN_FLOAT
+from onnx_passes.analysis.sums import greatest_sum, size_of, summed_axes
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.shapes import rank
+from onnx_passes.passes.streamline.form import Form, Workshop
+
+_MOST_DIGITS = 8
+_CLIP_OF_INPUTS = 11
+
+
+class _Term(NamedTuple):
+    """A product of parts, and what it counts."""
+
+    factor: int
+    x: ir.Value
+    weights: np.ndarray
+
+
+def convolution(shop: Workshop, node: ir.Node, x: Form, w: Form) -> ir.Value | None:
+    """Make a convolution of integers, as it is or of parts; nothing where parts would be too many."""
+    result, attributes = node.outputs[0], tuple(node.attributes.values())
+    if not shop.wide:
+        return shop.node(node.op_type, [x.integer, w.integer], result, attributes, after=node)
+    terms = _terms(shop, node, x, w)
+    if terms is None:
+        return None
+    total: ir.Value | None = None
+    for term in terms:
+        digits = shop.constant(term.weights, f"{w.integer.name}_digits", wide=False)
+        part = shop.node(node.op_type, [term.x, digits], result, attributes, after=node, wide=False)
+        made = shop.widened(part)
+        if term.factor != 1:
+            made = shop.node(
+                "Mul", [made, shop.constant(np.array(term.factor), f"{result.name}_base")], result, after=node
+            )
+        total = made if total is None else shop.node("Add", [total, made], result, after=node)
+    return total
+
+
+def _terms(shop: Workshop, node: ir.Node, x: Form, w: Form) -> list[_Term] | None:
+    weights, ends = constant(w.integer), shop.ends(x, node.inputs[0])
+    axes = None if weights is None else summed_axes(node, 1, weights.ndim)
+    if weights is None or ends is None or axes is None or x.integer.dtype is not ir.DataType.FLOAT:
+        return None
+    whole = weights.astype(np.int64)
+    for amount in range(2, _MOST_DIGITS + 1):
+        digits = _digits(whole, amount)
+        if all(greatest_sum(digit, ends, axes) <= EXACT_IN_FLOAT for _, digit in digits):
+            return [_Term(factor, x.integer, digit) for factor, digit in digits]
+    if shop.opset < _CLIP_OF_INPUTS:
+        return None
+    base = 1 << (size_of(ends).bit_length() + 1) // 2
+    high, low = (ends[0] // base, ends[1] // base), (0, base - 1)
+    for amount in range(1, _MOST_DIGITS + 1):
+        digits = _digits(whole, amount)
+        if all(greatest_sum(digit, each, axes) <= EXACT_IN_FLOAT for _, digit in digits for each in (high, low)):
+            upper, lower = _halves(shop, x.integer, base)
+            return [
+                _Term(factor * count, part, digit)
+                for count, part in ((1, lower), (base, upper))
+                for factor, digit in digits
+            ]
+    return None
+
+
+def _digits(weights: np.ndarray, amount: int) -> list[tuple[int, np.ndarray]]:
+    """Write integers as signed digits of one base, the lowest first, each with what it counts."""
+    bits = int(np.abs(weights).max(initial=0)).bit_length() + 1
+    base = 1 << -(-bits // amount)
+    found: list[tuple[int, np.ndarray]] = []
+    rest, factor = weights, 1
+    for _ in range(amount - 1):
+        digit = (rest + base // 2) % base - base // 2
+        found.append((factor, digit))
+        rest, factor = (rest - digit) // base, factor * base
+    return [each for each in (*found, (factor, rest)) if each[1].any()] or [(1, weights)]
+
+
+def _halves(shop: Workshop, x: ir.Value, base: int) -> tuple[ir.Value, ir.Value]:
+    """Part integers into multiples of a base and the rest, which is not negative."""
+    place, one = x.producer() or shop.here, np.ones((1,) * (rank(x) or 0))
+    share, less = (shop.constant(one * number, f"{x.name}_base", wide=False) for number in (1 / base, -base))
+    quotient = shop.node("Mul", [x, share], x, after=place, wide=False)
+    upper = shop.node("Floor", [quotient], x, after=place, wide=False)
+    taken = shop.node("Mul", [upper, less], x, after=place, wide=False)
+    rest = shop.node("Add", [x, taken], x, after=place, wide=False)
+    # Nothing is clipped: bounds tell those who follow what the rest of a division is.
+    ends = [shop.constant(np.array(number), f"{x.name}_bound", wide=False) for number in (0, base - 1)]
+    return upper, shop.node("Clip", [rest, *ends], x, after=place, wide=False)
