@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from onnx_passes.rewrite.refusal import no as no
     from onnx_passes.rewrite.refusal import yes as yes
     from onnx_passes.rewrite.rule import Rule as Rule
+    from onnx_passes.verify.resources import limited as limited
 
 __version__ = "0.5.0.dev0"
 
@@ -43,6 +44,7 @@ _HOMES = {
     "Transformation": "core.base",
     "apply": "api",
     "constant": "graph.constants",
+    "limited": "verify.resources",
     "load": "graph.load",
     "no": "rewrite.refusal",
     "option": "core.options",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from onnx_passes.cli.limits import limit_as_configured
 from onnx_passes.core.config import Config, parse_config, read_config
 from onnx_passes.core.errors import UsageError
 from onnx_passes.core.imports import import_user_modules
@@ -51,6 +52,7 @@ class Settings:
 def settings(config_file: str | None, passes: Sequence[str], *, quiet: bool = False) -> Settings:
     """Read the configuration, import what it names, and let passes on the command line come first."""
     config, given = _configuration(config_file, quiet) if config_file is not None else (Config(), dict[str, Any]())
+    limit_as_configured(config)
     if config_file is not None:
         import_user_modules(config.imports, base=Path(config_file).parent)
     pipeline = " ".join(passes) or ", ".join(config.passes)

@@ -48,13 +48,18 @@ class Verify:
 
 @dataclass(frozen=True)
 class OnnxRuntime:
-    """How models are executed, and where all that they compute on the way is kept (``true``, or a folder)."""
+    """How models are executed, and where all that they compute on the way is kept (``true``, or a folder).
+
+    ``time_limit`` has the seconds, ``memory_limit`` the bytes that one run of a model may take.
+    """
 
     providers: tuple[str, ...] = ()
     provider_options: Any = None
     session_options: Mapping[str, Any] = field(default_factory=_mapping)
     full_context_dump: bool | str | None = None
     context_dump_limit: Size | None = None
+    time_limit: float | None = None
+    memory_limit: Size | None = None
 
 
 @dataclass(frozen=True)

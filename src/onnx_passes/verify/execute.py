@@ -6,7 +6,7 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,12 +17,22 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ExitCode, OnnxPassesError, UsageError, did_you_mean
 from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.expansion import MOST_NODES, expanded_size
 from onnx_passes.graph.external import require_unchanged
 from onnx_passes.graph.load import root_cause
 from onnx_passes.graph.serialise import serialise
 from onnx_passes.ops.expand import expand_nodes, uses_custom_operators
+from onnx_passes.verify.child import Child, DiedError, Run, can_fork
 from onnx_passes.verify.halves import with_rounded_halves
 from onnx_passes.verify.pack import WEIGHTS, Key, Packed, missing_functions, pack
+from onnx_passes.verify.resources import (
+    Resources,
+    current_resources,
+    ended_after,
+    is_memory_error,
+    memory_limited,
+)
+from onnx_passes.verify.risks import may_crash
 
 Engine = Literal["onnxruntime", "reference"]
 Sample = dict[str, np.ndarray]
@@ -32,6 +42,7 @@ _HANDED_OVER = 1024
 """Weights of more bytes than this reach ONNX Runtime as they lie in memory."""
 _NOT_IN_NUMPY = {f"tensor({name})" for name in ("bfloat16", "float8e4m3fn", "float8e5m2", "int4", "uint4")}
 _NOT_IMPLEMENTED = re.compile(r"Could not find an implementation for (\w+)\((\d+)\)")
+_ENDED = "terminate flag"
 _NOT_REGISTERED = re.compile(r"([\w.]*):?(\w+)\(-?\d+\) is not a registered function/op")
 
 
@@ -39,6 +50,10 @@ class ExecutionError(OnnxPassesError):
     """A model cannot be executed."""
 
     exit_code = ExitCode.USAGE
+
+
+class TimeLimitError(ExecutionError):
+    """A model takes more time than it may, and would again."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +71,11 @@ class Profile:
 class Executor:
     """Prepares models for execution; remembers weights, so that versions of a model share them."""
 
-    def __init__(self, profile: Profile | None = None, functions: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, profile: Profile | None = None, functions: Sequence[Any] = (), resources: Resources | None = None
+    ) -> None:
         self.profile = profile or Profile()
+        self.resources = resources or current_resources()
         self.functions = tuple(functions)
         self._weights: weakref.WeakKeyDictionary[ir.TensorProtocol, Any] = weakref.WeakKeyDictionary()
 
@@ -72,9 +90,11 @@ class Executor:
         """Make a model executable; ``also`` names interior values wanted as outputs.
 
         ONNX Runtime runs it or, where it cannot and no engine was asked for, onnx's reference evaluator. Of inputs
-        with a default only those can be fed that ``feeds`` names, if it is given.
+        with a default only those can be fed that ``feeds`` names, if it is given. A model that may crash is run in a
+        process of its own; every run is limited in time and memory.
         """
         _require_names(model)
+        _require_finite(model)
         if engine == "reference":
             return self._with_reference(model, also)
         try:
@@ -106,16 +126,21 @@ class Executor:
         options = self._options(onnxruntime)
         for name, held in packed.handed.items():
             options.add_initializer(name, held)
-        try:
-            session = onnxruntime.InferenceSession(
+
+        def session() -> Any:
+            return onnxruntime.InferenceSession(
                 packed.content,
                 options,
                 providers=list(self.profile.providers),
                 provider_options=self.profile.provider_options,
             )
+
+        engine = _InChild if _must_be_apart(model) else _InProcess
+        try:
+            with memory_limited(self.resources.memory):
+                return _OnnxRuntime(engine(session, self.resources), packed)
         except Exception as error:
-            raise _explain(error, model) from error
-        return _OnnxRuntime(session, packed)
+            raise _fatal(error, self.resources) or _explain(error, model) from error
 
     def _with_reference(self, model: ir.Model, also: Collection[ir.Value]) -> Executable:
         import onnx
@@ -131,7 +156,7 @@ class Executor:
         declared = {value.name for value in proto.graph.output}
         proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted if name not in declared)
         try:
-            return _Reference(ReferenceEvaluator(proto), wanted)
+            return _Reference(ReferenceEvaluator(proto), wanted, self.resources, apart=_must_be_apart(model))
         except Exception as error:
             raise _explain(error, model) from error
 
@@ -208,7 +233,7 @@ class Executable:
                 taken.append(sample)
             except ExecutionError as error:
                 refusal = error
-                if all_must_run:
+                if all_must_run or isinstance(error, TimeLimitError):
                     break
         if refusal is not None and (all_must_run or not taken):
             raise refusal
@@ -219,10 +244,44 @@ class Executable:
         return {}
 
 
+class _InProcess:
+    """A session of ONNX Runtime in this process."""
+
+    def __init__(self, session: Callable[[], Any], resources: Resources) -> None:
+        import onnxruntime
+
+        self._session = session()
+        self._options = cast("Any", onnxruntime).RunOptions
+        self.resources = resources
+
+    @cached_property
+    def outputs(self) -> list[tuple[str, str, Shape]]:
+        return _described(self._session)
+
+    def run(self, names: Sequence[str], feeds: dict[str, Any]) -> list[Any]:
+        options = self._options()
+        with memory_limited(self.resources.memory), ended_after(self.resources.seconds, options):
+            return self._session.run(names, feeds, options)
+
+
+class _InChild:
+    """A session of ONNX Runtime in a process of its own."""
+
+    def __init__(self, session: Callable[[], Any], resources: Resources) -> None:
+        def prepare() -> tuple[Run, object]:
+            made = session()
+            return made.run, _described(made)
+
+        self.resources = resources
+        self._child = Child(prepare, resources)
+        self.run = self._child.run
+        self.outputs = cast("list[tuple[str, str, Shape]]", self._child.known)
+
+
 class _OnnxRuntime(Executable):
     engine = "onnxruntime"
 
-    def __init__(self, session: Any, packed: Packed) -> None:
+    def __init__(self, session: _InProcess | _InChild, packed: Packed) -> None:
         self._session = session
         self._boundary = packed.boundary
         self._weights = list(packed.handed.values())
@@ -238,34 +297,58 @@ class _OnnxRuntime(Executable):
         try:
             arrays = self._session.run([outside[name] for name in wanted], feeds)
         except Exception as error:
-            raise ExecutionError(f"ONNX Runtime failed on the data: {_first_line(error)}") from error
+            failed = ExecutionError(f"ONNX Runtime failed on the data: {_first_line(error)}")
+            raise _fatal(error, self._session.resources) or failed from error
         return self._boundary.outward(wanted, arrays)
 
     def shapes(self) -> dict[str, Shape]:
         names = {outside: name for name, outside in self._boundary.outside.items()}
         return {
-            names[output.name]: output.shape
-            for output in self._session.get_outputs()
-            if output.type.startswith("tensor(") and output.type not in _NOT_IN_NUMPY
+            names[name]: shape
+            for name, kind, shape in self._session.outputs
+            if kind.startswith("tensor(") and kind not in _NOT_IN_NUMPY
         }
 
 
 class _Reference(Executable):
     engine = "reference"
 
-    def __init__(self, evaluator: Any, names: list[str]) -> None:
-        self._evaluator = evaluator
+    def __init__(self, evaluator: Any, names: list[str], resources: Resources, *, apart: bool) -> None:
         self._names = names
+        self._resources = resources
+        self._run: Run = Child(lambda: (evaluator.run, None), resources).run if apart else evaluator.run
 
     def run(self, sample: Sample, only: Sequence[str] | None = None) -> Sample:
         wanted = self._names if only is None else list(only)
         try:
-            with np.errstate(all="ignore"):
-                arrays = cast(list[Any], self._evaluator.run(wanted, sample))
+            with np.errstate(all="ignore"), memory_limited(self._resources.memory):
+                arrays = self._run(wanted, sample)
         except Exception as error:
+            fatal = _fatal(error, self._resources)
+            if fatal is not None:
+                raise fatal from error
             what = f"onnx's reference evaluator failed on the data: {_first_line(error)}"
             raise ExecutionError(f"{self.obstacle}; {what}" if self.obstacle else what) from error
         return {name: np.asarray(array) for name, array in zip(wanted, arrays, strict=True)}
+
+
+def _must_be_apart(model: ir.Model) -> bool:
+    return may_crash(model) and can_fork()
+
+
+def _described(session: Any) -> list[tuple[str, str, Shape]]:
+    return [(output.name, output.type, output.shape) for output in session.get_outputs()]
+
+
+def _fatal(error: Exception, resources: Resources) -> ExecutionError | None:
+    """Say that a limit was met or the engine crashed, if that is what happened."""
+    if isinstance(error, TimeoutError) or _ENDED in str(error):
+        what = f"the model ran longer than {resources.seconds:g} s"
+        return TimeLimitError(what, hint="--time-limit sets another limit")
+    if is_memory_error(error):
+        what = f"the model needs more than {resources.memory / 2**30:.3g} GiB of memory"
+        return ExecutionError(what, hint="--memory-limit sets another limit")
+    return ExecutionError(f"ONNX Runtime crashed on the data ({error})") if isinstance(error, DiedError) else None
 
 
 def _outputs(model: ir.Model, also: Collection[ir.Value]) -> list[tuple[str, ir.DataType | None]]:
@@ -283,6 +366,12 @@ def _require_names(model: ir.Model) -> None:
             if value.name and value.name in seen:
                 raise ExecutionError(f"two values are named '{value.name}'", hint="run unique-names first")
             seen.add(value.name or "")
+
+
+def _require_finite(model: ir.Model) -> None:
+    """Refuse functions that call each other so often that nothing could hold what they expand to."""
+    if model.functions and (size := expanded_size(model)) > MOST_NODES:
+        raise ExecutionError(f"the functions of the model expand to {size} nodes")
 
 
 def _explain(error: Exception, model: ir.Model) -> ExecutionError:

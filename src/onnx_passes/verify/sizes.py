@@ -17,7 +17,7 @@ UNLIKE = 3
 """The first sample in which dynamic dimensions of different names have different sizes."""
 
 _MOVES_DATA = {"Identity", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Flatten", "Expand", "Slice", "Tile"}
-_WINDOWS = {"Conv", "MaxPool", "AveragePool", "Pad", "ConvInteger", "QLinearConv", "STFT"}
+_WINDOWS = {"Conv", "MaxPool", "AveragePool", "Pad", "ConvInteger", "QLinearConv", "DFT", "Scan", "STFT"}
 """Operators that need room: images of some dozens of pixels, signals of some hundreds of values."""
 _TABLE_OF_INDICES = {
     ("", "Gather", 1): 0,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onnx_passes.cli.complete import pass_names
+from onnx_passes.cli.limits import limit_options
 from onnx_passes.cli.options import config_option, debug_option, import_option, json_option
 from onnx_passes.core.errors import ExitCode
 
@@ -59,6 +60,7 @@ class Criteria:
 )
 @json_option
 @import_option
+@limit_options
 @debug_option
 def command(model: str, passes: tuple[str, ...], config_file: str | None, as_json: bool, **criteria: object) -> int:
     """Find the first bad step of the pipeline PASS… on MODEL, and the first bad rule application in it.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onnx_passes.cli.complete import pass_names
+from onnx_passes.cli.limits import limit_options
 from onnx_passes.cli.options import config_option, debug_option, import_option, json_option
 from onnx_passes.core.errors import ExitCode, UsageError
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 @click.option("--most-seconds", type=click.FloatRange(min=0), default=300, show_default=True, help="When to stop.")
 @json_option
 @import_option
+@limit_options
 @debug_option
 def command(
     model: str,

@@ -7,6 +7,7 @@ import json
 import click
 
 from onnx_passes.cli.complete import pass_names
+from onnx_passes.cli.limits import limit_options
 from onnx_passes.cli.options import config_option, debug_option, import_option, json_option
 
 
@@ -17,6 +18,7 @@ from onnx_passes.cli.options import config_option, debug_option, import_option, 
 @config_option
 @json_option
 @import_option
+@limit_options
 @debug_option
 def command(model: str, node: str, passes: tuple[str, ...], config_file: str | None, as_json: bool) -> None:
     """Run the pipeline PASS… on MODEL, unverified, and tell the story of NODE.

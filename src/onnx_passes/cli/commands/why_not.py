@@ -7,6 +7,7 @@ import json
 import click
 
 from onnx_passes.cli.complete import pass_names
+from onnx_passes.cli.limits import limit_options
 from onnx_passes.cli.options import config_option, debug_option, import_option, json_option
 
 
@@ -20,6 +21,7 @@ from onnx_passes.cli.options import config_option, debug_option, import_option, 
 @config_option
 @json_option
 @import_option
+@limit_options
 @debug_option
 def command(model: str, rule: str, at: str | None, top: int, config_file: str | None, as_json: bool) -> None:
     """Explain where RULE, a pass made of rewrite rules, applies to MODEL and what stops it elsewhere.

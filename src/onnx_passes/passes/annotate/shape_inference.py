@@ -9,6 +9,7 @@ from onnx_passes.core.base import Annotation, Context, PassResult
 from onnx_passes.core.errors import PassFailedError
 from onnx_passes.core.options import option
 from onnx_passes.graph import annotations
+from onnx_passes.graph.expansion import MOST_NODES, expanded_size
 from onnx_passes.graph.wording import describe
 from onnx_passes.passes.annotate.known_shapes import KnownShapes
 from onnx_passes.passes.annotate.standard_engine import fill_gaps, has_gaps, has_static_inputs, is_static
@@ -41,6 +42,9 @@ class ShapeInference(Annotation):
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Infer symbolically, then let onnx fill the gaps, as long as each helps the other."""
+        if model.functions and (size := expanded_size(model)) > MOST_NODES:
+            context.note(f"nothing is inferred: the functions of the model expand to {size} nodes")
+            return PassResult(model, modified=False)
         if self.check_type or self.strict_mode:
             self._refuse_contradictions(model)
         if self.gaps_only and not has_gaps(model.graph):

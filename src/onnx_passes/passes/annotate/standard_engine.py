@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.weightless import encode_weightless, weightless
+from onnx_passes.passes.annotate.long_vectors import makes_long_vectors
 
 if TYPE_CHECKING:
     import onnx
@@ -52,6 +53,7 @@ def fill_gaps(model: ir.Model, *, data_prop: bool) -> bool:
         given = weightless(model)
         _drop_initializers(given.graph, overridable)
     try:
+        data_prop = data_prop and not makes_long_vectors(model.graph)
         inferred = onnx.shape_inference.infer_shapes(given, data_prop=data_prop)
         if isinstance(inferred, bytes):
             inferred = onnx.ModelProto.FromString(inferred)

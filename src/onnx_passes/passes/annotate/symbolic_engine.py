@@ -48,12 +48,14 @@ def _prepare_registry() -> None:
     from onnx_passes.passes.annotate.conv_sizes import remember_sizes
     from onnx_passes.passes.annotate.corrections import correct
     from onnx_passes.passes.annotate.custom_shapes import add_custom_operators
+    from onnx_passes.passes.annotate.long_vectors import follow_no_long_vectors
     from onnx_passes.passes.annotate.remembered import remember
 
     add_custom_operators(registry)
     correct(registry)
     remember(registry)
     remember_sizes(registry)
+    follow_no_long_vectors(registry)
 
 
 def _reason(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from onnx_passes.core.errors import PassFailedError
 from onnx_passes.core.fingerprint import used_functions
 from onnx_passes.graph import annotations
 from onnx_passes.graph.edits import copy_type, replace_value, subgraphs_of
+from onnx_passes.graph.expansion import MOST_NODES, expanded_size
 from onnx_passes.graph.names import Names
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.cleanup.topological_sort import sort_nodes
@@ -28,8 +29,9 @@ class InlineFunctions(Transformation):
 
     Rewrites: ``y = local.f <k = 2> (x)`` → the nodes of ``f`` on ``x``, with ``k`` filled in; results keep the
               names, types and annotations they have at the call, nodes inherit its metadata.
-    Refuses:  recursion; a function whose operator sets differ in version from those of the model; calls with
-              more inputs or outputs than the function has, or with graphs as attributes.
+    Refuses:  recursion; functions that expand to more than a million nodes; a function whose operator sets differ
+              in version from those of the model; calls with more inputs or outputs than the function has, or with
+              graphs as attributes.
     Exactness: bit-exact.
     """
 
@@ -38,6 +40,11 @@ class InlineFunctions(Transformation):
         if not model.functions:
             return PassResult(model, modified=False)
         functions = _callees_first(model)
+        if (size := expanded_size(model)) > MOST_NODES:
+            raise PassFailedError(
+                f"the functions of the model expand to {size} nodes, more than {MOST_NODES}",
+                hint="keep them as functions",
+            )
         imports = _common_imports(model, functions)
         for scope in (*functions.values(), model.graph):
             for call in _calls(scope, functions):

@@ -1,0 +1,70 @@
+"""Options that limit what the execution of models may take; they hold for the whole command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from onnx_passes.core.errors import UsageError
+from onnx_passes.core.options import Size, convert
+
+if TYPE_CHECKING:
+    from onnx_passes.core.config import Config
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_TIME, _MEMORY = "time_limit", "memory_limit"
+
+
+def limit_options(function: F) -> F:
+    """Limit time and memory of every model that the command executes."""
+    time = click.option(
+        "--time-limit",
+        _TIME,
+        type=float,
+        metavar="SECONDS",
+        callback=_limit_now,
+        expose_value=False,
+        help="How long one run of a model may take [default: 60].",
+    )
+    memory = click.option(
+        "--memory-limit",
+        _MEMORY,
+        metavar="SIZE",
+        callback=_limit_now,
+        expose_value=False,
+        help="How much memory one run of a model may take [default: 4GiB].",
+    )
+    return time(memory(function))
+
+
+def limit_as_configured(config: Config) -> None:
+    """Limit what the configuration limits; options of the command line go before it."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return
+    for name in (_TIME, _MEMORY):
+        value = getattr(config.onnxruntime, name)
+        if value is not None and name not in context.meta:
+            _limit(context, name, value)
+
+
+def _limit_now(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    if value is None:
+        return
+    name = str(parameter.name)
+    context.meta[name] = value
+    if name == _MEMORY:
+        try:
+            value = convert(value, Size)
+        except ValueError as error:
+            raise UsageError(f"--memory-limit does not take '{value}'", hint=f"it takes {error}") from None
+    _limit(context, name, value)
+
+
+def _limit(context: click.Context, name: str, value: Any) -> None:
+    from onnx_passes.verify.resources import limited
+
+    context.with_resource(limited(**{name: value}))

@@ -1,0 +1,82 @@
+"""Vectors that are too long to follow their elements: shapes and axes are short, and only those matter.
+
+Both engines carry the contents of small vectors along; a few dozen nodes can make one that no memory holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx_ir as ir
+from onnx_shape_inference import OpShapeInferenceRegistry, ShapeInferenceContext
+
+from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.constants import constant, constant_tensor
+
+Inference = Callable[[ShapeInferenceContext, ir.Node], None]
+
+_LONGEST = 2**16
+"""Elements of a vector up to which they are followed."""
+
+
+def makes_long_vectors(graph: ir.Graph) -> bool:
+    """Tell whether constants are put together to a vector that is too long to follow its elements."""
+    lengths: dict[ir.Value, int] = {}
+    for node in all_nodes(graph):
+        if node.domain != "" or node.op_type not in ("Concat", "Range"):
+            continue
+        if node.op_type == "Range":
+            length = _range_length(node)
+        else:
+            length = sum(_length(value, lengths) for value in node.inputs)
+        if length > _LONGEST:
+            return True
+        lengths[node.outputs[0]] = length
+    return False
+
+
+def follow_no_long_vectors(registry: OpShapeInferenceRegistry) -> None:
+    """Let the symbolic engine infer the shape of a long concatenation, and not its elements."""
+    for version in registry.version_boundaries("", "Concat"):
+        infer = registry.get("", "Concat", version=version)
+        if infer is not None:
+            registry.register("", "Concat", since_version=version)(_bounded(infer))
+
+
+def _bounded(infer: Inference) -> Inference:
+    def bounded(ctx: ShapeInferenceContext, node: ir.Node) -> None:
+        sizes = [_vector_size(value) for value in node.inputs]
+        known = [size for size in sizes if size is not None]
+        if len(known) < len(sizes) or sum(known) <= _LONGEST:
+            infer(ctx, node)
+        else:
+            first = node.inputs[0]
+            ctx.set_shape_and_dtype(node.outputs[0], ir.Shape([sum(known)]), None if first is None else first.dtype)
+
+    return bounded
+
+
+def _vector_size(value: ir.Value | None) -> int | None:
+    if value is None or value.shape is None or len(value.shape) != 1:
+        return None
+    size = value.shape[0]
+    return size if isinstance(size, int) else None
+
+
+def _length(value: ir.Value | None, lengths: dict[ir.Value, int]) -> int:
+    """Return how many elements of a vector are known, as far as it was followed."""
+    if value is None:
+        return 0
+    tensor = constant_tensor(value)
+    if tensor is not None:
+        return tensor.size if len(tensor.shape) == 1 else 0
+    return lengths.get(value) or _vector_size(value) or 0
+
+
+def _range_length(node: ir.Node) -> int:
+    ends = [constant(value) for value in node.inputs]
+    known = [end.item() for end in ends if end is not None and end.size == 1]
+    if len(known) != 3 or not known[2]:
+        return 0
+    start, limit, delta = known
+    return max(0, int((limit - start) / delta))

@@ -1,0 +1,118 @@
+"""Time and memory that the execution of a model may take, wherever a model is executed."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+import threading
+from collections.abc import Generator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnx_passes.core.errors import UsageError
+
+try:
+    import resource
+except ImportError:  # There is none on Windows.
+    resource = None
+
+_MEASURED = Path("/proc/self/statm")
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Seconds that one run of a model may take, and bytes beyond those that the process has when it begins."""
+
+    seconds: float = 60.0
+    memory: int = 4 * 2**30
+
+    def __post_init__(self) -> None:
+        if not 0 < self.seconds < math.inf:
+            raise UsageError(f"a time limit of {self.seconds:g} s lets nothing run", hint="give a positive number")
+        if self.memory <= 0:
+            raise UsageError(f"a memory limit of {self.memory} bytes lets nothing run", hint="give a positive number")
+
+
+_CURRENT: ContextVar[Resources | None] = ContextVar("resources", default=None)
+
+
+def current_resources() -> Resources:
+    """Return what executions may take here and now."""
+    return _CURRENT.get() or Resources()
+
+
+@contextlib.contextmanager
+def limited(*, time_limit: float | None = None, memory_limit: int | None = None) -> Generator[Resources]:
+    """Let every model that is executed in this block take at most so many seconds and bytes; what is None stays.
+
+    ``with limited(time_limit=10, memory_limit=2**30): apply("model.onnx", "simplify")``
+    """
+    before = current_resources()
+    given = Resources(
+        before.seconds if time_limit is None else time_limit, before.memory if memory_limit is None else memory_limit
+    )
+    token = _CURRENT.set(given)
+    try:
+        yield given
+    finally:
+        _CURRENT.reset(token)
+
+
+@contextlib.contextmanager
+def memory_limited(memory: int) -> Generator[None]:
+    """Refuse this process more memory than it has and ``memory`` bytes, where that is possible.
+
+    It is not where other threads run, as their memory would be refused, too.
+    """
+    used = None if threading.active_count() > 1 else _used()
+    if resource is None or used is None:
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = used + memory
+    if (soft != resource.RLIM_INFINITY and soft <= wanted) or (hard != resource.RLIM_INFINITY and hard <= wanted):
+        yield
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+@contextlib.contextmanager
+def ended_after(seconds: float, options: Any) -> Generator[None]:
+    """Let ONNX Runtime end a run with these options before its next node, when its time is over."""
+
+    def end() -> None:
+        options.terminate = True
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        # Nobody else may be there when memory is limited the next time.
+        timer.join()
+
+
+def is_memory_error(error: BaseException) -> bool:
+    """Tell whether an engine failed because it got no memory."""
+    text = str(error)
+    return isinstance(error, MemoryError) or "Failed to allocate memory" in text or "bad_alloc" in text
+
+
+def _used() -> int | None:
+    """Return the size of the address space of this process, where that is known."""
+    if sys.platform != "linux":
+        return None
+    try:
+        return int(_MEASURED.read_bytes().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return None
