@@ -56,6 +56,20 @@ class MultiplyNearly(MultiplyAtOnce):
     factor = 2.99985
 
 
+@passes.verify.tolerance
+class MultiplyHardlyLess(MultiplyAtOnce):
+    """Further from the edge than rounding goes, if only by some thirty units in the last place."""
+
+    factor = 2.999988
+
+
+@passes.verify.tolerance
+class MultiplyOtherwise(MultiplyAtOnce):
+    """Wrong where it stands by three times the tolerance, which rounding hides."""
+
+    factor = 3.0009
+
+
 @passes.verify.equality
 class MultiplyAtOnceExactly(MultiplyAtOnce):
     """Promise too much."""
@@ -90,10 +104,21 @@ def test_a_right_rewrite_before_an_edge_is_accepted_and_the_flips_are_counted():
     assert evidence(result).max_abs == pytest.approx(0.01, rel=1e-3)
 
 
-@pytest.mark.parametrize("wrong", [MultiplyTooLittle, MultiplyNearly, MultiplyAtOnceExactly])
+@pytest.mark.parametrize("wrong", [MultiplyTooLittle, MultiplyNearly, MultiplyHardlyLess, MultiplyAtOnceExactly])
 def test_a_wrong_rewrite_before_an_edge_is_refused(wrong: type[Transformation]):
     with pytest.raises(PostconditionError):
         apply(ir.from_onnx_text(EDGE), wrong(), inputs=ON_AN_EDGE)
+
+
+def test_what_is_wrong_where_it_stands_is_told_even_if_no_output_shows_it():
+    result = apply(ir.from_onnx_text(EDGE), MultiplyOtherwise(), inputs=[np.array([10, 20, 30, 40], np.float32)])
+    assert "rewrite 1 differs locally, the outputs do not" in notes(result)
+    assert evidence(result).windows == 0
+
+
+def test_exact_arithmetic_says_who_is_right():
+    result = apply(ir.from_onnx_text(EDGE), MultiplyAtOnce(), inputs=ON_AN_EDGE)
+    assert "the new level is right at 0, the old one at 1" in notes(result)
 
 
 def test_what_nobody_could_look_at_where_it_stands_is_refused_with_the_reason():
@@ -127,5 +152,6 @@ def tie(columns: int) -> ir.Model:
 @pytest.mark.parametrize("seed", range(3))
 def test_streamlining_is_accepted_at_ties_however_few_the_outputs(columns: int, seed: int):
     result = apply(tie(columns), "streamline", verify=Verification(seed=seed))
-    assert "levels flipped at ties" in notes(result)
+    assert "levels flipped at ties (in exact arithmetic the new level is right at" in notes(result)
+    assert "the old one at 0)" in notes(result)
     assert result.record.level == "tolerance"

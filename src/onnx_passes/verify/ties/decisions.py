@@ -117,12 +117,20 @@ class Levels:
 
     def around(self, values: Sample, bounds: Sample) -> Iterator[tuple[ir.Node, np.ndarray, np.ndarray]]:
         """Yield the least and the greatest level of every node if its inputs are moved by their bounds."""
+        sides: tuple[Sample, Sample] = {}, {}
+        for name, bound in bounds.items():
+            array = values.get(name)
+            if array is not None:
+                for side, sign in zip(sides, (-1, 1), strict=True):
+                    side[name] = (array.astype(np.float64) + sign * bound).astype(array.dtype)
+        return self.between(values, *sides)
+
+    def between(self, values: Sample, low: Sample, high: Sample) -> Iterator[tuple[ir.Node, np.ndarray, np.ndarray]]:
+        """Yield the least and the greatest level of every node if its inputs are in one place or the other."""
         feeds: Sample = {}
         for name, value, sign in self._feeds:
-            array, bound = values[str(value.name)], bounds.get(str(value.name))
-            if sign and bound is not None:
-                array = (array.astype(np.float64) + sign * bound).astype(array.dtype)
-            feeds[name] = array
+            moved = high if sign > 0 else low if sign < 0 else values
+            feeds[name] = moved.get(str(value.name), values[str(value.name)])
         found = self._ready.run(feeds)
         for number, node in enumerate(self._nodes):
             sides = found[f"o{number}_0"], found[f"o{number}_1"]

@@ -9,11 +9,13 @@ behind them make of it.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
+from onnx_ir.passes.common import ShapeInferencePass
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.constants import is_constant
@@ -23,22 +25,34 @@ from onnx_passes.verify.execute import ExecutionError, Executor, Sample
 from onnx_passes.verify.noise import rounding_bounds
 from onnx_passes.verify.promise import Limits
 from onnx_passes.verify.ties.decisions import Levels, decide_alike, decisions_of, moved_inputs
+from onnx_passes.verify.ties.exact import Exact, Index, UnknownError, neighbours
 
 _SAME = 2.0**-20
 """Levels this close in proportion are one: their scale may be multiplied in another order."""
 _FORCED = "//level"
+_MOST_ASKED = 32
+"""At so many places of a sample exact arithmetic is asked."""
 
 
 @dataclass(frozen=True)
 class Ties:
-    """Levels that flipped, of how many, and which part of the tolerance the outputs use up apart from them."""
+    """Levels that flipped, of how many, and which part of the tolerance the outputs use up apart from them.
+
+    ``new_is_right`` and ``old_is_right`` count those that exact arithmetic decides, as far as it was asked.
+    """
 
     flipped: int = 0
     levels: int = 0
     share: float = 0.0
+    new_is_right: int = 0
+    old_is_right: int = 0
 
     def __str__(self) -> str:
-        return f"{self.flipped} of {self.levels} levels flipped at ties"
+        text = f"{self.flipped} of {self.levels} levels flipped at ties"
+        if known := self.new_is_right + self.old_is_right:
+            right = f"the new level is right at {self.new_is_right}, the old one at {self.old_is_right}"
+            text += f" (in exact arithmetic {right}" + (")" if known == self.flipped else f" of {known} looked at)")
+        return text
 
 
 class UnexplainedError(Exception):
@@ -68,7 +82,13 @@ def explain(
     except (ExecutionError, ModelError) as error:
         raise UnexplainedError(str(error)) from error
     ties = [original.compare(number, run, successors, limits) for number, run in enumerate(runs)]
-    return Ties(sum(t.flipped for t in ties), sum(t.levels for t in ties), max(t.share for t in ties))
+    return Ties(
+        sum(tie.flipped for tie in ties),
+        sum(tie.levels for tie in ties),
+        max(tie.share for tie in ties),
+        sum(tie.new_is_right for tie in ties),
+        sum(tie.old_is_right for tie in ties),
+    )
 
 
 class _Original:
@@ -77,8 +97,12 @@ class _Original:
     def __init__(
         self, model: ir.Model, nodes: Sequence[ir.Node], samples: Sequence[Sample], executor: Executor
     ) -> None:
+        # Exact arithmetic asks for shapes, which a model need not have.
+        with contextlib.suppress(ir.passes.PassError):
+            ShapeInferencePass()(model)
         self.nodes = nodes
         self.outputs = [str(value.name) for value in model.graph.outputs]
+        self._inputs = [name for name in samples[0] if name in {value.name for value in model.graph.inputs}]
         self.names = [str(node.outputs[0].name) for node in nodes]
         read = [value for node in nodes for value in node.inputs if value is not None and not is_constant(value)]
         computed = list(dict.fromkeys(value for value in read if value.producer() is not None))
@@ -109,10 +133,12 @@ class _Original:
         """Compare a forced run of the second model on a sample. Raises UnexplainedError."""
         values, bounds = self.runs[number], self.bounds[number]
         flipped = levels = 0
+        places: dict[str, np.ndarray] = {}
         for node, low, high in self._levels.around(values, bounds):
             name = str(node.outputs[0].name)
             flips = _flips(name, values[name], run[str(successors[name].name)], low, high)
             flipped, levels = flipped + int(flips.sum()), levels + flips.size
+            places[name] = flips
             for old, new in _decided_by(node, successors[name].producer()) if flips.any() else ():
                 moved = np.abs(run[new].astype(np.float64) - values[old].astype(np.float64))
                 if (moved > 2 * bounds.get(old, np.zeros(())))[np.broadcast_to(flips, moved.shape)].any():
@@ -127,7 +153,36 @@ class _Original:
             share = max(share, float(shares.max(initial=0.0)))
         if share > 1:
             raise UnexplainedError("with all levels forced to those of the original the outputs still differ")
-        return Ties(flipped, levels, share)
+        found = {name: run[str(successors[name].name)] for name in places}
+        return Ties(flipped, levels, share, *self._who_is_right(values, found, places))
+
+    def _who_is_right(self, values: Sample, found: Sample, places: Mapping[str, np.ndarray]) -> tuple[int, int]:
+        """Count where exact arithmetic chooses the new level, and where the old one."""
+        exact = Exact({name: values[name] for name in (*self._inputs, *self.names)})
+        low, high = dict[str, np.ndarray](), dict[str, np.ndarray]()
+        asked: dict[str, list[Index]] = {}
+        left = _MOST_ASKED
+        for node in self.nodes:
+            name, (value, *others) = str(node.outputs[0].name), moved_inputs(node)
+            key = str(value.name)
+            if others or not places[name].any() or values[key].shape != places[name].shape:
+                continue
+            low[key], high[key], asked[name] = values[key].copy(), values[key].copy(), []
+            for at in map(tuple, np.argwhere(places[name])[:left].tolist()):
+                left -= 1
+                try:
+                    low[key][at], high[key][at] = neighbours(exact.element(value, at), values[key].dtype)
+                except UnknownError:
+                    continue
+                asked[name].append(at)
+        new = old = 0
+        for node, least, greatest in self._levels.between(values, low, high):
+            name = str(node.outputs[0].name)
+            for at in asked.get(name, ()):
+                if least[at] == greatest[at]:
+                    new += bool(np.isclose(least[at], found[name][at], rtol=_SAME, atol=0))
+                    old += bool(np.isclose(least[at], values[name][at], rtol=_SAME, atol=0))
+        return new, old
 
 
 def _decided_by(old: ir.Node, new: ir.Node | None) -> list[tuple[str, str]]:
