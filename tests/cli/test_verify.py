@@ -54,7 +54,45 @@ def test_evidence_is_shown_and_recorded(run, model, tmp_path):
     answer = run("--json", "-o", tmp_path / "o.onnx", model, "cleanup")
     steps = {step["pass"]: step for step in json.loads(answer.out)["steps"]}
     assert steps["remove-unused-nodes"]["evidence"]["level"] == "sampled"
-    assert "bit-equal on 3 samples" in answer.err
+    assert "bit-equal on 7 samples" in answer.err
+
+
+NAN = """
+import numpy as np
+from onnx_passes import constant, passes, Transformation, RewriteRulePass
+
+@passes.verify.equality
+@passes.register()
+class LosesNan(Transformation, RewriteRulePass):
+    fast_math = ("nsz",)
+    def pattern(self, op, x, one):
+        return op.Mul(x, one)
+    def check(self, op, x, one):
+        return constant(one) is not None and constant(one) == 1
+    def rewrite(self, op, x, one):
+        return op.Where(op.Equal(x, x), x, np.zeros((), np.float32))
+"""
+
+
+def test_special_values_are_tried_unless_told_otherwise(run, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "user_nan.py").write_text(NAN)
+    (tmp_path / "cfg.yaml").write_text("verify: {special: false}\n")
+    given = ("--import", tmp_path / "user_nan.py", "-q")
+    answer = run(*given, model, "LosesNan")
+    assert answer.code == 1
+    assert "by NaN" in answer.err
+    assert run(*given, "--no-special", model, "LosesNan").code == 0
+    assert run(*given, "-c", tmp_path / "cfg.yaml", model, "LosesNan").code == 0
+    assert run(*given, "-c", tmp_path / "cfg.yaml", "--special", model, "LosesNan").code == 1
+
+
+def test_number_of_samples(run, model, tmp_path):
+    (tmp_path / "cfg.yaml").write_text("verify: {samples: 2}\n")
+    assert "on 1 sample" in run("--samples", 1, model, "cleanup").err
+    assert "on 2 samples" in run("-c", tmp_path / "cfg.yaml", model, "cleanup").err
+    assert "on 7 samples" in run("-c", tmp_path / "cfg.yaml", "--samples", 7, model, "cleanup").err
+    assert run("--samples", 0, model, "cleanup").code == 2
 
 
 @pytest.mark.parametrize("tolerance", ["much", "1,2,3", "-1", ""])
@@ -90,7 +128,7 @@ def test_two_models_are_compared(run, model, tmp_path):
     run("-q", "-o", clean, model, "cleanup")
     answer = run("verify", model, clean)
     assert answer.code == 0
-    assert "equal bit by bit on 3 samples" in answer.out
+    assert "equal bit by bit on 7 samples" in answer.out
     answer = run("verify", model, rounded)
     assert answer.code == 1
     assert "first divergence: scaled[" in answer.out

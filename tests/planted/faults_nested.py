@@ -81,8 +81,9 @@ FAULTS = [
         text(
             "float[8] x",
             "float[8] y, float[8] z",
-            repeated("a@ = Round(x) b@ = Abs(a@) c@ = Mul(b@, b@) d@ = Sqrt(c@)", 3)
+            repeated("a@ = Round(x) size@ = Abs(a@) b@ = Min(size@, most) c@ = Mul(b@, b@) d@ = Sqrt(c@)", 3)
             + " e = local.norm(a1) f = Add(e, d1) g = Add(d2, d3) y = Neg(f) z = local.norm(g)",
+            initializers="float most = {1000.0}",
             domains='"local": 1',
             functions='<domain: "local", opset_import: ["": 20]> norm (v) => (n)'
             "{ w = Mul(v, v) u = Sqrt(w) n = Neg(u) }",

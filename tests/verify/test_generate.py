@@ -536,3 +536,86 @@ def test_refuses_numbers_out_of_range():
     for bounds in ((-1, 3), (0, 256), (0.2, 0.8), (0, np.inf)):
         assert "give two numbers between 0 and 255" in refusal(m, ranges={"y": bounds})
     assert "input 'z' holds bool, which has no range" in refusal(m, ranges={"z": (0, 1)})
+
+
+HEADER = '<ir_version: 10, opset_import: ["": 20, "qonnx.custom_op.general": 2]>'
+
+
+def thorough(text: str, **options) -> list[np.ndarray]:
+    return [sample["x"] for sample in generate(ir.from_onnx_text(text), thorough=True, **options)]
+
+
+def test_bounds_are_reached_through_factors_and_terms():
+    drawn = thorough(
+        f"{HEADER} g (float[4,8] x) => (float[4,8] y) <float[8] f = {{0.7, 1.3, 0.11, 2.9, 0.37, 5.1, 0.9, 1.7}}, "
+        "float c = {0.2}, float low = {-40.0}, float high = {40.0}> "
+        "{ a = Mul(x, f) b = Add(a, c) y = Clip(b, low, high) }"
+    )
+    factor = np.array([0.7, 1.3, 0.11, 2.9, 0.37, 5.1, 0.9, 1.7], np.float32)
+    values = np.concatenate([x * factor + np.float32(0.2) for x in drawn])
+    for bound in np.float32([-40, 40]):
+        assert (values == bound).any(axis=0).sum() >= 4
+        near = np.abs(values - bound) < 1e-4
+        assert (near & (values >= bound)).any(axis=0).all()
+        assert (near & (values < bound)).any(axis=0).all()
+
+
+def test_every_threshold_is_seen_from_both_sides():
+    steps = np.sort(np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32))
+    written = ", ".join(repr(float(step)) for step in steps.flat)
+    drawn = thorough(
+        f"{HEADER} g (float[4,3] x) => (float[4,3] y) <float[3,5] t = {{{written}}}> "
+        "{ n = Neg(x) y = qonnx.custom_op.general.MultiThreshold(n, t) }"
+    )
+    values = -np.concatenate(drawn)
+    for channel, step in np.ndindex(steps.shape):
+        near = steps[channel, step]
+        assert (values[:, channel] == near).any()
+        assert (values[:, channel] == np.nextafter(near, np.float32(-9))).any()
+
+
+def test_integers_come_to_the_limits_that_they_are_compared_with():
+    drawn = thorough(f"{HEADER} g (int32[8] x) => (bool[8] y) <int32 c = {{12345}}> {{ n = Neg(x) y = Greater(n, c) }}")
+    assert {12344, 12345, 12346} <= set((-np.concatenate(drawn)).tolist())
+
+
+@pytest.mark.parametrize("shape", ["", "[1]", "[0]", "[2,0,3]"])
+@pytest.mark.parametrize(("dtype", "limit"), [("float", 0.3), ("double", 0.3), ("float16", 0.3), ("int64", 7)])
+def test_limits_of_inputs_of_any_shape(shape, dtype, limit):
+    constant = f"{dtype} c = {{{limit}}}" if dtype != "float16" else "float16 c = {13517}"
+    drawn = thorough(f"{HEADER} g ({dtype}{shape} x) => (bool{shape} y) <{constant}> {{ n = Neg(x) y = Less(n, c) }}")
+    assert len(drawn) > 3
+    assert shape.count("0") or any(abs(float(-x.reshape(-1)[0]) - limit) < 1e-3 for x in drawn)
+
+
+def test_rows_that_hardly_vary():
+    drawn = thorough(f"{HEADER} g (float[5,16] x) => (float[5,16] y) {{ y = Softmax(x) }}")
+    spread = [float(np.ptp(row)) for x in drawn for row in x]
+    means = [abs(float(row.mean())) for x in drawn for row in x if 0 < np.ptp(row) < 0.01]
+    assert 0.0 in spread
+    assert max(means) > 50
+
+
+def test_sizes_beyond_what_one_counts_by_hand():
+    drawn = thorough(f"{HEADER} g (float[N,4] x) => (float[M,4] y) {{ y = Neg(x) }}")
+    sizes = {len(x) for x in drawn}
+    assert {1, 2, 3} < sizes
+    assert max(sizes) >= 9
+
+
+def test_large_models_get_no_more_samples():
+    text = f"{HEADER} g (float[1,3,512,512] x) => (float[1,3,512,512] y) {{ y = Relu(x) }}"
+    assert len(thorough(text)) == 3
+
+
+def test_annotated_inputs_hold_nothing_else():
+    """What is known of an input is true in every sample."""
+    model = ir.from_onnx_text(f"{HEADER} g (float[16] x) => (float[16] y) <float c = {{0.3}}> {{ y = Max(x, c) }}")
+    annotations.set(model.graph.inputs[0], {"finn_datatype": "INT4"})
+    for sample in generate(model, thorough=True):
+        assert set(sample["x"].tolist()) <= set(range(-8, 8))
+
+
+def test_number_of_samples_is_that_asked_for():
+    text = f"{HEADER} g (float[2,4] x) => (float[2,4] y) <float c = {{0.3}}> {{ y = Max(x, c) }}"
+    assert [len(thorough(text, samples=count)) for count in (1, 3, 30)] == [1, 3, 30]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from onnx_passes.core.errors import ConfigError, UsageError
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from onnx_passes.verify.ranges import Range
     from onnx_passes.verify.requirements import Requirements
     from onnx_passes.verify.verification import Limits, Mode, Verification
+
+T = TypeVar("T")
 
 _DUMP = "onnx-passes-dump"
 
@@ -74,6 +76,8 @@ def verification_of(
         inputs=asked.inputs or config.reference.inp,
         expect=() if labels or asked.dataset else asked.expect or config.reference.out,
         seed=asked.seed,
+        samples=_chosen(asked.samples, config.verify and config.verify.samples),
+        special=_chosen(asked.special, config.verify and config.verify.special),
         limits=_limits(config, asked.tolerance),
         mode=_mode(asked),
         executor=executor or _executor(config),
@@ -151,6 +155,11 @@ def _is_off(config: Config, asked: Choices) -> bool:
 
 def _mode(asked: Choices) -> Mode:
     return "final" if asked.verify == "final" else "every" if asked.paranoid else "each"
+
+
+def _chosen(asked: T | None, configured: T | None) -> T | None:
+    """Prefer what the command line says."""
+    return configured if asked is None else asked
 
 
 def _executor(config: Config) -> Executor:

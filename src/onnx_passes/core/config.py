@@ -37,13 +37,16 @@ class Verify:
     """How results are compared; ``verify: false`` or ``verify: {}`` switches verification off.
 
     ``metrics`` has the accepted range ``[min, max]`` of each metric, ``batch`` the rows of the reference data that
-    are run at a time for them, ``structure`` the properties that every pass must leave the model with.
+    are run at a time for them, ``structure`` the properties that every pass must leave the model with. ``samples`` is
+    how many inputs are generated, ``special`` whether NaN, infinities, the largest and smallest numbers are tried.
     """
 
     tolerance: Tolerance = field(default_factory=Tolerance)
     metrics: Mapping[str, Any] = field(default_factory=_mapping)
     batch: int | None = None
     structure: tuple[Any, ...] = ()
+    samples: int | None = None
+    special: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,7 @@ def usable_samples(
         return samples
     try:
         ready = executor.prepare(model)
-        samples = generate(model, seed=seed)
+        samples = generate(model, seed=seed, thorough=True)
     except (ExecutionError, UsageError):
         return []
     return [sample for sample in samples if _takes(ready, sample)]

@@ -174,7 +174,7 @@ def _run_given(ready: Executable, samples: Sequence[Sample]) -> list[Sample]:
 def _run_generated(ready: Executable, model: ir.Model, seed: int) -> tuple[list[Sample], list[Sample]]:
     """Generate samples and run them; those that the original model cannot take are left out."""
     try:
-        return run_generated(ready, generate(model, seed=seed), dynamic_axes(model))
+        return run_generated(ready, generate(model, seed=seed, thorough=True), dynamic_axes(model))
     except ExecutionError as error:
         raise _not_runnable(error) from error
 

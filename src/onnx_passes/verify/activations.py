@@ -15,7 +15,9 @@ from onnx_passes.verify.execute import Executable, Executor, Sample
 
 LIMIT = 256 * 2**20
 _SMALL = 8 * 2**20
-"""With no more bytes than this per sample, all samples are kept; else one."""
+"""With no more bytes than this per sample, all samples are kept; else two."""
+_EDGES = 2
+"""The sample with edge values, which is kept beside the first."""
 _MOST = 4000
 """So many values are kept at most: the time ONNX Runtime takes for a session grows with the square of its outputs."""
 _GUESS = 2**16
@@ -60,7 +62,7 @@ class Activations:
         Raises ExecutionError if that is impossible.
         """
         self._arrays.clear()
-        self.bytes, self.samples = 0, samples[:1]
+        self.bytes, self.samples = 0, _two(samples)
         values = {value.name: value for node in model.graph for value in node.outputs if _is_wanted(value)}
         if len(values) > _MOST:
             # Spread over the whole graph, so that what lies between is near to something that is kept.
@@ -68,7 +70,7 @@ class Activations:
             values = dict(islice(values.items(), 0, None, every))
         ready = self._prepare(model, values.values(), samples)
         sizes = _sizes(ready, set(values), samples[0])
-        chosen = _fitting(sizes, self.limit)
+        chosen = _fitting(sizes, self.limit // len(self.samples))
         if len(chosen) < len(sizes):
             # ONNX Runtime keeps all outputs that a session has, whether or not they are asked for.
             ready = self._prepare(model, [values[name] for name in chosen], samples)
@@ -80,6 +82,11 @@ class Activations:
 
     def _prepare(self, model: ir.Model, values: Iterable[ir.Value], samples: Sequence[Sample]) -> Executable:
         return self.executor.prepare(model, also=list(values), engine="onnxruntime", feeds=set(samples[0]))
+
+
+def _two(samples: Sequence[Sample]) -> Sequence[Sample]:
+    """Choose an ordinary sample and one with edge values."""
+    return [*samples[:1], *(samples[_EDGES:][:1] or samples[1:2])]
 
 
 def _nbytes(arrays: Arrays) -> int:

@@ -13,17 +13,22 @@ import onnx_ir as ir
 
 from onnx_passes.core.claims import Claim
 from onnx_passes.core.errors import ModelError, UsageError
+from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.randomness import is_random
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.declarations import ChangesInterface, Declared
 from onnx_passes.verify.execute import Engine, ExecutionError, Executor, Key, Sample
 from onnx_passes.verify.failure import VerificationError
 from onnx_passes.verify.fitting import dynamic_axes, run_generated
-from onnx_passes.verify.generate import generate
+from onnx_passes.verify.generate import Draft, Sampling, draft, draw_special
 from onnx_passes.verify.promise import NONE, Limits, Promise, Rounding
 from onnx_passes.verify.reference import read_inputs, read_outputs
+from onnx_passes.verify.specials import SpecialKind, Specials
 from onnx_passes.verify.ties.explain import Ties
 from onnx_passes.verify.unreached import Unreached
 
+REST = -1
+"""In the place of a sample's number: what is wrong shows on no ordinary one."""
 _SMALL = 1024
 """Weights of no more bytes than this are copied by the engine in any case."""
 
@@ -53,6 +58,7 @@ class Baseline:
     key: Key | None
     declared: Declared
     unreached: Unreached | None = None
+    specials: Specials | None = None
     ties: Ties | None = None
     spent: float = 0.0
     anchor: list[Sample] | None = None
@@ -66,6 +72,8 @@ class Baseline:
         ready = executor.prepare(model, engine=self.engine, feeds=self.feeds)
         results = [ready.run(sample) for sample in self.samples]
         self.key = ready.key
+        if self.specials is not None:
+            self.specials.run(ready)
         return results
 
     def follow(self, change: ChangesInterface, model: ir.Model) -> None:
@@ -78,6 +86,7 @@ class Baseline:
         self.feeds = frozenset(name for sample in self.samples for name in sample)
         if self.unreached is not None:
             self.unreached.follow(self.samples)
+        self.specials = None
         self.declared = replace(Declared.by(model), excused=self.declared.excused)
 
     def reference(self, promise: Promise) -> list[Sample]:
@@ -113,8 +122,14 @@ class Baseline:
         problem = self.declared.broken_by(model, results[0] if results else {})
         if problem:
             return Complaint(first, problem, problem)
-        unseen = None if self.unreached is None else self.unreached.complaint(model, promise)
-        return None if unseen is None else Complaint(*unseen)
+        # A single ordinary sample says nothing of the rest.
+        rest = self._complaint_of_rest(model, promise) if first == REST or len(results) == len(self.samples) else ""
+        return Complaint(REST, rest, "the model is not as expected") if rest else None
+
+    def _complaint_of_rest(self, model: ir.Model, promise: Promise) -> str:
+        """Say what is wrong where no ordinary sample comes: in branches never taken, for special values."""
+        problem = "" if self.unreached is None else self.unreached.complaint(model, promise)
+        return problem or ("" if self.specials is None else self.specials.complaint(model, promise))
 
     def explain(self, results: list[Sample], ties: Ties, spent: float) -> None:
         """Take results that differ by ties as those that a tolerance is counted from, with what is left of it."""
@@ -127,6 +142,8 @@ class Baseline:
             self.original, self.anchor, self.ties, self.spent = results, None, None, 0.0
         if self.unreached is not None:
             self.unreached.accept(as_original=as_original)
+        if self.specials is not None:
+            self.specials.accept()
 
     def advice(self, results: Sequence[Sample], promise: Promise) -> str:
         """Say what would make results pass that are beyond a tolerance, if they are numbers."""
@@ -148,10 +165,12 @@ class Start:
     Raises ExecutionError if it cannot be made ready.
     """
 
-    def __init__(self, model: ir.Model, inputs: Sequence[Any], seed: int, executor: Executor) -> None:
-        self._samples = read_inputs(model, inputs) if inputs else _generate(model, seed)
+    def __init__(self, model: ir.Model, inputs: Sequence[Any], sampling: Sampling, executor: Executor) -> None:
+        self._draft = Draft(read_inputs(model, inputs)) if inputs else _draft(model, sampling, executor)
+        self._special = _special(model, sampling) if sampling.special or not inputs else []
+        self._executor = executor
         self._axes = None if inputs else dynamic_axes(model)
-        self._feeds = frozenset(name for sample in self._samples for name in sample)
+        self._feeds = frozenset(name for sample in self._draft.samples for name in sample)
         self._ready = executor.prepare(model, feeds=self._feeds)
         self._declared = Declared.by(model)
         self._weights = [(t, _checksum(t)) for v in model.graph.initializers.values() if _is_shared(t := v.const_value)]
@@ -172,18 +191,28 @@ class Start:
                     hint="models share their tensors: a pass must put a new one in the place of the old",
                 )
         if self._axes is None:
-            samples, results = self._ready.run_each(self._samples, all_must_run=True)
+            samples, results = self._ready.run_each(self._draft.samples, all_must_run=True)
         else:
-            samples, results = run_generated(self._ready, self._samples, self._axes)
+            samples, results = run_generated(self._ready, self._draft.finish(), self._axes)
         self._declared.excuse(results[0])
-        return Baseline(samples, results, results, self._ready.engine, self._feeds, self._ready.key, self._declared)
+        engine = self._ready.engine
+        baseline = Baseline(samples, results, results, engine, self._feeds, self._ready.key, self._declared)
+        if self._special and engine == "onnxruntime":
+            specials = Specials(self._special, self._ready, self._executor, self._feeds)
+            baseline.specials = specials if specials.samples else None
+        return baseline
 
 
 def establish(
-    model: ir.Model, inputs: Sequence[Any], expect: Sequence[Any], seed: int, executor: Executor, limits: Limits
+    model: ir.Model,
+    inputs: Sequence[Any],
+    expect: Sequence[Any],
+    sampling: Sampling,
+    executor: Executor,
+    limits: Limits,
 ) -> Baseline:
     """Read or generate samples and run the model as it came. Raises ExecutionError if that is impossible."""
-    baseline = Start(model, inputs, seed, executor).establish()
+    baseline = Start(model, inputs, sampling, executor).establish()
     if expect:
         baseline.original = read_outputs(model, expect, samples=len(baseline.samples))
         _require_expected(baseline, limits)
@@ -214,10 +243,20 @@ def _checksum(tensor: ir.TensorProtocol) -> int:
     return zlib.crc32(np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8).data)
 
 
-def _generate(model: ir.Model, seed: int) -> list[Sample]:
+def _special(model: ir.Model, sampling: Sampling) -> list[tuple[SpecialKind, Sample]]:
+    """Generate special samples; not where a model returns something else each time, as its runs are not in step."""
+    if any(map(is_random, all_nodes(model.graph))):
+        return []
+    try:
+        return draw_special(model, sampling)
+    except UsageError:
+        return []
+
+
+def _draft(model: ir.Model, sampling: Sampling, executor: Executor) -> Draft:
     """Generate inputs; where nobody can, that is an obstacle and no error."""
     try:
-        return generate(model, seed=seed)
+        return draft(model, seed=sampling.seed, samples=sampling.count, thorough=True, executor=executor)
     except UsageError as error:
         raise ExecutionError(str(error)) from error
 

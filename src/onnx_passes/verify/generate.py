@@ -4,37 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Literal, cast
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError, did_you_mean
-from onnx_passes.verify.grids import Grid, annotated_grid, broadcasts, float_info, grid_of
-from onnx_passes.verify.reference import Array, Sample, integer_limits
+from onnx_passes.verify.critical_inputs import Critical
+from onnx_passes.verify.draw import Draw, Kind, Range
+from onnx_passes.verify.effort import is_small
+from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.grids import float_info
+from onnx_passes.verify.reference import Sample, integer_limits
 from onnx_passes.verify.sizes import (
     UNLIKE,
     Sizes,
-    demanded,
     dynamic_dimensions,
-    only_calculates,
     shape_of,
     sizes_of_sample,
 )
 
-Range = tuple[float, float]
-
-_PERIOD = 65_537
-"""Larger inputs repeat what is drawn for this many elements; prime, so that rows of a tensor do not repeat."""
-_MOST_ELEMENTS = 2**27
-_EDGES = (-0.0, 0.5, -1e3, 1e3, 0.0, -1.5, -0.5, 1.0, -1.0, 1.5, 2.0, -2.0, 2.5, -2.5, 0.25, -0.125, 16.0, -64.0, 1e-6)
-_FIRST_EDGES = 6
-"""Of the edges, those that small inputs get as well."""
-_WORDS = ("", "a", "b", "Hello World", "hello world", "ß", "0", "-1.5")
-
-_CALCULATES = {"Add", "Sub", "Mul", "Neg", "Abs", "Cast", "Min", "Max", "Equal", "Less", "Greater", "Where", "Sign"}
+_SPECIAL_TYPES = {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16}
+_KINDS: tuple[Kind, ...] = ("normal", "integers", "edges")
 
 
 def generate(
@@ -42,9 +36,11 @@ def generate(
     *,
     seed: int = 0,
     samples: int | None = None,
+    thorough: bool = False,
     dimensions: Mapping[str, int] | None = None,
     special: bool = False,
     ranges: Mapping[str, Range] | None = None,
+    executor: Executor | None = None,
 ) -> list[Sample]:
     """Draw samples for the inputs of a model that have no default.
 
@@ -54,191 +50,160 @@ def generate(
     in bounds, those that are only calculated with reach the ends of their type. Dynamic dimensions differ from sample
     to sample, one size for one name. What an input gets depends on its name and the seed, not on other inputs.
 
+    Samples that follow hold what the model's own constants make critical: values for which what elementwise operators
+    compute of an input comes to a bound, limit, threshold or tie, and their neighbours; then rows that are nearly
+    constant. Dynamic dimensions are larger there.
+
     Unless asked for more or fewer ``samples`` there are three, and a fourth, in which dynamic dimensions differ from
-    each other, for models that have several.
+    each other, for models that have several; if ``thorough``, small models get those that follow, too.
 
     ``dimensions`` fixes dynamic dimensions by name (``x[0]`` for an unnamed one), ``ranges`` the values of inputs,
     and ``special`` adds infinities, NaN, the largest and the smallest numbers to the edge values.
     """
-    if seed < 0 or (samples is not None and samples < 1):
-        raise UsageError(f"cannot generate {samples} samples from seed {seed}", hint="give a positive number and seed")
-    graph = model.graph
-    inputs = {str(v.name): v for v in graph.inputs if str(v.name) not in graph.initializers}
-    for name, value in inputs.items():
-        _check_type(name, value)
-    _check_names(ranges or {}, inputs, "input")
-    dynamic = dynamic_dimensions(model, inputs)
-    _check_names(dimensions or {}, dynamic, "dynamic dimension")
-    for name, size in (dimensions or {}).items():
-        if size < 0:
-            raise UsageError(f"dynamic dimension '{name}' cannot have the size {size}")
-    open_dimensions = dynamic.keys() - (dimensions or {}).keys()
-    bounds = {name: _check_range(inputs[name], low, high) for name, (low, high) in (ranges or {}).items()}
-    result: list[Sample] = []
-    for number in range(samples or (UNLIKE + 1 if len(open_dimensions) > 1 else UNLIKE)):
-        sizes = sizes_of_sample(dynamic, number, dimensions or {})
-        draws = (
-            _Draw(model, value, sizes, number, special, bounds.get(name), _random(seed, number, name))
-            for name, value in inputs.items()
-        )
-        result.append({str(draw.value.name): draw.array() for draw in draws})
-    return result
+    return draft(
+        model,
+        seed=seed,
+        samples=samples,
+        thorough=thorough,
+        dimensions=dimensions,
+        special=special,
+        ranges=ranges,
+        executor=executor,
+    ).finish()
 
 
 @dataclass(frozen=True)
-class _Draw:
-    """What decides the values of one input in one sample."""
+class Sampling:
+    """How samples are generated: from which seed, how many, and whether special values count."""
 
-    model: ir.Model
-    value: ir.Value
-    sizes: Sizes
-    number: int
-    special: bool
-    bounds: Range | None
-    random: np.random.Generator
+    seed: int = 0
+    count: int | None = None
+    special: bool | None = None
+
+
+@dataclass
+class Draft:
+    """Samples in which the search for critical values is still to be done."""
+
+    samples: list[Sample]
+    to_do: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+
+    def finish(self) -> list[Sample]:
+        """Do what is to be done, and return the samples."""
+        for put in self.to_do:
+            put()
+        self.to_do.clear()
+        return self.samples
+
+
+def draft(
+    model: ir.Model,
+    *,
+    seed: int = 0,
+    samples: int | None = None,
+    thorough: bool = False,
+    dimensions: Mapping[str, int] | None = None,
+    special: bool = False,
+    ranges: Mapping[str, Range] | None = None,
+    executor: Executor | None = None,
+) -> Draft:
+    """Draw samples as :func:`generate` does, but find critical values only at the end: the model may change before."""
+    if seed < 0 or (samples is not None and samples < 1):
+        raise UsageError(f"cannot generate {samples} samples from seed {seed}", hint="give a positive number and seed")
+    drawing = _Drawing.of(model, seed, dimensions or {}, ranges or {}, executor)
+    count = samples or drawing.usual + (drawing.more if thorough and drawing.is_small else 0)
+    drawn = [drawing.sample(number, special=special, thorough=thorough) for number in range(count)]
+    return Draft(drawn, drawing.to_do)
+
+
+def draw_special(model: ir.Model, sampling: Sampling) -> list[tuple[Literal["finite", "infinite"], Sample]]:
+    """Draw two samples with what arithmetic has special rules for; none for large models unless asked for.
+
+    The first holds signed zeros, the largest and the smallest numbers, the second NaN and infinities: these spread.
+    """
+    drawing = _Drawing.of(model, sampling.seed, {}, {}, None)
+    wanted = drawing.is_small if sampling.special is None else sampling.special
+    if not wanted or not any(value.dtype in _SPECIAL_TYPES for value in drawing.inputs.values()):
+        return []
+    return [("finite", drawing.sample(1, kind="finite")), ("infinite", drawing.sample(2, kind="infinite"))]
+
+
+class _Drawing:
+    """The inputs of a model, what is known of them, and what the samples of a seed are like."""
+
+    def __init__(self, model: ir.Model, inputs: Mapping[str, ir.Value], seed: int) -> None:
+        self.model, self.inputs, self.seed = model, inputs, seed
+        self.bounds: dict[str, Range] = {}
+        self.dynamic = dynamic_dimensions(model, inputs)
+        self.fixed: Mapping[str, int] = {}
+        self.executor: Executor | None = None
+        self.to_do: list[Callable[[], None]] = []
+
+    @staticmethod
+    def of(
+        model: ir.Model,
+        seed: int,
+        dimensions: Mapping[str, int],
+        ranges: Mapping[str, Range],
+        executor: Executor | None,
+    ) -> _Drawing:
+        graph = model.graph
+        inputs = {str(v.name): v for v in graph.inputs if str(v.name) not in graph.initializers}
+        for name, value in inputs.items():
+            _check_type(name, value)
+        _check_names(ranges, inputs, "input")
+        drawing = _Drawing(model, inputs, seed)
+        _check_names(dimensions, drawing.dynamic, "dynamic dimension")
+        for name, size in dimensions.items():
+            if size < 0:
+                raise UsageError(f"dynamic dimension '{name}' cannot have the size {size}")
+        drawing.bounds = {name: _check_range(inputs[name], low, high) for name, (low, high) in ranges.items()}
+        drawing.fixed, drawing.executor = dimensions, executor
+        return drawing
+
+    @cached_property
+    def usual(self) -> int:
+        """Count the samples that every model gets."""
+        return UNLIKE + 1 if len(self.dynamic.keys() - self.fixed.keys()) > 1 else UNLIKE
+
+    @cached_property
+    def is_small(self) -> bool:
+        return is_small(self.model, self.inputs.values())
+
+    @cached_property
+    def critical(self) -> Critical:
+        free = [value for name, value in self.inputs.items() if name not in self.bounds]
+        executor = Executor(None if self.executor is None else self.executor.profile)
+        return Critical(self.model, free, executor, self.seed)
+
+    @cached_property
+    def rounds(self) -> int:
+        """Count the samples that it takes to come to all critical values."""
+        sizes = self._sizes(self.usual)
+        return self.critical.rounds({name: shape_of(value, sizes) for name, value in self.inputs.items()})
 
     @property
-    def dtype(self) -> ir.DataType:
-        return cast("ir.DataType", self.value.dtype)
+    def more(self) -> int:
+        """Count the samples that small models get beside the usual ones."""
+        return self.rounds + 1 if self.inputs else 0
 
-    def array(self) -> Array:
-        shape = shape_of(self.value, self.sizes)
-        if math.prod(size for size in shape if size) > _MOST_ELEMENTS:
-            raise UsageError(
-                f"input '{self.value.name}' of shape {list(shape)} is too large to generate",
-                hint="give its data with --inputs",
-            )
-        count = min(math.prod(shape), _PERIOD)
-        grid = annotated_grid(self.value) or self._quantizer_grid(shape) if self.bounds is None else None
-        drawn = self._values(count) if grid is None else self._on_grid(grid, count, shape)
-        return drawn.reshape(shape) if drawn.size == math.prod(shape) else np.resize(drawn, shape)
+    def _sizes(self, number: int) -> Sizes:
+        return sizes_of_sample(self.dynamic, number, self.fixed, usual=self.usual)
 
-    def _on_grid(self, grid: Grid, count: int, shape: Sequence[int]) -> Array:
-        steps = self._steps(grid, count)
-        scale, zero = grid.scale.reshape(()) if grid.scale.size == 1 else grid.scale, grid.zero
-        zero = zero.reshape(()) if zero.size == 1 else zero
-        if scale.ndim or zero.ndim:
-            steps = np.resize(steps, shape)
-        values = self._finish((steps - zero) * scale)
-        if self.special and self.number % 3 == 2 and not grid.closed:
-            chosen = np.resize(_shuffled_cycle(self.random, 5, count) == 0, values.shape)
-            picks = self._finish(self.random.permutation(self._special_values()))
-            values[chosen] = np.resize(picks, int(chosen.sum()))
-        return values
-
-    def _values(self, count: int) -> Array:
-        dtype, random = self.dtype, self.random
-        if dtype is ir.DataType.STRING:
-            return np.array(_WORDS, dtype=object)[random.integers(len(_WORDS), size=count)]
-        if dtype is ir.DataType.BOOL:
-            return (np.full(count, self.number % 2) if count == 1 else random.integers(2, size=count)).astype(bool)
-        if dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128):
-            return (random.standard_normal(count) + 1j * random.standard_normal(count)).astype(dtype.numpy())
-        if dtype.is_integer():
-            low, high = self.bounds or self._integer_bounds()
-            drawn = self._integers(int(low), int(high), count).astype(dtype.numpy())
-            return self._with_large_integers(drawn) if self.bounds is None else drawn
-        if self.bounds is not None:
-            return self._finish(_with_ends(random, random.uniform(*self.bounds, count), *self.bounds))
-        indices = demanded(self.model, self.value, self.sizes, floats=True)
-        if indices is not None:
-            return self._finish(self._integers(*indices, count))
-        return self._floats(count)
-
-    def _floats(self, count: int) -> Array:
-        if self.number % 3 == 1:
-            return self._finish(self.random.integers(-4, 5, count).astype(np.float32))
-        values = self.random.standard_normal(count, np.float64 if self.dtype is ir.DataType.DOUBLE else np.float32)
-        if self.number % 3 == 0:
-            return self._finish(values)
-        edges = np.array(_EDGES)
-        pool = edges[np.abs(edges) <= float(float_info(self.dtype).max)]
-        if self.special:
-            pool = np.concatenate([pool, self._special_values()])
-        # Half of the values are edges, and more where a half is not enough to have each of them once.
-        edgy = min(count, max(count // 2, pool.size))
-        picks = np.concatenate([pool[:_FIRST_EDGES], self.random.permutation(pool[_FIRST_EDGES:])])
-        values[self.random.permutation(count)[:edgy]] = np.resize(picks, edgy)
-        return self._finish(values)
-
-    def _special_values(self) -> Array:
-        info = float_info(self.dtype)
-        largest, normal, smallest = float(info.max), float(info.smallest_normal), float(info.smallest_subnormal)
-        return np.array([np.inf, -np.inf, np.nan, largest, -largest, normal, -normal, smallest, -smallest])
-
-    def _finish(self, values: Array) -> Array:
-        """Convert to the element type; one that holds nothing but powers of two gets these as exponents."""
-        if self.dtype is ir.DataType.FLOAT8E8M0:
-            values = np.exp2(np.rint(np.clip(values, -8, 8)))
-        if self.dtype.is_integer():
-            values = np.clip(np.rint(values), *integer_limits(self.dtype))
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            return values.astype(self.dtype.numpy(), copy=False)
-
-    def _integers(self, low: int, high: int, count: int) -> Array:
-        kind = np.uint64 if high >= 2**63 else np.int64
-        drawn = self.random.integers(low, high, count, kind, endpoint=True)
-        return _with_ends(self.random, drawn, low, high)
-
-    def _with_large_integers(self, drawn: Array) -> Array:
-        """Mix in integers up to the ends of the type, where the model only calculates with them."""
-        if self.number % 3 != 2 or self.dtype.bitwidth <= 16 or not only_calculates(self.model, self.value):
-            return drawn
-        low, high = integer_limits(self.dtype)
-        half = 2 ** (self.dtype.bitwidth // 2)
-        pool = [low, high, low + 1, high - 1, high // 2, high // 3, half, half - 1, half + 1, high // 7, low // 2]
-        chosen = _shuffled_cycle(self.random, 2, drawn.size) == 0
-        drawn[chosen] = np.resize(self.random.permutation(np.array(pool, drawn.dtype)), int(chosen.sum()))
-        return drawn
-
-    def _integer_bounds(self) -> tuple[int, int]:
-        wanted = demanded(self.model, self.value, self.sizes)
-        if wanted is not None:
-            return wanted
-        if self.dtype.bitwidth <= 16:
-            low, high = integer_limits(self.dtype)
-            return (max(low, -8), min(high, 8)) if self.number % 3 == 1 else (low, high)
-        signed = self.dtype.is_signed() and self.number % 3 == 2
-        if signed and all(use.node.op_type in _CALCULATES and use.node.domain == "" for use in self.value.uses()):
-            return -4, 4
-        return 0, 3
-
-    def _quantizer_grid(self, shape: Sequence[int]) -> Grid | None:
-        if not self.dtype.is_floating_point():
-            return None
-        for node, index in self.value.uses():
-            grid = grid_of(node, len(shape)) if index == 0 else None
-            if grid is not None and broadcasts(grid, shape):
-                return grid
-        return None
-
-    def _steps(self, grid: Grid, count: int) -> Array:
-        """Draw positions on the grid: steps, ties between them, anything, and what lies at and beyond its ends."""
-        low, high, random = grid.low, grid.high, self.random
-        if grid.closed:
-            return self._integers(low, high, count).astype(np.float64)
-        steps = random.integers(low - 1, high + 1, count, endpoint=True).astype(np.float64)
-        inside, outside = (low, high, low + 0.5, high - 0.5), (low - 0.5, high + 0.5, 2 * low - 1, 2 * high + 1)
-        ends = np.array([*inside, *outside, -0.0])
-        kind = _shuffled_cycle(random, 4, count)
-        steps[kind == 1] += 0.5
-        steps[kind == 2] += random.uniform(-0.5, 0.5, int((kind == 2).sum()))
-        steps[kind == 3] = np.resize(random.permutation(ends), int((kind == 3).sum()))
-        return steps
-
-
-def _shuffled_cycle(random: np.random.Generator, kinds: int, count: int) -> Array:
-    """Give every kind its share, in no order, however few there are to share."""
-    return random.permutation((np.arange(count) + random.integers(kinds)) % kinds)
-
-
-def _with_ends(random: np.random.Generator, values: Array, low: float, high: float) -> Array:
-    """Let both ends of a range occur, where there is room for both."""
-    if values.size > 1:
-        first = int(random.integers(values.size))
-        second = (first + 1 + int(random.integers(values.size - 1))) % values.size
-        values[first], values[second] = low, high
-    return values
+    def sample(self, number: int, *, kind: Kind | None = None, special: bool = False, thorough: bool = False) -> Sample:
+        """Draw one sample; the usual ones come first, then those at critical values, then flat ones."""
+        at = number - self.usual
+        is_critical = kind is None and 0 <= at < self.rounds
+        kind = kind or ("flat" if at >= 0 and at == self.rounds else _KINDS[number % 3])
+        sizes, result = self._sizes(number), Sample()
+        for name, value in self.inputs.items():
+            random = _random(self.seed, number, name)
+            array = Draw(self.model, value, sizes, kind, number, special, self.bounds.get(name), random).array()
+            if is_critical or (thorough and kind == "edges" and not self.is_small):
+                share = 1.0 if is_critical else 0.25
+                self.to_do.append(partial(self.critical.put_into, array, name, random, max(at, 0), share=share))
+            result[name] = array
+        return result
 
 
 def _random(seed: int, number: int, name: str) -> np.random.Generator:

@@ -15,7 +15,7 @@ from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import Plan, Step
 from onnx_passes.core.records import Evidence, Status, StepRecord
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.verify.baseline import Baseline
+from onnx_passes.verify.baseline import REST, Baseline
 from onnx_passes.verify.culprit import Culprit, Snapshots, first_bad, first_divergence
 from onnx_passes.verify.execute import Executor
 from onnx_passes.verify.failure import Failure, PostconditionError, VerificationError
@@ -182,6 +182,8 @@ class Inquiry:
         return Manager(watchers).run(Plan((step,), step.text), copy_model(before)).model
 
     def _describe(self, sample: int) -> str:
+        if sample == REST:
+            return f"none of those {self.origin}, which show nothing"
         shapes = ", ".join(f"{name}{list(array.shape)}" for name, array in self.baseline.samples[sample].items())
         return f"number {sample} ({shapes or 'no inputs'}), {self.origin}"
 

@@ -67,10 +67,14 @@ DEFAULT = Limits(given=False)
 
 @dataclass(frozen=True)
 class Promise:
-    """What one step, or several together, promise about results: the weakest of their claims."""
+    """What one step, or several together, promise about results: the weakest of their claims.
+
+    ``ignores`` are the flags of what they do not promise anything about.
+    """
 
     claim: Claim
     limits: Limits | None
+    ignores: frozenset[str] = frozenset()
 
     @property
     def is_equality(self) -> bool:
@@ -132,7 +136,7 @@ class Promise:
         return share_of_bound(*tensor.arrays, limits.atol, limits.rtol, rounding)
 
 
-def promise_of(passes: Iterable[Pass], limits: Limits) -> Promise:
+def _weakest(passes: Iterable[Pass], limits: Limits) -> Promise:
     """Choose what passes are held to together; equality leaves out signs of zeros where the flag ``nsz`` says so."""
     passes = list(passes)
     # Asking for a check promises nothing: what was promised since the last one is checked.
@@ -144,6 +148,13 @@ def promise_of(passes: Iterable[Pass], limits: Limits) -> Promise:
             return Promise(weak[0], Limits.widest([limits_of(claim, limits) for claim in weak]))
     unsigned = any("nsz" in pass_.fast_math for pass_ in passes)
     return Promise(Claim("equality"), Limits(0, 0) if unsigned else None)
+
+
+def promise_of(passes: Iterable[Pass], limits: Limits) -> Promise:
+    """Choose what passes are held to together, and say what they are not held to."""
+    passes = list(passes)
+    ignored = frozenset(str(flag) for pass_ in passes for flag in pass_.fast_math)
+    return replace(_weakest(passes, limits), ignores=ignored)
 
 
 def claim_of(pass_: Pass) -> Claim:

@@ -15,6 +15,8 @@ Sizes = Mapping[str, int]
 
 UNLIKE = 3
 """The first sample in which dynamic dimensions of different names have different sizes."""
+_MORE = 9
+"""More than one would expect to be counted one by one."""
 
 _MOVES_DATA = {"Identity", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Flatten", "Expand", "Slice", "Tile"}
 _WINDOWS = {"Conv", "MaxPool", "AveragePool", "Pad", "ConvInteger", "QLinearConv", "DFT", "Scan", "STFT"}
@@ -94,15 +96,22 @@ def _reaches_window(model: ir.Model, value: ir.Value) -> bool:
     return any(node.op_type in _WINDOWS for node, _ in reached(model, value, calculated=True))
 
 
-def sizes_of_sample(found: Mapping[str, int], number: int, given: Mapping[str, int]) -> dict[str, int]:
+def sizes_of_sample(
+    found: Mapping[str, int], number: int, given: Mapping[str, int], *, usual: int = UNLIKE + 1
+) -> dict[str, int]:
     """Choose the sizes of dynamic dimensions in one sample.
 
     In the first samples all are alike, since exporters have several names for one dimension; every fourth has as many
-    sizes as names, since what mixes dimensions up shows on no others.
+    sizes as names, since what mixes dimensions up shows on no others. After the ``usual`` samples sizes are larger,
+    since what counts to some limit shows on no small ones.
     """
     sizes: dict[str, int] = {}
     for place, (key, least) in enumerate(found.items()):
         varied = place + 1 if number % 4 == UNLIKE else number
+        if number >= usual:
+            more = _MORE + (place if number % 4 == UNLIKE else 0) + (number - usual) % 3
+            sizes[key] = given.get(key, more if least == 1 else least + more - _MORE + 1)
+            continue
         sizes[key] = given.get(key, least * (1 + varied % (8 if least == 1 else 3)))
     for key in found:
         # Exporters name dimensions after others, such as 'past + 1'; what they name must be there to be believed.

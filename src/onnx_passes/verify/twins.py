@@ -42,7 +42,7 @@ def compare_models(
     Of generated samples, those that the first model cannot take are left out, or cut where it takes none.
     """
     executor = executor or Executor()
-    samples = read_inputs(before, inputs) if inputs else generate(before, seed=seed)
+    samples = read_inputs(before, inputs) if inputs else generate(before, seed=seed, thorough=True)
     old = executor.prepare(before)
     new = executor.prepare(after, engine=old.engine)
     if inputs:

@@ -51,12 +51,13 @@ class Unreached:
         self._digests = self._digest(model)
         self._touched: dict[int, set[Path]] = {}
         self._latest: Found = {}
+        self._is_fresh = False
         self.original = self.current = self._explore(model, {})
 
-    def complaint(self, model: ir.Model, promise: Promise) -> tuple[int, str, str] | None:
-        """Say what is wrong in graphs that do not run: in which sample, how, and where."""
+    def complaint(self, model: ir.Model, promise: Promise) -> str:
+        """Say what is wrong in graphs that do not run."""
         reference = self.current if promise.is_equality else self.original
-        self._latest = self._explore(model, reference)
+        self._latest, self._is_fresh = self._explore(model, reference), True
         for path, old in reference.items():
             new = self._latest.get(path)
             if new is None:
@@ -64,12 +65,14 @@ class Unreached:
             for number, expected in old.results.items():
                 wrong = _difference(expected, new, number, promise)
                 if wrong:
-                    sample = 0 if old.generated else number
-                    return sample, f"{old.text}, which no sample reached, alone: {wrong}", f"{old.text} not as expected"
-        return None
+                    return f"{old.text}, which no sample reached, alone: {wrong}"
+        return ""
 
     def accept(self, *, as_original: bool = False) -> None:
         """Go on from what the last complaint looked at."""
+        if not self._is_fresh:
+            return
+        self._is_fresh = False
         kept = {path: new if new.results else self.current.get(path, new) for path, new in self._latest.items()}
         self.current = kept
         if as_original:

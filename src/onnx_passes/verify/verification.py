@@ -16,16 +16,18 @@ from onnx_passes.core.plan import Plan, Step
 from onnx_passes.core.records import Application, Evidence, RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.verify.activations import LIMIT, Activations
-from onnx_passes.verify.baseline import Baseline, Start, establish
+from onnx_passes.verify.baseline import REST, Baseline, Start, establish
 from onnx_passes.verify.claims import StructureClaim
 from onnx_passes.verify.compare import Comparison, compare
 from onnx_passes.verify.declarations import ChangesInterface, wrong_annotation
 from onnx_passes.verify.execute import ExecutionError, Executor, Sample
 from onnx_passes.verify.failure import Failure, VerificationError
+from onnx_passes.verify.generate import Sampling
 from onnx_passes.verify.inquiry import Charge, Inquiry
 from onnx_passes.verify.levels import below, level_of
 from onnx_passes.verify.promise import DEFAULT, EXPLICIT, Limits, Promise, promise_of
 from onnx_passes.verify.replay import Replay
+from onnx_passes.verify.specials import PromiseFor, SpecialWindows
 from onnx_passes.verify.ties.excuse import Excuse, Excuses
 from onnx_passes.verify.unreached import NEVER_RAN, Unreached
 from onnx_passes.verify.windows import WindowCheck, Windows
@@ -46,7 +48,9 @@ class Verification(Instrument):
     first step and rewrite that are wrong. Where the model cannot be run, every step says so: that is a status of its
     own.
 
-    ``source`` returns the model that the run starts with, anew each time; without it a copy is kept. ``memory`` limits
+    ``samples`` is how many inputs are generated, ``special`` whether NaN, infinities, the largest and the smallest
+    numbers are tried, too; by default that depends on the size of the model. ``source`` returns the model that the run
+    starts with, anew each time; without it a copy is kept. ``memory`` limits
     the values that are kept for local checks, ``require`` is the level of evidence that every step must reach.
     """
 
@@ -56,6 +60,8 @@ class Verification(Instrument):
         inputs: Sequence[Any] = (),
         expect: Sequence[Any] = (),
         seed: int = 0,
+        samples: int | None = None,
+        special: bool | None = None,
         limits: Limits | None = None,
         mode: Mode = "each",
         executor: Executor | None = None,
@@ -67,6 +73,7 @@ class Verification(Instrument):
         self.inputs = inputs
         self.expect = expect
         self.seed = seed
+        self.sampling = Sampling(seed, samples, special)
         self.limits = limits or DEFAULT
         self.mode: Mode = mode
         self.executor = executor or Executor()
@@ -86,6 +93,7 @@ class Verification(Instrument):
         self._obstacle, self._steps, self._pending, self._checked = "", [], [], 0
         self._run, self._start, self._baseline = run, None, None
         self._windows: Windows | None = None
+        self._special: SpecialWindows | None = None
         self._activations: Activations | None = None
         self._before: ir.Model | None = None
         if self.source is not None:
@@ -96,10 +104,10 @@ class Verification(Instrument):
         self._has_bodies = Unreached.concerns(model)
         try:
             if self.inputs or self.expect or self.mode == "every":
-                self._baseline = establish(model, self.inputs, self.expect, self.seed, self.executor, self.limits)
+                self._baseline = establish(model, self.inputs, self.expect, self.sampling, self.executor, self.limits)
                 self._look_inside(self._baseline)
             else:
-                self._start = Start(model, (), self.seed, self.executor)
+                self._start = Start(model, (), self.sampling, self.executor)
         except (ExecutionError, ModelError) as error:
             if self.inputs:
                 raise
@@ -121,10 +129,20 @@ class Verification(Instrument):
             if baseline is None or baseline.engine != "onnxruntime":
                 return None
             if application.many:
-                self._activations = None
+                self._forget()
             self._windows = Windows(self._model, application.step.nodes_before, self._known(baseline))
+            if baseline.specials is not None:
+                self._special = self._special or SpecialWindows(baseline.specials.samples, self.executor, self.memory)
+                self._special.begin(self._model, application.step.nodes_before)
         self._windows.add(application)
+        if self._special is not None:
+            self._special.add(application)
         return None
+
+    def _forget(self) -> None:
+        self._activations = None
+        if self._special is not None:
+            self._special.forget()
 
     def _established(self) -> Baseline | None:
         """Run the model as it came, when a step first changes it: what only was annotated is known to be the same."""
@@ -150,7 +168,7 @@ class Verification(Instrument):
             try:
                 self._activations.fill(self._model, baseline.samples)
             except (ExecutionError, ModelError):
-                self._activations.samples = baseline.samples[:1]
+                self._activations.samples = baseline.samples[:2]
         return self._activations
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
@@ -174,7 +192,7 @@ class Verification(Instrument):
                 baseline.unreached.note(record.number, model)
             if isinstance(step.pass_, ChangesInterface):
                 baseline.follow(step.pass_, model)
-                self._activations = None
+                self._activations = self._special = None
             complete = self._check_locally(record, step, model)
             alone = record.depth == 0 and step.pass_.kind == "transformation" and not complete
             if self.mode == "every" and step.pass_.kind == "annotation":
@@ -212,6 +230,10 @@ class Verification(Instrument):
         if wrong is not None:
             self._judge(*wrong, record, model)
             return False
+        if self._special is not None and (found := self._special.wrong(self._promise_for(step))) is not None:
+            number, difference = found
+            charge = Charge(f"with special values in the inputs: {difference}", difference, REST, application=number)
+            self._fail(model, charge)
         if windows.missed or len(checks) != record.applications:
             return False
         samples = max(len(values) for check in checks for values in check.comparisons)
@@ -240,6 +262,9 @@ class Verification(Instrument):
             if difference is not None and first in (None, check):
                 return check.window.application, own(check), difference
         return None
+
+    def _promise_for(self, step: Step) -> PromiseFor:
+        return lambda owner: promise_of([owner or step.pass_], self.limits)
 
     def _judge(self, application: int, promise: Promise, difference: str, record: StepRecord, model: ir.Model) -> None:
         """Ask the whole model about a rewrite that is wrong where it stands; equality must hold there, too."""

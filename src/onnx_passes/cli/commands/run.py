@@ -40,6 +40,8 @@ class Choices:
     verify: str | None
     tolerance: str | None
     seed: int
+    samples: int | None
+    special: bool | None
     inputs: tuple[str, ...]
     expect: tuple[str, ...]
     metrics: tuple[str, ...]
@@ -76,6 +78,17 @@ class Choices:
     "--tolerance", metavar="ATOL[,RTOL]", help="How far results may be from the original [default: 1e-5,1e-4]."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated inputs.")
+@click.option(
+    "--samples",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many inputs to generate [default: 3 or more].",
+)
+@click.option(
+    "--special/--no-special",
+    default=None,
+    help="Try NaN, infinities, the largest and smallest numbers, too [default: on small models].",
+)
 @click.option(
     "--inputs", multiple=True, metavar="FILE", help="Inputs to verify with (.npy, .npz, .pb); may be repeated."
 )
