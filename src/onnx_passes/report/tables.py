@@ -32,9 +32,8 @@ def show_run(record: RunRecord, *, rules: bool = False, console: Console | None 
     for table in (*tables, model_table(record.before, record.after, console.width)):
         console.print(table)
         console.print()
-    for step in record.steps:
-        for note in step.notes:
-            console.print(f"note: {step.name}: {note}", markup=False)
+    for note in dict.fromkeys(f"{step.name}: {note}" for step in record.steps for note in step.notes):
+        console.print(f"note: {note}", markup=False)
     for reason in dict.fromkeys(_reasons(record)):
         console.print(f"not verified: {reason}", markup=False)
     if record.metrics_note:

@@ -16,6 +16,7 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import tensor_of_constant_node
 from onnx_passes.graph.names import Container
 from onnx_passes.rewrite.index import Entry, RuleIndex
+from onnx_passes.rewrite.leftovers import Refusals
 from onnx_passes.rewrite.match import Match, NodesByOperator, describe_node
 from onnx_passes.rewrite.nesting import Nesting
 from onnx_passes.rewrite.order import with_nested
@@ -31,10 +32,11 @@ def rewrite(
     context: Context | None = None,
     *,
     functions: bool = False,
+    refusals: Refusals | None = None,
 ) -> int:
     """Apply rules to a model until none fits any more; returns the number of applications.
 
-    Subgraphs are rewritten too, functions only if asked.
+    Subgraphs are rewritten too, functions only if asked. ``refusals`` gets to know why nodes were refused.
     """
     index = rules if isinstance(rules, RuleIndex) else RuleIndex(rules)
     context = context or Context()
@@ -45,15 +47,23 @@ def rewrite(
     applied = 0
     try:
         for container in containers:
-            applied += _Driver(Scope(model, container), index, records, context).run()
+            applied += _Driver(Scope(model, container), index, records, context, refusals).run()
     finally:
         context.report_rules(records)
     return applied
 
 
 class _Driver:
-    def __init__(self, scope: Scope, index: RuleIndex, records: list[RuleRecord], context: Context) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        index: RuleIndex,
+        records: list[RuleRecord],
+        context: Context,
+        refusals: Refusals | None = None,
+    ) -> None:
         self.scope = scope
+        self.refusals = refusals
         self.index = index
         self.records = records
         self.context = context
@@ -130,7 +140,7 @@ class _Driver:
 
         def refused(reason: str) -> None:
             record.matched += 1
-            record.refused[reason] += 1
+            self.refuse(entry, node, reason)
 
         match = rule.find(self.scope.model, self.scope.container, node, entry.role, refused=refused, others=self.others)
         changed = False
@@ -141,11 +151,16 @@ class _Driver:
                 record.applied += 1
                 changed = True
             else:
-                record.refused[reason] += 1
+                self.refuse(entry, node, reason)
         record.seconds += time.perf_counter() - started
         if self.applied > self.budget:
             raise self.out_of_budget()
         return changed
+
+    def refuse(self, entry: Entry, node: ir.Node, reason: str) -> None:
+        self.records[entry.priority].refused[reason] += 1
+        if self.refusals is not None:
+            self.refusals.add(node, entry.rule.size, reason)
 
     def apply(self, rule: Rule, match: Match) -> str | None:
         """Apply a rule to its match; returns the reason if the rewrite is declined, vetoed or impossible."""

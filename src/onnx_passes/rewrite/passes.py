@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import onnx_ir as ir
@@ -12,6 +13,7 @@ from onnx_passes.core.options import format_options, internal
 from onnx_passes.rewrite.driver import rewrite
 from onnx_passes.rewrite.forks import Forks
 from onnx_passes.rewrite.index import RuleIndex
+from onnx_passes.rewrite.leftovers import Refusals, leftovers_of_rules
 from onnx_passes.rewrite.rule import Rule
 
 
@@ -19,10 +21,13 @@ class RewriteRuleSetPass(Pass):
     """A pass that applies the rules of ``rules()`` until none fits.
 
     ``functions`` lets the rules also rewrite the bodies of model-local functions. The rules are compiled once
-    and again only if an option changes.
+    and again only if an option changes. A conversion names in ``converts`` the operators that it is asked to replace,
+    each with the reason to give where no pattern fits, or with none where such nodes are not meant: what stays is
+    noted, with the reasons.
     """
 
     functions: ClassVar[bool] = False
+    converts: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     _compiled: tuple[str, RuleIndex] | None = internal(None)
 
@@ -49,8 +54,19 @@ class RewriteRuleSetPass(Pass):
         options = format_options(self)
         if self._compiled is None or self._compiled[0] != options:
             self._compiled = options, self.compile()
-        applied = rewrite(model, self._compiled[1], context, functions=self.functions)
+        refusals = Refusals() if self.converts else None
+        applied = rewrite(model, self._compiled[1], context, functions=self.functions, refusals=refusals)
+        if refusals is not None:
+            left = leftovers_of_rules(
+                model, self.converts, refusals, is_wanted=self.is_wanted, functions=self.functions
+            )
+            for text in left.notes():
+                context.note(text)
         return PassResult(model, modified=applied > 0)
+
+    def is_wanted(self, node: ir.Node) -> bool:
+        """Tell whether a conversion should replace a node of one of its operators."""
+        return True
 
 
 class RewriteRulePass(RewriteRuleSetPass):

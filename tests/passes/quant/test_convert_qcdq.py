@@ -256,7 +256,9 @@ def test_refuses_what_is_computed_or_can_be_overridden():
     zero = "<int8 z = {0}>"
     assert "scale is not constant" in reasons("convert-qcdq", model_of(header.format("float s") + zero + body))
     overridable = header.format("float s = {0.3}") + zero + body
-    assert "scale is not constant" in reasons("convert-qcdq", model_of(overridable))
+    assert "the scale is an input with a default: run remove-initializers" in reasons(
+        "convert-qcdq", model_of(overridable)
+    )
     given = "g (uint8[N,3] x) => (float[N,3] y) <float s = {0.3}> { y = DequantizeLinear (x, s) }"
     assert "neither constant nor" in reasons("convert-qcdq", model_of(given))
 

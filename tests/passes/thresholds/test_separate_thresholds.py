@@ -48,7 +48,7 @@ def test_channels_keep_thresholds_of_their_own():
         ("2,3,5,4", (3, 1, 4), ["Transpose", "Reshape", "MultiThreshold", "Reshape", "Transpose"]),
         ("N,3,5,4", (5, 1), ["Transpose", "Reshape", "MultiThreshold", "Reshape", "Transpose"]),
         ("1,2,3,5,4", (3, 1, 4), ["Transpose", "Reshape", "MultiThreshold", "Reshape", "Transpose"]),
-        ("2,3,2,2,2", (3, 1, 1, 1), ["Transpose", "Reshape", "MultiThreshold", "Reshape", "Transpose"]),
+        ("2,3,5,2,2", (5, 1, 1), ["Transpose", "Reshape", "MultiThreshold", "Reshape", "Transpose"]),
     ],
 )
 @pytest.mark.parametrize("weights", [None, [2.0, -1.0, 3.0]])

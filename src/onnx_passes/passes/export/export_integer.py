@@ -21,7 +21,7 @@ from onnx_passes.passes.export import integer_products as products
 from onnx_passes.passes.export.containers import FLOATS
 from onnx_passes.passes.export.integer_thresholds import multi_threshold
 from onnx_passes.passes.export.workshop import Workshop
-from onnx_passes.passes.qonnx.inline_qonnx import InlineQonnx
+from onnx_passes.passes.qonnx.inline_qonnx import inline
 
 Rule = Callable[[Workshop, ir.Node], "ir.Value | str"]
 
@@ -84,7 +84,7 @@ class ExportInteger(Transformation):
             convert_opset(model, LEAST_OPSET)
             modified = True
         modified |= _Sweep(model, context).run()
-        modified |= InlineQonnx().run(model, Context()).modified
+        modified |= inline(model)
         _refuse_what_is_not_defined(model, but_known=False)
         for domain in [domain for domain in model.opset_imports if domain not in ("", "ai.onnx")]:
             del model.opset_imports[domain]

@@ -23,17 +23,23 @@ from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no
 from onnx_passes.rewrite.rule import Rule
 
-_QUANTIZERS = ("BipolarQuant", "FloatQuant", "IntQuant", "Quant", "Trunc")
 _GENERAL = GENERAL_DOMAINS[0]
+_QUANTIZERS = ("BipolarQuant", "FloatQuant", "Quant", "Trunc")
+_THRESHOLDS = "float[3, 2] t = {0, 1, -1, 2, 0.5, 0.75}, float[3, 1, 2] v = {0, 1, -1, 2, 0.5, 0.75}"
 _EXAMPLES = [
-    f"""<ir_version: 9, opset_import: ["" : 20, "{_GENERAL}" : 1]> g (float[2, {size}, 3] x) => (float[2, 3, {size}] y)
-    <float[3, 1] s = {{0.5, 0.25, 1}}, float z = {{0}}, float b = {{4}}, float[3, 2] t = {{0, 1, -1, 2, 0.5, 0.75}}>
+    f"""<ir_version: 9, opset_import: ["" : 20, "{_GENERAL}" : 1, "{OUR_DOMAIN}" : 1]>
+    g (float[2, {size}, 3] x) => (float[2, 3, {size}] y)
+    <float[3, 1] s = {{0.5, 0.25, 1}}, float z = {{0}}, float two = {{2}}, float b = {{4}}, float m = {{6}},
+    {_THRESHOLDS}>
     {{ h = Transpose <perm = [0, 2, 1]> (x) y = {call} }}"""
     for size in (2, 4)
     for call in (
         f"{_GENERAL}.Quant <signed: int = 1, narrow: int = 0> (h, s, z, b)",
         f"{_GENERAL}.BipolarQuant (h, s)",
+        f"{_GENERAL}.FloatQuant (h, s, two, two, two, m)",
+        f"{_GENERAL}.Trunc (h, s, z, b, two)",
         f'{_GENERAL}.MultiThreshold <data_layout: string = "NCW"> (h, t)',
+        f"{OUR_DOMAIN}.MultiThreshold (h, v)",
     )
 ]
 
@@ -41,7 +47,7 @@ _EXAMPLES = [
 @passes.verify.equality
 @passes.register(tags=("layout",))
 class MoveTransposePastQuantizer(Transformation, RewriteRuleSetPass):
-    """Sink transpositions past quantizers and thresholds of QONNX, towards the outputs.
+    """Sink transpositions past quantizers and thresholds of QONNX, towards the outputs; import-qonnx names them.
 
     Rewrites: ``Quant(Transpose(x), s, z, b)`` → ``Transpose(Quant(x, s', z', b'))`` with the axes of constant
               parameters put back, and so on for all quantizers;
@@ -55,9 +61,9 @@ class MoveTransposePastQuantizer(Transformation, RewriteRuleSetPass):
     fuzz_hints = examples(*_EXAMPLES)
 
     def rules(self) -> Sequence[Rule]:
-        """Return a rule for each operator of each domain."""
-        quantizers = [_rule(name, domain, _past_quantizer) for name in _QUANTIZERS for domain in GENERAL_DOMAINS]
-        return quantizers + [_rule("MultiThreshold", domain, _past_thresholds) for domain in GENERAL_DOMAINS]
+        """Return a rule for each operator, under the name that all have once they are imported."""
+        thresholds = [_rule("MultiThreshold", domain, _past_thresholds) for domain in (_GENERAL, OUR_DOMAIN)]
+        return [_rule(name, _GENERAL, _past_quantizer) for name in _QUANTIZERS] + thresholds
 
 
 def _rule(name: str, domain: str, move: Callable[[Any, ir.Node, ir.Value, Permutation], Any]) -> Rule:
@@ -72,7 +78,7 @@ def _rule(name: str, domain: str, move: Callable[[Any, ir.Node, ir.Value, Permut
             return no("the rank is not known", at=moved)
         return move(op, node, x, perm)
 
-    return Rule(pattern, rewrite, name=f"{name}_{domain}", commute=False)
+    return Rule(pattern, rewrite, name=name if domain == _GENERAL else f"{name}Of{domain}", commute=False)
 
 
 def _past_quantizer(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:

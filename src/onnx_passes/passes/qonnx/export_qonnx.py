@@ -17,14 +17,17 @@ from onnx_passes.graph.names import Names
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.wording import count, name_of
 from onnx_passes.ops.collection import definition_of
-from onnx_passes.ops.definition import OUR_DOMAIN
+from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, OUR_DOMAIN
 from onnx_passes.passes.qonnx.dialect import GENERAL, OPERATORS, own_nodes, scopes
 from onnx_passes.passes.qonnx.eject_ops import eject
 from onnx_passes.passes.qonnx.import_qonnx import normalise
 from onnx_passes.passes.qonnx.qonnx_thresholds import QonnxThresholds, qonnx_thresholds
 from onnx_passes.passes.qonnx.required import complete
+from onnx_passes.rewrite.leftovers import Leftovers
 
 _OVERLOADS_SINCE = 10
+_HARDWARE = "finn"
+"""How the domains of FINN's hardware library begin, which it reads itself."""
 _NAMED = 3
 
 
@@ -150,6 +153,11 @@ def _unread(model: ir.Model) -> list[str]:
             f"{count(overridable, 'initializer')} can be overridden as inputs, so that no data types follow from them: "
             "run remove-initializers-from-inputs first"
         )
+    left = Leftovers()
+    for node in own_nodes(model, model.graph):
+        if node.domain not in (GENERAL, CHANNELS_LAST_DOMAIN) and not node.domain.startswith(_HARDWARE):
+            left.add(f"{node.domain}::{node.op_type}", "QONNX has no such operator")
+    found.extend(left.notes())
     values = [value for value in annotations.values(model.graph) if value.name]
     unknown = [value for value in values if value.shape is None or value.dtype is None]
     dynamic = [value for value in values if value.shape is not None and static_shape(value) is None]

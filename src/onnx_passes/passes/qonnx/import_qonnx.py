@@ -21,6 +21,7 @@ from onnx_passes.ops.definition import Definition
 from onnx_passes.passes.qonnx.dialect import (
     EARLIER,
     GENERAL,
+    OPERATORS,
     ROUNDING,
     Scope,
     is_backend_node,
@@ -29,6 +30,7 @@ from onnx_passes.passes.qonnx.dialect import (
     scopes,
     version_of,
 )
+from onnx_passes.rewrite.leftovers import Leftovers
 
 LEAST_OPSET = 13
 """Since when axes are inputs, Softmax is along one axis, and all that quantizers are made of is there."""
@@ -93,12 +95,15 @@ class _Plan:
         self._version = version_of(model, scope)
         self._nodes: list[tuple[ir.Node, Definition | None, _Spelling]] = []
         backend: Counter[str] = Counter()
+        unknown = Leftovers()
         self._kept: set[str] = set()
         for node in own_nodes(model, scope):
             if is_backend_node(node):
                 backend[node.op_type] += 1
             if is_general(node):
                 definition = definition_of(node)
+                if definition is None and node.op_type not in OPERATORS:
+                    unknown.add(node.op_type, "there is no such operator of QONNX")
                 spelling = _Spelling() if definition is None else _respelled(definition, node)
                 self._nodes.append((node, definition, spelling))
             else:
@@ -107,6 +112,8 @@ class _Plan:
         if backend:
             names = ", ".join(f"{count} {name}" for name, count in backend.items())
             context.note(f"left as they are, as they are of FINN's hardware library: {names}")
+        for text in unknown.notes():
+            context.note(text)
         self._datatypes = _datatypes(scope, context)
 
     def apply(self) -> bool:

@@ -10,8 +10,10 @@ from onnx_passes.graph.wording import count
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.functions import Functions
 from onnx_passes.passes.qonnx.dialect import own_nodes
+from onnx_passes.rewrite.leftovers import Leftovers
 
 _OVERLOADS_SINCE = 10
+_KNOWN_TO_ONNX_RUNTIME = ("ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft", "com.microsoft.nchwc")
 
 
 @passes.verify.equality
@@ -22,8 +24,8 @@ class InjectOps(Transformation):
     Rewrites: ``Quant <rounding_mode = "ROUND"> (x, s, z, b)`` → the same node with an ``overload``, and a function of
               that name; one function for each combination of attributes, as functions cannot decide by text. Readers of
               QONNX see the nodes as they were. The IR version becomes 10, the first that knows overloads.
-    Refuses:  operators inside of functions: they stay, and that is noted. What the model has a function for already
-              keeps it.
+    Refuses:  operators inside of functions, and those that are neither defined here nor by ONNX Runtime: they stay, and
+              that is noted. What the model has a function for already keeps it.
     Exactness: bit-exact. With its optimizations on, ONNX Runtime drops the addition of zero, so that a negative zero
               stays one that should become positive.
     """
@@ -50,6 +52,12 @@ class InjectOps(Transformation):
                     f"{count(left, 'custom operator')} in function '{function.name}' had to stay, as ONNX Runtime does "
                     "not let functions call overloads: run inline-functions first"
                 )
+        left = Leftovers()
+        for node in own_nodes(model, model.graph):
+            if definition_of(node) is None and node.domain not in _KNOWN_TO_ONNX_RUNTIME:
+                left.add(f"{node.domain}::{node.op_type}", "it is not defined here")
+        for text in left.notes():
+            context.note(text)
         for node, function in calls:
             node.overload = function.overload
             model.functions[function.identifier()] = function

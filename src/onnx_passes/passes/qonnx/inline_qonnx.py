@@ -12,8 +12,10 @@ from onnx_passes import passes
 from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.errors import ModelError
 from onnx_passes.ops.collection import DEFINITIONS, definition_of
+from onnx_passes.passes.qonnx.dialect import is_backend_node
 from onnx_passes.rewrite.driver import rewrite
 from onnx_passes.rewrite.index import RuleIndex
+from onnx_passes.rewrite.leftovers import ANY, Refusals, leftovers_of_rules
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.refusal import no, yes
 from onnx_passes.rewrite.rule import Rule
@@ -40,12 +42,31 @@ class InlineQonnx(Transformation):
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Rewrite every node by the rule of its operator."""
-        return PassResult(model, modified=rewrite(model, _rules(), context, functions=True) > 0)
+        return PassResult(model, modified=inline(model, context))
+
+
+_DOMAINS = frozenset(domain for definition in DEFINITIONS for domain in definition.domains)
 
 
 @cache
-def _rules() -> RuleIndex:
-    return RuleIndex(inlining({domain for definition in DEFINITIONS for domain in definition.domains}))
+def _compiled() -> RuleIndex:
+    return RuleIndex(inlining(_DOMAINS))
+
+
+def inline(model: ir.Model, context: Context | None = None) -> bool:
+    """Replace all operators that are defined here; tells whether there were any."""
+    context, refusals = context or Context(), Refusals()
+    applied = rewrite(model, _compiled(), context, functions=True, refusals=refusals)
+    left = leftovers_of_rules(
+        model, {ANY: "there is no such operator of QONNX"}, refusals, is_wanted=_is_wanted, functions=True
+    )
+    for text in left.notes():
+        context.note(text)
+    return applied > 0
+
+
+def _is_wanted(node: ir.Node) -> bool:
+    return node.domain in _DOMAINS and not is_backend_node(node)
 
 
 def inlining(domains: Collection[str]) -> list[Rule]:

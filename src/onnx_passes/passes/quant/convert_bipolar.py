@@ -42,9 +42,23 @@ class ConvertBipolar(Transformation, RewriteRuleSetPass):
     """
 
     needs = ("import-qonnx", "shape-inference")
+    converts = MappingProxyType(
+        {
+            "BipolarQuant": "",
+            "Quant": "",
+        }
+    )
     fuzz_hints = MappingProxyType({"models": BIPOLAR})
 
     to: Literal["quant", "bipolar-quant", "standard"] = option("quant", "the form that all get")
+
+    def is_wanted(self, node: ir.Node) -> bool:
+        """Tell whether a node quantizes to one bit, and not in the form that is asked for."""
+        if self.to != "bipolar-quant":
+            return node.op_type == "BipolarQuant"
+        bits = constant(argument(node, 3))
+        signed = bool(node.attributes.get_int("signed", 1)) if "signed" in node.attributes else True
+        return node.op_type == "Quant" and signed and bits is not None and bool((bits == 1).all())
 
     def rules(self) -> Sequence[Rule]:
         """Return the rules that lead to the form that is asked for."""

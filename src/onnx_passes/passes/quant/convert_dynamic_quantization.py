@@ -10,9 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Context, PassResult, Transformation
+from onnx_passes.core.base import Transformation
 from onnx_passes.core.options import option
-from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.quant.qoperator import MICROSOFT, SATURATING, Parts, columns, taking_apart
 from onnx_passes.passes.quant.samples import DYNAMIC
@@ -35,6 +34,13 @@ class ConvertDynamicQuantization(Transformation, RewriteRuleSetPass):
     """
 
     needs = ("shape-inference",)
+    converts = MappingProxyType(
+        {
+            "DynamicQuantizeLSTM": "LSTM does not quantize its state in every step",
+            "DynamicQuantizeMatMul": "",
+            "MatMulIntegerToFloat": "",
+        }
+    )
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
     fuzz_hints = MappingProxyType({"models": DYNAMIC})
 
@@ -46,14 +52,6 @@ class ConvertDynamicQuantization(Transformation, RewriteRuleSetPass):
             taking_apart("MatMulIntegerToFloat", _integer_to_float, MICROSOFT, saturating=self.saturating),
             taking_apart("DynamicQuantizeMatMul", _dynamic_matmul, MICROSOFT, saturating=self.saturating),
         ]
-
-    def run(self, model: ir.Model, context: Context) -> PassResult:
-        """Apply the rules, and say what has to stay."""
-        result = super().run(model, context)
-        count = sum(node.op_identifier()[:2] == (MICROSOFT, "DynamicQuantizeLSTM") for node in all_nodes(model.graph))
-        if count:
-            context.note(f"{count} DynamicQuantizeLSTM stay: LSTM does not quantize its state in every step")
-        return result
 
 
 def _integer_to_float(parts: Parts) -> Any:

@@ -28,6 +28,11 @@ class ConvertDynamicQuantizer(Transformation, RewriteRulePass):
     """
 
     fast_math = ("nnan", "ninf")
+    converts = MappingProxyType(
+        {
+            "DynamicQuantizeLinear": "",
+        }
+    )
     fuzz_hints = MappingProxyType({"models": DYNAMIC_QUANTIZER})
 
     def pattern(self, op: Any, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -41,6 +41,12 @@ class ConvertIntegerProduct(Transformation, RewriteRuleSetPass):
     """
 
     needs = ("shape-inference",)
+    converts = MappingProxyType(
+        {
+            "ConvInteger": "",
+            "MatMulInteger": "",
+        }
+    )
     fuzz_hints = MappingProxyType({"models": PRODUCTS})
 
     saturating: bool = option(default=False, help=SATURATING)

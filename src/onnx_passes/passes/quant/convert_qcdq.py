@@ -55,6 +55,12 @@ class ConvertQcdq(Transformation, RewriteRuleSetPass):
     """
 
     needs = ("shape-inference",)
+    converts = MappingProxyType(
+        {
+            "QuantizeLinear": "what it yields is not dequantized behind it",
+            "DequantizeLinear": "what it is given was not quantized before it",
+        }
+    )
     fast_math = ("nnan", "ninf")
     fuzz_hints = MappingProxyType({"models": QCDQ})
 

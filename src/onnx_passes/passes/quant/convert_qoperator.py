@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
@@ -14,6 +15,7 @@ from onnx_passes.core.options import option
 from onnx_passes.graph.constants import constant
 from onnx_passes.passes.quant.qoperator import MICROSOFT, SATURATING, Build, Parts, columns, taking_apart
 from onnx_passes.passes.quant.samples import QOPERATOR
+from onnx_passes.rewrite.leftovers import ANY
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.rule import Rule
 
@@ -34,10 +36,15 @@ class ConvertQoperator(Transformation, RewriteRuleSetPass):
     """
 
     needs = ("shape-inference",)
+    converts = MappingProxyType({ANY: "no float operator is known that does the same"})
     fast_math = ("reassoc", "contract")
     fuzz_hints = MappingProxyType({"models": QOPERATOR})
 
     saturating: bool = option(default=False, help=SATURATING)
+
+    def is_wanted(self, node: ir.Node) -> bool:
+        """Tell whether a node is one of ONNX Runtime on quantized values."""
+        return node.domain in ("", MICROSOFT) and node.op_type.startswith(("QLinear", "QGemm"))
 
     def rules(self) -> Sequence[Rule]:
         """Return a rule for each operator."""

@@ -43,6 +43,14 @@ class ConvertRounding(Transformation, RewriteRuleSetPass):
 
     needs = ("import-qonnx", "shape-inference")
     fast_math = ("nnan", "nsz")
+    converts = MappingProxyType(
+        {
+            "Ceil": "",
+            "Clip": "",
+            "Floor": "",
+            "Round": "",
+        }
+    )
     fuzz_hints = MappingProxyType({"models": ROUNDED})
 
     def rules(self) -> Sequence[Rule]:

@@ -18,9 +18,11 @@ from onnx_passes.passes.quant.linear import Linear, argument, dequantized, sizes
 from onnx_passes.passes.quant.quantizer import DOMAIN, Quantizer, quantizer_of
 from onnx_passes.passes.quant.samples import QUANT
 from onnx_passes.passes.quant.storage import Storage, storage_of
-from onnx_passes.passes.quant.widths import type_bounds
-from onnx_passes.rewrite.passes import RewriteRulePass
+from onnx_passes.passes.quant.widths import Width, type_bounds
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no
+from onnx_passes.rewrite.rule import Rule
+from onnx_passes.rewrite.source import source_of
 
 _LEAST = 13
 """Since when channels may have scales of their own, and integers of 8 bits can be clipped."""
@@ -28,15 +30,20 @@ _LEAST = 13
 
 @passes.verify.tolerance
 @passes.register(tags=("quant",))
-class ConvertToQcdq(Transformation, RewriteRulePass):
+class ConvertToQcdq(Transformation, RewriteRuleSetPass):
     """Put QuantizeLinear and DequantizeLinear in the place of Quant, with Clip between them for uncommon widths.
 
+    What stays is counted at the end of the run, with the reasons. Parameters that are inputs with a default become
+    constants.
+
     Rewrites: ``Quant(x)`` → ``DequantizeLinear(Clip(QuantizeLinear(x)))`` of int8 or uint8, and of int16 or uint16 for
-              exactly 16 bits; of a constant → ``DequantizeLinear(Clip(w))`` of integers, int32 for more than 8 bits.
+              exactly 16 bits; of a constant → ``DequantizeLinear(Clip(w))`` of integers, int32 for more than 8 bits,
+              also ``BipolarQuant(w)``.
               ``convert-qcdq`` leads back to the same widths, scales and zero points.
     Refuses:  where QuantizeLinear has no word for it: rounding other than half to even, zero points, which Quant adds
               before it rounds, unless ``asymmetric``, one signed bit, other numbers of bits; constants may have these,
-              except for more than 32 bits and zero points that are no integers of the type. Parameters that are
+              except for more than 32 bits and zero points that are no integers of the type. Trunc, FloatQuant and
+              thresholds. Parameters that are
               computed or vary along several axes; a shape that is not known where channels have scales of their own;
               opsets below 13, and below 21 for 16 bits.
     Exactness: equal, but no zeros are negative, and NaN becomes the least integer; ``asymmetric`` quantizers are one
@@ -44,9 +51,18 @@ class ConvertToQcdq(Transformation, RewriteRulePass):
               that one bit was signed are forgotten, as the integers already are what they make of them.
     """
 
-    needs = ("import-qonnx", "shape-inference")
+    needs = ("remove-initializers-from-inputs", "import-qonnx", "shape-inference")
     fast_math = ("nnan", "nsz")
     fuzz_hints = MappingProxyType({"models": QUANT})
+    converts = MappingProxyType(
+        {
+            "BipolarQuant": "",
+            "FloatQuant": "it rounds to floats, and QuantizeLinear to integers",
+            "MultiThreshold": "thresholds are no quantizer: run convert-thresholds-to-quant first",
+            "Quant": "",
+            "Trunc": "QuantizeLinear does not truncate",
+        }
+    )
 
     int4: bool = option(default=False, help="use int4 and uint4 for exactly 4 bits, which takes opset 21")
 
@@ -54,15 +70,42 @@ class ConvertToQcdq(Transformation, RewriteRulePass):
         default=False, help="also convert activations with integer zero points; ties then fall elsewhere"
     )
 
-    def pattern(self, op: Any, x: Any, scale: Any, zero: Any, bits: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Match the operator under the name that all have once they are imported."""
-        return op.Quant(x, scale, zero, bits, _domain=DOMAIN, _outputs=["y"])
+    def rules(self) -> Sequence[Rule]:
+        """Return the rule of each quantizer, under the name that all have once they are imported."""
 
-    def rewrite(self, op: Any, y: ir.Value) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Build the three operators, or refuse."""
-        node = y.producer()
-        assert node is not None
-        return _linear_form(op, node, int4=self.int4, asymmetric=self.asymmetric)
+        def quantized(op: Any, y: ir.Value) -> Any:
+            node = y.producer()
+            assert node is not None
+            return _linear_form(op, node, int4=self.int4, asymmetric=self.asymmetric)
+
+        return [
+            Rule(_quant, quantized, name="Quant", source=source_of(_linear_form)),
+            Rule(_bipolar_quant, _signs, name="BipolarQuant"),
+        ]
+
+
+def _quant(op: Any, x: Any, scale: Any, zero: Any, bits: Any) -> Any:
+    return op.Quant(x, scale, zero, bits, _domain=DOMAIN, _outputs=["y"])
+
+
+def _bipolar_quant(op: Any, x: Any, scale: Any) -> Any:
+    return op.BipolarQuant(x, scale, _domain=DOMAIN, _outputs=["y"])
+
+
+def _signs(op: Any, x: ir.Value, scale: ir.Value, y: ir.Value) -> Any:
+    """Store the signs of a constant."""
+    node, values, held = y.producer(), constant(x), constant(scale)
+    assert node is not None
+    if values is None:
+        return no("one signed bit is -1 or 1, and QuantizeLinear has zero as well", at=node)
+    if held is None or values.dtype != np.float32:
+        return no("the scale is not constant, or the input not in single precision", at=node)
+    zero, width = np.zeros((), np.float32), Width(1, signed=True, narrow=False)
+    linear = _linear(Quantizer(held, zero, width, "ROUND", held.shape), values.shape, node)
+    storage = storage_of(width, op.opset, of_constant=True, int4=False)
+    if isinstance(linear, Refusal) or isinstance(storage, Refusal):
+        return linear if isinstance(linear, Refusal) else storage
+    return _stored(op, x, np.where(values >= 0, 1, -1), linear, storage)
 
 
 def _linear_form(op: Any, node: ir.Node, *, int4: bool, asymmetric: bool) -> Any:
@@ -150,9 +193,13 @@ def _constant(
     integers = np.clip(rounded.astype(np.int64), low, high)
     if not np.array_equal(dequantized(integers, scale, zero), (rounded - zero.astype(np.float32)) * scale):
         return no("the integers are too large for single precision", at=x)
-    stored = op.initializer(_tensor(integers, storage.dtype), f"{x.name}_quantized")
+    return _stored(op, x, integers, linear, storage)
+
+
+def _stored(op: Any, x: ir.Value, integers: np.ndarray, linear: Linear, storage: Storage) -> ir.Value:
+    held = op.initializer(_tensor(integers, storage.dtype), f"{x.name}_quantized")
     axis = linear.axis if linear.is_per_channel else None
-    return op.DequantizeLinear(_clipped(op, stored, storage), *_parameters(op, linear, storage), axis=axis)
+    return op.DequantizeLinear(_clipped(op, held, storage), *_parameters(op, linear, storage), axis=axis)
 
 
 def _clipped(op: Any, integers: ir.Value, storage: Storage) -> ir.Value:

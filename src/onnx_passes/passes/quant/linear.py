@@ -51,6 +51,13 @@ def argument(node: ir.Node, index: int) -> ir.Value | None:
     return node.inputs[index] if index < len(node.inputs) else None
 
 
+def not_constant(value: ir.Value | None, what: str) -> Refusal:
+    """Say why a parameter is none that a conversion can rely on."""
+    if value is not None and value.is_graph_input() and value.const_value is not None:
+        return no(f"the {what} is an input with a default: run remove-initializers-from-inputs first", at=value)
+    return no(f"the {what} is not constant", at=value)
+
+
 def quantized_type(node: ir.Node) -> ir.DataType | None:
     """Return the type that QuantizeLinear yields or DequantizeLinear takes."""
     zero = argument(node, 2)
@@ -78,7 +85,7 @@ def linear_of(node: ir.Node) -> Linear | Refusal:
     scale, given_zero = constant(argument(node, 1)), argument(node, 2)
     zero = np.zeros_like(scale, np.int64) if given_zero is None and scale is not None else constant(given_zero)
     if scale is None or zero is None:
-        return no("the scale is not constant" if scale is None else "the zero point is not constant", at=node)
+        return not_constant(argument(node, 1), "scale") if scale is None else not_constant(given_zero, "zero point")
     if scale.dtype != np.float32:
         return no(f"it computes in {scale.dtype}, Quant in single precision", at=node)
     if node.attributes.get_int("block_size", 0) or scale.ndim > 1:

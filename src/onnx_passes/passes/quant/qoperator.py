@@ -12,7 +12,7 @@ from onnxscript.rewriter._basics import MatchFailureError  # pyright: ignore[rep
 
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank, static_shape
-from onnx_passes.passes.quant.linear import argument
+from onnx_passes.passes.quant.linear import argument, not_constant
 from onnx_passes.rewrite.refusal import no
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.source import source_of
@@ -54,7 +54,7 @@ class Parts:
     def array(self, index: int, what: str) -> np.ndarray:
         """Return what an input holds, which has to be constant."""
         array = constant(self.value(index))
-        return array if array is not None else self.decline(f"the {what} is not constant")
+        return array if array is not None else self.decline(not_constant(self.value(index), what).reason)
 
     def attributes(self, *, without: Collection[str] = ()) -> Mapping[str, ir.Attr]:
         """Return the attributes, which the simple operator has too."""

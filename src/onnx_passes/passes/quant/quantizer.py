@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant
-from onnx_passes.passes.quant.linear import argument
+from onnx_passes.passes.quant.linear import argument, not_constant
 from onnx_passes.passes.quant.widths import Width
 from onnx_passes.rewrite.refusal import Refusal, no
 
@@ -50,8 +50,9 @@ def quantizer_of(node: ir.Node) -> Quantizer | Refusal:
     given = [constant(argument(node, index)) for index in (1, 2, 3)]
     scale, zero, bits = given
     if scale is None or zero is None or bits is None:
-        which = ("scale", "zero point", "bit width")[[array is None for array in given].index(True)]
-        return no(f"the {which} is not constant", at=node)
+        missing = [array is None for array in given].index(True)
+        which = ("scale", "zero point", "bit width")[missing]
+        return not_constant(argument(node, missing + 1), which)
     if not (scale.size and zero.size and bits.size):
         return no("a parameter is empty", at=node)
     if bits.min() != bits.max():

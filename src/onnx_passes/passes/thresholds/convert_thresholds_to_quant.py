@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,13 @@ from onnx_passes import passes
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.core.base import Context, PassResult, Transformation
+from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.edits import copy_type_and_shape, remove_if_dead, replace_value
 from onnx_passes.graph.names import Names
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.thresholds.nodes import COUNTING_DOMAINS, Thresholds, holds_integers, is_thresholds
+from onnx_passes.rewrite.leftovers import Leftovers
 
 _DOMAIN = COUNTING_DOMAINS[0]
 
@@ -55,6 +58,12 @@ class ConvertThresholdsToQuant(Transformation):
                 continue
             _replace(model, names, node, op)
             count += 1
+        inner = Leftovers()
+        for node in chain(all_nodes(model.graph), *map(all_nodes, model.functions.values())):
+            if is_thresholds(node) and node.graph is not model.graph:
+                inner.add(node.op_type, "in a subgraph, or a function of the model")
+        for text in inner.notes():
+            context.note(text)
         return PassResult(model, modified=count > 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import onnx_ir as ir
@@ -35,6 +36,7 @@ class InlineThresholds(Transformation, RewriteRuleSetPass):
     needs = ("shape-inference",)
     fuzz_hints: ClassVar[Mapping[str, Any]] = examples()
     functions = True
+    converts = MappingProxyType({"MultiThreshold": "it is not defined with so many inputs"})
 
     def rules(self) -> Sequence[Rule]:
         """Return a rule for each domain."""
