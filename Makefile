@@ -3,13 +3,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+CLIENTS := .venv-clients
+MODELS ?= ../shared/models
 
-.PHONY: help demo test lint types unit index bench clean
+.PHONY: help demo test lint types unit index bench clients clean
 
 help:
 	@echo "make demo   run the main job on an example model"
 	@echo "make test   lint, types, import layers and tests"
 	@echo "make bench  benchmarks beside the peers"
+	@echo "make clients  programs that use the passes: the front end of FINN+"
 	@echo "make index  rewrite the index of the collection"
 
 $(READY): pyproject.toml
@@ -40,5 +43,16 @@ bench: $(READY)
 	$(BIN)/python benchmarks/driver.py
 	$(BIN)/python benchmarks/verification.py
 
+# The programs of others want versions of their own.
+$(CLIENTS)/.ready: tests/clients/finn_plus.txt
+	$(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps finn-plus==1.6.1 mip==1.17.0
+	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+clients: $(CLIENTS)/.ready
+	$(CLIENTS)/bin/python tests/clients/finn_plus.py $(wildcard $(MODELS))
+
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) $(CLIENTS) .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist

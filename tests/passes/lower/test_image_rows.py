@@ -156,3 +156,4 @@ class TestStreamlining:
         weights = constant(product.inputs[1])
         assert weights is not None
         np.testing.assert_array_equal(weights, np.rint(weights))
+        assert sparsity_of(product.inputs[1]) == {"dw": {"kernel_shape": [3, 3]}}

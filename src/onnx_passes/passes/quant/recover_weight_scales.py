@@ -13,6 +13,7 @@ from onnx_passes import passes
 from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.tensor_types import set_sparsity, sparsity_of
 from onnx_passes.passes.quant.quantizer import DOMAIN, quant
 from onnx_passes.passes.quant.samples import STORED_WEIGHTS
 from onnx_passes.passes.quant.stored_scales import Multiples, multiples
@@ -83,4 +84,5 @@ def _quantized(op: Any, w: ir.Value, found: Multiples) -> ir.Value:
         width = smallest_width(int(found.integers.min()), int(found.integers.max()))
         result = quant(op, w, found.scale, np.zeros((), np.float32), width)
     result.type, result.shape = w.type, w.shape
+    set_sparsity(result, sparsity_of(w))
     return result

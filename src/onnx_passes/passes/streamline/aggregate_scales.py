@@ -15,6 +15,7 @@ from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import remove_if_dead, replace_value
 from onnx_passes.graph.shapes import rank, static_shape
+from onnx_passes.graph.tensor_types import set_sparsity, sparsity_of
 from onnx_passes.ops.qonnx import DOMAIN
 from onnx_passes.passes.streamline import averages, choices, elementwise, movement, products
 from onnx_passes.passes.streamline.form import Form, Workshop
@@ -172,6 +173,7 @@ class _Sweep:
             integer = value
         else:
             integer = self.shop.constant(integers, f"{value.name}_integers")
+            set_sparsity(integer, sparsity_of(value))
         form = Form(integer, grid.scale, grid.bias)
         self.forms[value] = form
         return form

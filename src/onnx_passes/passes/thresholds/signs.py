@@ -8,7 +8,7 @@ import onnx_ir as ir
 from onnx_passes.datatypes.smallest import smallest_for, smallest_for_values
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.names import Names
-from onnx_passes.graph.tensor_types import datatype_of, set_datatype
+from onnx_passes.graph.tensor_types import datatype_of, set_datatype, set_sparsity, sparsity_of
 from onnx_passes.passes.thresholds.search import Domain, Integers
 from onnx_passes.passes.thresholds.tail import Tail
 
@@ -44,6 +44,7 @@ def flip_channels(model: ir.Model, names: Names, tail: Tail, channels: np.ndarra
         new.type, new.shape = ir.TensorType(ir.DataType.from_numpy(flipped.dtype)), ir.Shape(flipped.shape)
         if datatype_of(value) is not None:
             set_datatype(new, smallest_for_values(flipped))
+        set_sparsity(new, sparsity_of(value))
         model.graph.register_initializer(new)
         node.replace_input_with(index, new)
     if isinstance(domain, Integers) and datatype_of(tail.base) is not None:
