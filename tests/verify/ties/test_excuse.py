@@ -116,11 +116,6 @@ def test_what_is_wrong_where_it_stands_is_told_even_if_no_output_shows_it():
     assert evidence(result).windows == 0
 
 
-def test_exact_arithmetic_says_who_is_right():
-    result = apply(ir.from_onnx_text(EDGE), MultiplyAtOnce(), inputs=ON_AN_EDGE)
-    assert "the new level is right at 0, the old one at 1" in notes(result)
-
-
 def test_what_nobody_could_look_at_where_it_stands_is_refused_with_the_reason():
     with pytest.raises(PostconditionError) as caught:
         apply(ir.from_onnx_text(EDGE), MultiplyUnannounced(), inputs=ON_AN_EDGE)
