@@ -164,3 +164,10 @@ def test_what_is_looked_up_by_integers_is_not_quantized():
     body = "e = Gather(table, x) y = MatMul(e, w)"
     found = found_in(body, "uint8[2] x", table=numbers(256, 4), w=[[1.0] * 3] * 4)
     assert (found.macs, found.head_macs) == (24, 24)
+
+
+def test_sums_of_unknown_length_are_no_integers():
+    body = f"q = {quant('x', 'one')} r = {quant('z', 'one')} y = MatMul(q, r)"
+    found = found_in(body, "float[2,K] x, float[K,3] z")
+    assert (found.fraction, len(found.accumulators)) == (0 if found.macs else 1, 0)
+    assert [blocker.reason for blocker in found.blockers] == ["it is not known how many products it adds up"]

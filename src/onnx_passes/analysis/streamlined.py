@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from onnx_passes.analysis.formulas import work_of
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import Range, bits_for
 from onnx_passes.analysis.ranges.rounding import exact_up_to
-from onnx_passes.analysis.sums import Bounds, largest_norm, largest_sum, terms_of
+from onnx_passes.analysis.sums import Bounds, largest_norm, largest_sum, sums_within, terms_of
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.datatypes.integers import IntegerType
 from onnx_passes.datatypes.smallest import smallest_for
@@ -178,14 +178,11 @@ def _is_integer_product(node: ir.Node, known: Mapping[ir.Value, Range]) -> bool:
     """Tell whether a node multiplies integers, and its element type holds all their sums."""
     if node.op_type not in PRODUCTS or not all(_holds_integers(value, known) for value in node.inputs[:2]):
         return False
-    return node.domain != "" or (_largest_sum(node, known) or 0) <= exact_up_to(node.outputs[0].dtype)
+    return node.domain != "" or sums_within(node, _integers(known), exact_up_to(node.outputs[0].dtype))
 
 
-def _largest_sum(node: ir.Node, known: Mapping[ir.Value, Range]) -> int | None:
-    def integers(value: ir.Value | None) -> Bounds | None:
-        return _bounds(value, known) if _holds_integers(value, known) else None
-
-    return largest_sum(node, integers)
+def _integers(known: Mapping[ir.Value, Range]) -> Callable[[ir.Value | None], Bounds | None]:
+    return lambda value: _bounds(value, known) if _holds_integers(value, known) else None
 
 
 def _holds_integers(value: ir.Value | None, known: Mapping[ir.Value, Range]) -> bool:
@@ -220,7 +217,9 @@ def _blocker_at_product(node: ir.Node, known: Mapping[ir.Value, Range]) -> Block
         if (value is None or found is None or found.grid is None) and not (varies and constant(value) is not None):
             name = None if value is None else value.name
             return Blocker(where, f"its {what} '{name}' is on no grid of integers", "quantize it")
-    largest = _largest_sum(node, known)
+    largest = largest_sum(node, _integers(known))
+    if largest is None and all(_holds_integers(value, known) for value, _ in inputs):
+        return Blocker(where, "it is not known how many products it adds up", "give inputs sizes that are numbers")
     if largest is None and result is not None and result.grid is not None:
         largest = int(np.maximum(-result.grid.low, result.grid.high).max())
     if largest is not None and largest > exact_up_to(node.outputs[0].dtype):

@@ -71,6 +71,18 @@ def largest_sum(node: ir.Node, bounds: Callable[[ir.Value | None], Bounds | None
     return None if terms is None else terms * size_of(left) * size_of(right)
 
 
+def sums_within(node: ir.Node, bounds: Callable[[ir.Value | None], Bounds | None], limit: float) -> bool:
+    """Tell whether no sum passes a limit; types alone often tell, without a look at the weights."""
+    left, right = (bounds(value) for value in node.inputs[:2])
+    if left is None or right is None:
+        return False
+    terms = terms_of(node)
+    if terms is not None and terms * size_of(left) * size_of(right) <= limit:
+        return True
+    largest = largest_sum(node, bounds)
+    return largest is not None and largest <= limit
+
+
 def greatest_sum(weights: np.ndarray, bounds: Bounds, axes: tuple[int, ...]) -> int:
     """Return what some of the products of weights with integers add up to at most, in size."""
     wide = weights.astype(np.float64)

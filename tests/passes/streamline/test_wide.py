@@ -16,6 +16,7 @@ from onnx_passes.verify.execute import Executor
 from tests.passes.streamline.tools import AGGREGATE, network, quant
 from tests.passes.tools import check
 
+
 def integers(*shape: int, bits: int) -> np.ndarray:
     """Return odd weights of so many bits, most of them large and of one sign, so that sums are large and odd."""
     random, largest = np.random.default_rng(3), 2 ** (bits - 1) - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_passes.analysis.sums import largest_sum, size_of
+from onnx_passes.analysis.sums import size_of, sums_within
 from onnx_passes.passes.export.containers import largest_in
 from onnx_passes.passes.export.workshop import Workshop
 
@@ -12,6 +12,5 @@ from onnx_passes.passes.export.workshop import Workshop
 def is_exact_product(shop: Workshop, node: ir.Node) -> bool:
     """Tell whether a product is of integers, and none of its sums passes what its type and 32 bits hold."""
     bias = node.inputs[2] if len(node.inputs) > 2 else None
-    largest, added = largest_sum(node, shop.bounds), (0, 0) if bias is None else shop.bounds(bias)
-    limit = largest_in(node.outputs[0].dtype)
-    return largest is not None and added is not None and largest + size_of(added) <= limit
+    added = (0, 0) if bias is None else shop.bounds(bias)
+    return added is not None and sums_within(node, shop.bounds, largest_in(node.outputs[0].dtype) - size_of(added))
