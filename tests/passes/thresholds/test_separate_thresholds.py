@@ -90,6 +90,12 @@ def test_offsets_that_do_not_exist():
     assert find_offsets(rows, (2, 1), np.full(2, 1), np.full(2, 9), []) is not None, "nothing below 1 comes"
 
 
+def test_sums_that_floats_do_not_hold_are_not_made():
+    rows = np.array([[0], [9]], np.float32)
+    assert find_offsets(rows, (2, 1), np.full(2, -(2**24) + 9), np.full(2, 2**24 - 9), []) is not None
+    assert find_offsets(rows, (2, 1), np.full(2, -(2**24) + 1), np.full(2, 2**24 - 1), []) is None
+
+
 @pytest.mark.parametrize(
     ("shape", "places", "reason"),
     [
