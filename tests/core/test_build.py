@@ -154,6 +154,19 @@ def test_the_configuration_goes_before_what_a_sequence_writes_to_its_own_members
     assert set(inside(made)) == {"first{count=6}", "second", "third"}
 
 
+def test_a_sequence_with_a_constructor_of_its_own_passes_nothing_on(registry):
+    class ByHand(ComposePass):
+        passes = ("first",)
+
+        def __init__(self):
+            self.body = self.passes
+
+    registry.register(ByHand)
+    assert inside(collect("by-hand", registry=registry)[0]) == ["first"]
+    with pytest.raises(PipelineSyntaxError, match="'by-hand' makes its members itself"):
+        collect("by-hand{first.count=2}", registry=registry)
+
+
 def test_a_class_takes_options_of_the_configuration_too(registry):
     assert texts(First, registry, defaults={"first": {"count": 5}}) == ["first{count=5}"]
 

@@ -110,6 +110,8 @@ class Builder:
             arguments["body"] = made
         elif inside and not cls.writes_init and entry.name not in self._open:
             arguments |= self._members(found, inside, for_members)
+        elif for_members:
+            raise OptionError(f"'{entry.name}' makes its members itself", hint="give them their options one by one")
         elif cls.takes_body and not inside:
             raise PipelineSyntaxError(
                 f"pass '{entry.name}' needs a nested pipeline",

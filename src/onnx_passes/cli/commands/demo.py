@@ -34,10 +34,9 @@ def command(model: str, output: str | None) -> None:
     console.print(accumulators_table(streamlined(result.model), console.width))
     before, after = (run_model(version, {"image": digits.image})["logits"] for version in (path, result.model))
     right = [float((logits.argmax(axis=1) == digits.label).mean()) for logits in (before, after)]
-    click.echo(
+    console.print(
         f"\naccuracy on {len(digits.label)} test images: {right[0]:.2%} before, {right[1]:.2%} after; "
-        f"logits differ by {abs(before - after).max():.1e} at most",
-        err=True,
+        f"logits differ by {abs(before - after).max():.1e} at most"
     )
     if output is not None:
         save(result.model, Path(output))
