@@ -6,7 +6,7 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -28,15 +28,14 @@ from onnx_passes.verify.pack import WEIGHTS, Key, Packed, missing_functions, pac
 from onnx_passes.verify.resources import (
     Resources,
     current_resources,
-    ended_after,
     is_memory_error,
     memory_limited,
 )
 from onnx_passes.verify.risks import may_crash
+from onnx_passes.verify.sessions import InChild, InProcess, Shape
 
 Engine = Literal["onnxruntime", "reference"]
 Sample = dict[str, np.ndarray]
-Shape = Sequence[int | str | None] | None
 
 _HANDED_OVER = 1024
 """Weights of more bytes than this reach ONNX Runtime as they lie in memory."""
@@ -135,7 +134,7 @@ class Executor:
                 provider_options=self.profile.provider_options,
             )
 
-        engine = _InChild if _must_be_apart(model) else _InProcess
+        engine = InChild if _must_be_apart(model) else InProcess
         try:
             with memory_limited(self.resources.memory):
                 return _OnnxRuntime(engine(session, self.resources), packed)
@@ -244,44 +243,10 @@ class Executable:
         return {}
 
 
-class _InProcess:
-    """A session of ONNX Runtime in this process."""
-
-    def __init__(self, session: Callable[[], Any], resources: Resources) -> None:
-        import onnxruntime
-
-        self._session = session()
-        self._options = cast("Any", onnxruntime).RunOptions
-        self.resources = resources
-
-    @cached_property
-    def outputs(self) -> list[tuple[str, str, Shape]]:
-        return _described(self._session)
-
-    def run(self, names: Sequence[str], feeds: dict[str, Any]) -> list[Any]:
-        options = self._options()
-        with memory_limited(self.resources.memory), ended_after(self.resources.seconds, options):
-            return self._session.run(names, feeds, options)
-
-
-class _InChild:
-    """A session of ONNX Runtime in a process of its own."""
-
-    def __init__(self, session: Callable[[], Any], resources: Resources) -> None:
-        def prepare() -> tuple[Run, object]:
-            made = session()
-            return made.run, _described(made)
-
-        self.resources = resources
-        self._child = Child(prepare, resources)
-        self.run = self._child.run
-        self.outputs = cast("list[tuple[str, str, Shape]]", self._child.known)
-
-
 class _OnnxRuntime(Executable):
     engine = "onnxruntime"
 
-    def __init__(self, session: _InProcess | _InChild, packed: Packed) -> None:
+    def __init__(self, session: InProcess | InChild, packed: Packed) -> None:
         self._session = session
         self._boundary = packed.boundary
         self._weights = list(packed.handed.values())
@@ -334,10 +299,6 @@ class _Reference(Executable):
 
 def _must_be_apart(model: ir.Model) -> bool:
     return may_crash(model) and can_fork()
-
-
-def _described(session: Any) -> list[tuple[str, str, Shape]]:
-    return [(output.name, output.type, output.shape) for output in session.get_outputs()]
 
 
 def _fatal(error: Exception, resources: Resources) -> ExecutionError | None:
