@@ -12,6 +12,7 @@ import onnx_passes
 from onnx_passes import passes
 from onnx_passes.core.errors import RegistrationError
 from onnx_passes.passes.base import Analysis, RewriteRulePass, RewriteRuleSetPass, Transformation
+from onnx_passes.passes.cleanup.remove_unused_nodes import RemoveUnusedNodes
 from onnx_passes.passes.compose import ComposePass
 from onnx_passes.passes.util import is_constant
 from onnx_passes.passes.verify import VerificationError
@@ -165,6 +166,10 @@ class TestConfigurationAndState:
         made = [cls(CONFIG, state) for cls in passes.collect(["remember", "cleanup", "remember"])]
         ir.passes.PassManager(made, steps=1)(model("y = Relu (x)"))
         assert state == {"seen": [3.0, 3.0]}
+
+    def test_classes_of_now_are_made_with_them_too(self):
+        [cls] = passes.collect([RemoveUnusedNodes])
+        assert operators(cls(CONFIG, {})(model("a = Abs (x) y = Relu (x)")).model.graph) == ["Relu"]
 
     def test_reach_passes_with_an_init_of_their_own(self):
         class Own(Remember):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 import onnx_ir as ir
 
@@ -58,9 +58,12 @@ class ConfiguredPass(ir.passes.PassBase):
 def collect(names: PassLike | Sequence[PassLike]) -> list[type[ir.passes.PassBase]]:
     """Return a class for each name, pipeline text or class; ``cls(config, state)`` makes a pass of it."""
     given = [names] if isinstance(names, str | type | ir.passes.PassBase) else names
-    return [
-        cls for item in given for cls in ([item] if isinstance(item, type) else map(_class_of, build.collect(item)))
-    ]
+    return [cls for item in given for cls in ([item] if _takes_both(item) else map(_class_of, build.collect(item)))]
+
+
+def _takes_both(item: PassLike) -> TypeGuard[type[ir.passes.PassBase]]:
+    """Tell whether something is a class that is made with configuration and state itself."""
+    return isinstance(item, type) and hasattr(item, "state_dict")
 
 
 def _class_of(made: Pass) -> type[ir.passes.PassBase]:
