@@ -608,6 +608,11 @@ def test_large_models_get_no_more_samples():
     assert len(thorough(text)) == 3
 
 
+def test_models_whose_kernels_are_computed_get_no_more_samples():
+    text = f"{HEADER} g (float[1,3,9,9] x, float[4,3,3,3] w) => (float[1,4,7,7] y) {{ n = Neg(w) y = Conv(x, n) }}"
+    assert len(thorough(text)) == 3
+
+
 def test_annotated_inputs_hold_nothing_else():
     """What is known of an input is true in every sample."""
     model = ir.from_onnx_text(f"{HEADER} g (float[16] x) => (float[16] y) <float c = {{0.3}}> {{ y = Max(x, c) }}")

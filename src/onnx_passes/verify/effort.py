@@ -30,6 +30,9 @@ def is_small(model: ir.Model, inputs: Iterable[ir.Value]) -> bool:
         if nodes > _FEW_NODES or effort > _LITTLE or node.op_type in _REPEATS:
             return False
         tensors = [constant_tensor(value) for value in node.inputs]
+        if node.op_type in _SLIDES and tensors[1:2] == [None]:
+            # Weights that are computed may be of any size.
+            return False
         size = sum(tensor.size for tensor in tensors if tensor is not None)
         effort += size * (places if node.op_type in _SLIDES else 1)
     return effort <= _LITTLE
