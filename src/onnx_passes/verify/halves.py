@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.copy import copy_model
+from onnx_passes.verify.infer_types import infer_types
 
 _HALF = ir.DataType.FLOAT16
 _SEQUENCES_SINCE = 11
@@ -27,10 +28,8 @@ def with_rounded_halves(model: ir.Model) -> ir.Model:
     """Copy a model of float16 and let every result be rounded; any other model is returned as it is."""
     if not computes_halves(model) or model.opset_imports.get("", 1) < _SEQUENCES_SINCE:
         return model
-    from onnx_ir.passes.common import ShapeInferencePass
-
     copied = copy_model(model)
-    ShapeInferencePass()(copied)
+    infer_types(copied)
     first = ir.Value(name=_FIRST, const_value=ir.Tensor(np.array(0, np.int64)), shape=ir.Shape(()))
     first.type = ir.TensorType(ir.DataType.INT64)
     copied.graph.register_initializer(first)

@@ -13,6 +13,7 @@ from onnx_passes.core.records import StepRecord
 from onnx_passes.verify.baseline import Baseline
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.execute import Executor, Sample
+from onnx_passes.verify.infer_types import infer_types
 from onnx_passes.verify.noise import rounding_bounds
 from onnx_passes.verify.promise import EXPLICIT, Limits, Promise, Rounding, promise_of
 from onnx_passes.verify.replay import Replay
@@ -60,6 +61,7 @@ class Excuses:
             return ""
         try:
             original = self._replay.source()
+            infer_types(original)
             if not decisions_of(original.graph):
                 return self._by_rounding(original, model, results, promise, wrong)
             return self._by_ties(promise, wrong)

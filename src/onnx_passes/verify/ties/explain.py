@@ -9,19 +9,18 @@ behind them make of it.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes.common import ShapeInferencePass
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.verify.bounds import share_of_bound
 from onnx_passes.verify.execute import ExecutionError, Executor, Sample
+from onnx_passes.verify.infer_types import infer_types
 from onnx_passes.verify.noise import rounding_bounds
 from onnx_passes.verify.promise import Limits
 from onnx_passes.verify.ties.decisions import Levels, decide_alike, decisions_of, moved_inputs
@@ -98,8 +97,7 @@ class _Original:
         self, model: ir.Model, nodes: Sequence[ir.Node], samples: Sequence[Sample], executor: Executor
     ) -> None:
         # Exact arithmetic asks for shapes, which a model need not have.
-        with contextlib.suppress(ir.passes.PassError):
-            ShapeInferencePass()(model)
+        infer_types(model)
         self.nodes = nodes
         self.outputs = [str(value.name) for value in model.graph.outputs]
         self._inputs = [name for name in samples[0] if name in {value.name for value in model.graph.inputs}]
