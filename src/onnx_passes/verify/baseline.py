@@ -151,7 +151,8 @@ class Baseline:
         share = max((self.left(promise).share(compare(old, new)) for old, new in pairs), default=0.0)
         if promise.limits is None or not 1 < share < math.inf:
             return ""
-        atol, rtol = (_round_up(share * limit) for limit in (promise.limits.atol, promise.limits.rtol))
+        limits = Limits.widest([promise.limits.of(array.dtype) for array in results[0].values()])
+        atol, rtol = (_round_up(share * limit) for limit in (limits.atol, limits.rtol))
         return f"--tolerance {atol:g},{rtol:g}, or data that the model is made for, with --inputs"
 
     def ran(self, executor: Executor, model: ir.Model) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
+from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.verify.execute import ExecutionError, Executor, Sample
@@ -125,10 +126,21 @@ class _Noisy:
             if value is None or value.dtype not in _PRECISION:
                 inputs.append(value)
                 continue
-            size = self._node("Abs", [value], value)
-            is_mean = node.op_type == "BatchNormalization" and index == _MEAN
-            inputs.append(self._node("Neg", [size], value) if is_mean else size)
+            sign = -1 if node.op_type == "BatchNormalization" and index == _MEAN else 1
+            inputs.append(self._size(value, sign))
         return self._node(node.op_type, inputs, like, list(node.attributes.values()))
+
+    def _size(self, value: ir.Value, sign: int) -> ir.Value:
+        """Return the magnitudes of a value, or these negated."""
+        array = constant(value)
+        if array is None:
+            size = self._node("Abs", [value], value)
+            return size if sign > 0 else self._node("Neg", [size], value)
+        self.count += 1
+        held = ir.Value(name=f"{_MARK}{self.count}", type=value.type, const_value=ir.Tensor(sign * np.abs(array)))
+        held.shape = ir.Shape(array.shape)
+        self.graph.register_initializer(held)
+        return held
 
     def _err(self, value: ir.Value, size: ir.Value, units: float) -> None:
         """Add a random part of a size to a value, of so many units in the last place at most."""
