@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -148,6 +148,10 @@ def _weakest(passes: Iterable[Pass], limits: Limits) -> Promise:
             return Promise(weak[0], Limits.widest([limits_of(claim, limits) for claim in weak]))
     unsigned = any("nsz" in pass_.fast_math for pass_ in passes)
     return Promise(Claim("equality"), Limits(0, 0) if unsigned else None)
+
+
+PromiseFor = Callable[[Pass | None], Promise]
+"""What is promised by the owner of a rewrite, or by the pass of the step where it has none."""
 
 
 def promise_of(passes: Iterable[Pass], limits: Limits) -> Promise:

@@ -7,23 +7,21 @@ promised, these must not overflow or become NaN where they did not before, and n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.core.base import Pass
 from onnx_passes.core.errors import ModelError
 from onnx_passes.core.records import Application
 from onnx_passes.verify.activations import Activations
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.execute import Executable, ExecutionError, Executor, Sample
-from onnx_passes.verify.promise import Promise
+from onnx_passes.verify.promise import Promise, PromiseFor
 from onnx_passes.verify.windows import Windows
 
 SpecialKind = Literal["finite", "infinite"]
-PromiseFor = Callable[[Pass | None], Promise]
 
 _WORDS = {"finite": "the largest and smallest numbers", "infinite": "NaN and infinities"}
 

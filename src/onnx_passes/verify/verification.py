@@ -18,19 +18,20 @@ from onnx_passes.graph.copy import copy_model
 from onnx_passes.verify.activations import LIMIT, Activations
 from onnx_passes.verify.baseline import REST, Baseline, Start, establish
 from onnx_passes.verify.claims import StructureClaim
-from onnx_passes.verify.compare import Comparison, compare
+from onnx_passes.verify.compare import compare
 from onnx_passes.verify.declarations import ChangesInterface, wrong_annotation
+from onnx_passes.verify.evidence import evidence_of
 from onnx_passes.verify.execute import ExecutionError, Executor, Sample
 from onnx_passes.verify.failure import Failure, VerificationError
 from onnx_passes.verify.generate import Sampling
 from onnx_passes.verify.inquiry import Charge, Inquiry
 from onnx_passes.verify.levels import below, level_of
-from onnx_passes.verify.promise import DEFAULT, EXPLICIT, Limits, Promise, promise_of
+from onnx_passes.verify.promise import DEFAULT, EXPLICIT, Limits, Promise, PromiseFor, promise_of
 from onnx_passes.verify.replay import Replay
-from onnx_passes.verify.specials import PromiseFor, SpecialWindows
+from onnx_passes.verify.specials import SpecialWindows
 from onnx_passes.verify.ties.excuse import Excuse, Excuses
 from onnx_passes.verify.unreached import NEVER_RAN, Unreached
-from onnx_passes.verify.windows import WindowCheck, Windows
+from onnx_passes.verify.windows import Windows
 
 __all__ = ["EXPLICIT", "Limits", "Mode", "Verification"]
 
@@ -226,7 +227,7 @@ class Verification(Instrument):
             checks = windows.run(self.executor)
         except (ExecutionError, ModelError):
             return False
-        wrong = self._wrong_window(windows, checks, promise)
+        wrong = windows.first_wrong(checks, self._promise_for(step), self.executor)
         if wrong is not None:
             self._judge(*wrong, record, model)
             return False
@@ -238,30 +239,8 @@ class Verification(Instrument):
             return False
         samples = max(len(values) for check in checks for values in check.comparisons)
         comparisons = [comparison for check in checks for values in check.comparisons for comparison in values]
-        record.evidence = _evidence(promise, comparisons, samples, "onnxruntime", started, windows=len(checks))
+        record.evidence = evidence_of(promise, comparisons, samples, "onnxruntime", started, windows=len(checks))
         return True
-
-    def _wrong_window(
-        self, windows: Windows, checks: Sequence[WindowCheck], promise: Promise
-    ) -> tuple[int, Promise, str] | None:
-        """Return the first rewrite that is not as promised where it stands, what is promised, and what is wrong.
-
-        What is beyond a tolerance may be so by rounding: then the nodes that were replaced are no better.
-        """
-
-        def own(check: WindowCheck) -> Promise:
-            owner = check.window.owner
-            return promise if owner is None else promise_of([owner], self.limits)
-
-        suspects = [check for check in checks if not check.holds(own(check))]
-        first = next((check for check in suspects if own(check).is_equality), None)
-        bounds = None if first or not suspects else windows.rounding(suspects, self.executor)
-        for number, check in enumerate(suspects):
-            known = None if bounds is None else bounds[number]
-            difference = check.broken(own(check), known)
-            if difference is not None and first in (None, check):
-                return check.window.application, own(check), difference
-        return None
 
     def _promise_for(self, step: Step) -> PromiseFor:
         return lambda owner: promise_of([owner or step.pass_], self.limits)
@@ -294,7 +273,7 @@ class Verification(Instrument):
         excuse = self._excuse(baseline, model, results, promise, suspect)
         reference = baseline.current if promise.is_equality else baseline.original
         comparisons = [compare(old, new) for old, new in zip(reference, results, strict=True)]
-        evidence = _evidence(promise, comparisons, len(baseline.samples), baseline.engine, started)
+        evidence = evidence_of(promise, comparisons, len(baseline.samples), baseline.engine, started)
         if excuse is not None:
             record.notes.append(excuse.reason)
         if baseline.ties is not None and not promise.is_equality:
@@ -389,23 +368,6 @@ class Verification(Instrument):
                     failure = Failure(record.number, step.text, str(claim), difference, "")
                     failed = Inquiry.conclude(record, step, failure, difference)
                     raise failed from failed.__cause__
-
-
-def _evidence(
-    promise: Promise, comparisons: Sequence[Comparison], samples: int, engine: str, started: float, windows: int = 0
-) -> Evidence:
-    equal = all(comparison.equal for comparison in comparisons)
-    return Evidence(
-        level="sampled" if equal else "metric" if promise.claim.kind == "metric" else "tolerance",
-        claim=str(promise.claim),
-        samples=samples,
-        windows=windows,
-        max_abs=max((comparison.max_abs or 0.0 for comparison in comparisons), default=0.0),
-        max_rel=max((comparison.max_rel or 0.0 for comparison in comparisons), default=0.0),
-        max_ulp=max((comparison.max_ulp or 0 for comparison in comparisons), default=0),
-        engine=engine,
-        seconds=time.perf_counter() - started,
-    )
 
 
 def _level_text(step: StepRecord) -> str:

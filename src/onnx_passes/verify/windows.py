@@ -14,7 +14,7 @@ from onnx_passes.verify.activations import Activations, Arrays
 from onnx_passes.verify.batch import Batch, NotAtHandError, is_plain
 from onnx_passes.verify.compare import Comparison, compare
 from onnx_passes.verify.execute import Executor, Sample
-from onnx_passes.verify.promise import NONE, Promise, Rounding
+from onnx_passes.verify.promise import NONE, Promise, PromiseFor, Rounding
 
 _FEW = 200
 """So many nodes may always be run to check a pass; more only in proportion to the model."""
@@ -105,6 +105,25 @@ class Windows:
             for value in {old, new}:
                 self._activations.put(value, arrays[found])
         return WindowCheck(window, tuple(comparisons))
+
+    def first_wrong(
+        self, checks: Sequence[WindowCheck], promise_for: PromiseFor, executor: Executor
+    ) -> tuple[int, Promise, str] | None:
+        """Return the first application that is not as promised, what its owner promises, and what is wrong.
+
+        What is beyond a tolerance may be so by rounding: then the nodes that were replaced are no better.
+        """
+        promises = [promise_for(check.window.owner) for check in checks]
+        suspects = [pair for pair in zip(checks, promises, strict=True) if not pair[0].holds(pair[1])]
+        broken = next((pair for pair in suspects if pair[1].is_equality), None)
+        if broken is not None:
+            return broken[0].window.application, broken[1], str(broken[0].broken(broken[1]))
+        bounds = self.rounding([check for check, _ in suspects], executor) if suspects else None
+        for number, (check, promise) in enumerate(suspects):
+            difference = check.broken(promise, None if bounds is None else bounds[number])
+            if difference is not None:
+                return check.window.application, promise, difference
+        return None
 
     def rounding(self, checks: Sequence[WindowCheck], executor: Executor) -> list[Sequence[Sequence[Rounding]]] | None:
         """Return how far rounding may move the old and the new values of applications, for each of them."""
