@@ -37,6 +37,12 @@ class BreakAdds(Transformation, RewriteRulePass):
 """
 
 
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch):
+    """Show tables in full, whatever terminal the tests run in."""
+    monkeypatch.setenv("COLUMNS", "250")
+
+
 @dataclass
 class Answer:
     code: int

@@ -211,7 +211,7 @@ FAULTS = [
     Fault("wrong in a function body", swaps_in_function, FUNCTION, "function"),
     Fault("wrong in a call", swaps_arguments_of_function, FUNCTION, "function"),
     Fault("folds one element of many wrongly", folds_one_element_wrongly, LARGE, "constant folding"),
-    Fault("changes shared weights in place", ChangesSharedWeightsInPlace, LARGE, "weights", times=2),
+    Fault("changes shared weights in place", ChangesSharedWeightsInPlace, LARGE, "weights", times=2, seen_by="writing"),
     Fault("mixes up dynamic sizes", mixes_up_dynamic_sizes, DYNAMIC, "dynamic sizes"),
     Fault("swaps inputs of MatMul", exchange("MatMul"), SQUARE, "swapped inputs"),
     Fault("swaps inputs of Concat", exchange("Concat"), MIXED, "swapped inputs"),

@@ -66,6 +66,12 @@ def test_contracts_catch_what_changes_no_result(fault: Fault):
         apply(fault.model(), fault.pass_class, paranoid=True)
 
 
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.seen_by == "writing"], ids=named)
+def test_writing_into_a_weight_is_stopped(fault: Fault):
+    with pytest.raises(ContractError, match=fault.pass_class().name):
+        apply(fault.model(), [fault.pass_class] * fault.times)
+
+
 @pytest.mark.parametrize("tricky", TRICKY, ids=named)
 def test_right_pass_raises_no_alarm(tricky: Tricky):
     result = apply(tricky.model(), tricky.pass_class, inputs=tricky.samples, paranoid=True)

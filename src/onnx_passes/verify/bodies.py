@@ -179,12 +179,19 @@ def _weight(value: ir.Value) -> ir.Value:
     return made
 
 
+def _here(value: ir.Value, known: dict[str | None, ir.Value]) -> ir.Value:
+    """Return the copy of a value; one that comes later stands before what reads it in no model that runs."""
+    if value.name not in known:
+        raise NoValueError
+    return known[value.name]
+
+
 def _copy(node: ir.Node, known: dict[str | None, ir.Value]) -> ir.Node:
     """Copy a node with its names; graphs that it holds read by name and stay as they are."""
     copied = ir.Node(
         node.domain,
         node.op_type,
-        [None if value is None else known[value.name] for value in node.inputs],
+        [None if value is None else _here(value, known) for value in node.inputs],
         list(node.attributes.values()),
         overload=node.overload,
         num_outputs=len(node.outputs),

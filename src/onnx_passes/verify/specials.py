@@ -134,7 +134,7 @@ class SpecialWindows:
 
 def covers(promise: Promise) -> bool:
     """Tell whether a promise says anything about special samples."""
-    return promise.claim.kind != "metric" and not promise.ignores & {"nnan", "ninf"}
+    return promise.is_equality and not promise.ignores & {"nnan", "ninf"}
 
 
 def _only_overflows(expected: Sample, found: Sample) -> Sample:

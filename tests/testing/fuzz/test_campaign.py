@@ -116,7 +116,7 @@ def test_rule_that_never_matches_is_dead() -> None:
 
 
 def test_operator_that_does_not_exist_is_dead() -> None:
-    report = fuzz(rule(lambda op, x: op.Greate(x, x), lambda op, x: op.Equal(x, x)), cases=5)
+    report = fuzz(rule(lambda op, x: op.Frobnicate(x, x), lambda op, x: op.Equal(x, x)), cases=5)
     assert (report.matches, report.ok) == (0, False)
 
 
