@@ -22,7 +22,7 @@ from onnx_passes.core.records import RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import load
 from onnx_passes.verify.contracts import Paranoid
-from onnx_passes.verify.execute import Executable, ExecutionError, Executor
+from onnx_passes.verify.execute import Executable, ExecutionError, Executor, Profile
 from onnx_passes.verify.generate import generate
 from onnx_passes.verify.measuring import Measuring
 from onnx_passes.verify.ranges import Range
@@ -123,7 +123,7 @@ def run_model(
 
 def _prepared(model: ir.Model, feeds: set[str]) -> Executable:
     """Make a model executable; what custom operators need to know of shapes is inferred on a copy."""
-    executor = Executor()
+    executor = Executor(Profile(round_halves=False))
     try:
         return executor.prepare(model, feeds=feeds)
     except ModelError:

@@ -257,7 +257,7 @@ def _special(model: ir.Model, sampling: Sampling) -> list[tuple[SpecialKind, Sam
 def _draft(model: ir.Model, sampling: Sampling, executor: Executor) -> Draft:
     """Generate inputs; where nobody can, that is an obstacle and no error."""
     try:
-        return draft(model, seed=sampling.seed, samples=sampling.count, thorough=True, executor=executor)
+        return draft(model, sampling, executor)
     except UsageError as error:
         raise ExecutionError(str(error)) from error
 

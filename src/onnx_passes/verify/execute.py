@@ -59,12 +59,14 @@ class TimeLimitError(ExecutionError):
 class Profile:
     """How ONNX Runtime is set up: by default one thread, no optimization, no prepacking.
 
-    Results under different settings are not equal bit by bit, so one profile serves a whole run.
+    Results under different settings are not equal bit by bit, so one profile serves a whole run. ``round_halves``
+    rounds every result in half precision, which ONNX Runtime by itself does only where a value leaves a chain of nodes.
     """
 
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
     provider_options: Any = None
     session_options: Mapping[str, str] = field(default_factory=dict[str, str])
+    round_halves: bool = True
 
 
 class Executor:
@@ -110,7 +112,11 @@ class Executor:
 
     def key(self, model: ir.Model, feeds: Collection[str] | None = None) -> Key:
         """Return what decides about results: models of one key are the same to ONNX Runtime."""
-        return pack(with_rounded_halves(model), _outputs(model, ()), self.functions, self._handed, feeds).key
+        return self._pack(model, (), feeds).key
+
+    def _pack(self, model: ir.Model, also: Collection[ir.Value], feeds: Collection[str] | None) -> Packed:
+        executed = with_rounded_halves(model) if self.profile.round_halves else model
+        return pack(executed, _outputs(model, also), self.functions, self._handed, feeds)
 
     def _with_onnxruntime(
         self, model: ir.Model, also: Collection[ir.Value], feeds: Collection[str] | None
@@ -118,7 +124,7 @@ class Executor:
         import onnxruntime
 
         try:
-            packed = pack(with_rounded_halves(model), _outputs(model, also), self.functions, self._handed, feeds)
+            packed = self._pack(model, also, feeds)
         except ir.serde.SerdeError as error:
             raise ExecutionError(f"the model cannot be serialised: {root_cause(error)}") from error
         self._require_providers(onnxruntime)

@@ -60,16 +60,8 @@ def generate(
     ``dimensions`` fixes dynamic dimensions by name (``x[0]`` for an unnamed one), ``ranges`` the values of inputs,
     and ``special`` adds infinities, NaN, the largest and the smallest numbers to the edge values.
     """
-    return draft(
-        model,
-        seed=seed,
-        samples=samples,
-        thorough=thorough,
-        dimensions=dimensions,
-        special=special,
-        ranges=ranges,
-        executor=executor,
-    ).finish()
+    drawing = _Drawing.of(model, seed, dimensions or {}, ranges or {}, executor)
+    return drawing.draft(samples, special=special, thorough=thorough).finish()
 
 
 @dataclass(frozen=True)
@@ -96,24 +88,9 @@ class Draft:
         return self.samples
 
 
-def draft(
-    model: ir.Model,
-    *,
-    seed: int = 0,
-    samples: int | None = None,
-    thorough: bool = False,
-    dimensions: Mapping[str, int] | None = None,
-    special: bool = False,
-    ranges: Mapping[str, Range] | None = None,
-    executor: Executor | None = None,
-) -> Draft:
+def draft(model: ir.Model, sampling: Sampling, executor: Executor) -> Draft:
     """Draw samples as :func:`generate` does, but find critical values only at the end: the model may change before."""
-    if seed < 0 or (samples is not None and samples < 1):
-        raise UsageError(f"cannot generate {samples} samples from seed {seed}", hint="give a positive number and seed")
-    drawing = _Drawing.of(model, seed, dimensions or {}, ranges or {}, executor)
-    count = samples or drawing.usual + (drawing.more if thorough and drawing.is_small else 0)
-    drawn = [drawing.sample(number, special=special, thorough=thorough) for number in range(count)]
-    return Draft(drawn, drawing.to_do)
+    return _Drawing.of(model, sampling.seed, {}, {}, executor).draft(sampling.count, special=False, thorough=True)
 
 
 def draw_special(model: ir.Model, sampling: Sampling) -> list[tuple[Literal["finite", "infinite"], Sample]]:
@@ -160,6 +137,15 @@ class _Drawing:
         drawing.bounds = {name: _check_range(inputs[name], low, high) for name, (low, high) in ranges.items()}
         drawing.fixed, drawing.executor = dimensions, executor
         return drawing
+
+    def draft(self, samples: int | None, *, special: bool, thorough: bool) -> Draft:
+        """Draw so many samples, or as many as a model of this size gets."""
+        if self.seed < 0 or (samples is not None and samples < 1):
+            what = f"cannot generate {samples} samples from seed {self.seed}"
+            raise UsageError(what, hint="give a positive number and seed")
+        count = samples or self.usual + (self.more if thorough and self.is_small else 0)
+        drawn = [self.sample(number, special=special, thorough=thorough) for number in range(count)]
+        return Draft(drawn, self.to_do)
 
     @cached_property
     def usual(self) -> int:

@@ -111,7 +111,7 @@ def group(*members: Pass | str):
 BIAS_DROPPED = rule(
     lambda self, op, x, c: op.Add(x, c), lambda self, op, x, c: op.Identity(x), lambda self, op, x, c: c.name == "b"
 )
-BIAS_HALVED = rule(
+SMALLER_BIAS = rule(
     lambda self, op, x, c: op.Add(x, c),
     lambda self, op, x, c: op.Add(x, c.const_value.numpy() * np.float32(0.98)),
     lambda self, op, x, c: c.name == "b",
@@ -138,14 +138,14 @@ NOT_A_NUMBER = rule(
     lambda self, op, x: op.Round(x),
     lambda self, op, x: op.Where(op.Less(op.Abs(x), np.float32(9)), op.Floor(x), np.float32(np.nan)),
 )
-WRONG_TYPE = rule(
+OTHER_OUTPUT_SCALE = rule(
     lambda self, op, x, s: op.Mul(x, s),
     lambda self, op, x, s: op.Mul(op.Cast(op.Cast(x, to=7), to=1), np.float32(0.1001)),
     lambda self, op, x, s: s.name == "s",
 )
 
 
-def equal_but_smaller() -> Pass:
+def slightly_smaller_bias() -> Pass:
     """Make a bias smaller by a part that hardly shows."""
     seen: list[int] = []
 
@@ -165,15 +165,15 @@ ATTACKS = {
     "a step that nobody can look at": group(tolerant(weights("b", drop)), Honest()),
     "a bias that is dropped": BIAS_DROPPED,
     "a bias that is dropped in a group": group(Honest(), BIAS_DROPPED),
-    "a bias that is 2 % too small": BIAS_HALVED,
+    "a bias that is 2 % too small": SMALLER_BIAS,
     "ties rounded up": HALF_UP,
     "levels that are chosen too early": ONE_LEVEL_UP,
     "no rounding at all": NOT_ROUNDED,
     "digits lost on the way": ILL_CONDITIONED,
     "a scale off by more than rounding": SCALE_OFF,
     "NaN between levels": NOT_A_NUMBER,
-    "an output scaled otherwise": WRONG_TYPE,
-    "twelve small steps": group(*[equal_but_smaller() for _ in range(12)]),
+    "an output scaled otherwise": OTHER_OUTPUT_SCALE,
+    "twelve small steps": group(*[slightly_smaller_bias() for _ in range(12)]),
 }
 
 

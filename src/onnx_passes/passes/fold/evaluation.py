@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.verify.execute import Engine, ExecutionError, Executor
+from onnx_passes.verify.execute import Engine, ExecutionError, Executor, Profile
 
 Results = dict[ir.Value, ir.TensorProtocol]
 Signature = tuple[object, ...]
@@ -28,7 +28,8 @@ class Evaluator:
     def __init__(self, model: ir.Model, imports: Mapping[str, int], executor: Executor | None = None) -> None:
         self._model = model
         self._imports = dict(imports)
-        self._executor = executor or Executor()
+        # What is stored must be what the model computes wherever it runs.
+        self._executor = executor or Executor(Profile(round_halves=False))
         self._without_kernel: set[Signature] = set()
 
     def run(self, nodes: Sequence[ir.Node], wanted: Collection[ir.Value]) -> Results:

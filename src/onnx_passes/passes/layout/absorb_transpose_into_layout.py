@@ -20,9 +20,9 @@ from onnx_passes.rewrite.rule import Rule
 
 _CONVERTER = f'{OUR_DOMAIN}.LayoutConverter <from_layout: string = "{{}}", to_layout: string = "{{}}">'
 _CHAINS = (
-    f"t = Transpose <perm = [1, 2, 0]> (x) y = {_CONVERTER.format('NCW', 'NWC')} (t)",
-    f"c = {_CONVERTER.format('NCW', 'WNC')} (x) y = Transpose <perm = [2, 0, 1]> (c)",
-    f"c = {_CONVERTER.format('NCW', 'WNC')} (x) y = {_CONVERTER.format('WNC', 'NWC')} (c)",
+    f"{{ t = Transpose <perm = [1, 2, 0]> (x) y = {_CONVERTER.format('NCW', 'NWC')} (t) }}",
+    f"<float[4, N, 3] c> {{ c = {_CONVERTER.format('NCW', 'WNC')} (x) y = Transpose <perm = [2, 0, 1]> (c) }}",
+    f"<float[4, N, 3] c> {{ c = {_CONVERTER.format('NCW', 'WNC')} (x) y = {_CONVERTER.format('WNC', 'NWC')} (c) }}",
 )
 _HEAD = f'<ir_version: 9, opset_import: ["" : 20, "{OUR_DOMAIN}" : 1]> g (float[N, 3, 4] x) => (float[A, B, C] y)'
 
@@ -43,7 +43,7 @@ class AbsorbTransposeIntoLayout(Transformation, RewriteRuleSetPass):
     """
 
     needs = ("shape-inference",)
-    fuzz_hints = examples(*(f"{_HEAD} {{ {chain} }}" for chain in _CHAINS))
+    fuzz_hints = examples(*(f"{_HEAD} {chain}" for chain in _CHAINS))
 
     def rules(self) -> Sequence[Rule]:
         """Return a rule for what is before, behind and on both sides."""
