@@ -12,6 +12,7 @@ import pytest
 
 from onnx_passes.graph.wellformed import inspect
 from onnx_passes.testing.fuzz.targets import Target, registered, targets_of
+from onnx_passes.testing.fuzz.worker import Worker
 from tests.passes.variations import forked, matched, overridable, verdicts
 from tests.testing.fuzz.sound_rules import exact
 
@@ -59,7 +60,7 @@ def test_value_inside_a_match_stays_for_others(fuzzed_rule):
     target: Target = fuzzed_rule.target
     if target.rule.size == 1 or room_of(target) in STEPPED:
         pytest.skip("nothing is inside a single node")
-    found = verdicts(target, forked)
+    found = verdicts(target, fuzzed_rule.worker, forked)
     assert found, "no model that runs"
     assert not [verdict for verdict in found if verdict.outcome == "finding"]
 
@@ -68,7 +69,9 @@ def test_constant_that_callers_may_override_is_none(fuzzed_rule):
     target: Target = fuzzed_rule.target
     if room_of(target) in STEPPED:
         pytest.skip("results may be off by a step")
-    assert not [verdict for verdict in verdicts(target, overridable) if verdict.outcome == "finding"]
+    assert not [
+        verdict for verdict in verdicts(target, fuzzed_rule.worker, overridable) if verdict.outcome == "finding"
+    ]
 
 
 def test_fork_that_a_rule_changes_is_noticed():
@@ -78,7 +81,8 @@ def test_fork_that_a_rule_changes_is_noticed():
 
     pattern = lambda op, x: op.Neg(op.Relu(x, _outputs=["inner"]))  # noqa: E731
     [target] = targets_of(exact(pattern, rewrite, forks="duplicate"))
-    assert "finding" in {verdict.outcome for verdict in verdicts(target, forked, models=4)}
+    with Worker([target]) as worker:
+        assert "finding" in {verdict.outcome for verdict in verdicts(target, worker, forked, models=4)}
 
 
 def test_default_taken_for_a_constant_is_noticed():
@@ -87,4 +91,5 @@ def test_default_taken_for_a_constant_is_noticed():
         return ones is not None and ones.size > 0 and bool(ones.all()) and x.shape == c.shape
 
     [target] = targets_of(exact(lambda op, x, c: op.Mul(x, c), lambda op, x, c: op.Identity(x), is_one))
-    assert "finding" in {verdict.outcome for verdict in verdicts(target, overridable, models=4)}
+    with Worker([target]) as worker:
+        assert "finding" in {verdict.outcome for verdict in verdicts(target, worker, overridable, models=4)}

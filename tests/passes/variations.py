@@ -90,14 +90,16 @@ def overridable(case: Case, match: Match) -> Iterator[Case]:
         yield replace(case, model=model.SerializeToString(), inputs=(*case.inputs, default))
 
 
-def verdicts(target: Target, vary: Callable[[Case, Match], Iterator[Case]], models: int = 1) -> list[Verdict]:
+def verdicts(
+    target: Target, worker: Worker, vary: Callable[[Case, Match], Iterator[Case]], models: int = 1
+) -> list[Verdict]:
     """Judge the variations of some models; those that do not run before the rule is applied do not count."""
     found: list[Verdict] = []
-    with Worker(target, 10.0) as worker:
-        for case, match in matched(target):
-            judged = [verdict for verdict in map(worker.judge, vary(case, match)) if verdict.outcome != "skipped"]
-            found += judged
-            models -= bool(judged)
-            if not models:
-                break
+    for case, match in matched(target):
+        judged = [worker.judge(target, varied) for varied in vary(case, match)]
+        judged = [verdict for verdict in judged if verdict.outcome != "skipped"]
+        found += judged
+        models -= bool(judged)
+        if not models:
+            break
     return found

@@ -18,8 +18,10 @@ import pytest
 
 if TYPE_CHECKING:
     from onnx_passes.testing.fuzz.targets import Target
+    from onnx_passes.testing.fuzz.worker import Worker
 
 _FIXTURE = "fuzzed_rule"
+_SHARED: pytest.StashKey[tuple[Worker, Sequence[Target]]] = pytest.StashKey()
 
 
 @dataclass(frozen=True)
@@ -27,15 +29,18 @@ class FuzzedRule:
     """A rule, and how thoroughly it is to be tried."""
 
     target: Target
+    worker: Worker
     cases: int
     seed: int
     corpus: Path | None
 
     def check(self) -> None:
         """Fail with all findings, shown with the smallest model each."""
-        from onnx_passes.testing.fuzz import fuzz
+        from onnx_passes.testing.fuzz import run_campaign
+        from onnx_passes.testing.fuzz.corpus import Corpus
 
-        report = fuzz(self.target, self.cases, self.seed, corpus=self.corpus)
+        known = None if self.corpus is None else Corpus(self.corpus)
+        report = run_campaign(self.target, self.worker, self.cases, self.seed, known)
         if not report.ok:
             pytest.fail(report.describe(), pytrace=False)
 
@@ -56,11 +61,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     option: Any = metafunc.config.getoption
     corpus = None if option("--fuzz-corpus") is None else Path(option("--fuzz-corpus"))
-    rules = [
-        FuzzedRule(target, option("--fuzz-cases"), option("--fuzz-seed"), corpus)
-        for target in _drawn(_targets(option("--fuzz-rules")), option("--fuzz-each"), option("--fuzz-seed"))
-    ]
+    worker, targets = _shared(metafunc.config)
+    rules = [FuzzedRule(target, worker, option("--fuzz-cases"), option("--fuzz-seed"), corpus) for target in targets]
     metafunc.parametrize(_FIXTURE, rules, ids=[rule.target.name for rule in rules])
+
+
+def _shared(config: pytest.Config) -> tuple[Worker, Sequence[Target]]:
+    """Return the rules to be tried, and the process that judges them in all tests."""
+    from onnx_passes.testing.fuzz.worker import Worker
+
+    if _SHARED not in config.stash:
+        option: Any = config.getoption
+        targets = _drawn(_targets(option("--fuzz-rules")), option("--fuzz-each"), option("--fuzz-seed"))
+        worker = Worker(targets)
+        config.add_cleanup(worker.stop)
+        config.stash[_SHARED] = worker, targets
+    return config.stash[_SHARED]
 
 
 def _drawn(targets: Sequence[Target], each: int, seed: int) -> Sequence[Target]:

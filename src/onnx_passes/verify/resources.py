@@ -7,9 +7,11 @@ import math
 import os
 import sys
 import threading
+import time
 from collections.abc import Generator
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ except ImportError:  # There is none on Windows.
     resource = None
 
 _MEASURED = Path("/proc/self/statm")
+_LOOK = 0.1
+"""So many seconds a run may go on after its time is over."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,8 @@ def memory_limited(memory: int) -> Generator[None]:
 
     It is not where other threads run, as their memory would be refused, too.
     """
-    used = None if threading.active_count() > 1 else _used()
+    others = [thread for thread in threading.enumerate() if not isinstance(thread, _Watch)]
+    used = None if len(others) > 1 else _used()
     if resource is None or used is None:
         yield
         return
@@ -87,19 +92,52 @@ def memory_limited(memory: int) -> Generator[None]:
 @contextlib.contextmanager
 def ended_after(seconds: float, options: Any) -> Generator[None]:
     """Let ONNX Runtime end a run with these options before its next node, when its time is over."""
-
-    def end() -> None:
-        options.terminate = True
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
+    watch = _watch_of(os.getpid())
+    watch.add(options, seconds)
     try:
         yield
     finally:
-        timer.cancel()
-        # Nobody else may be there when memory is limited the next time.
-        timer.join()
+        watch.remove(options)
+
+
+class _Watch(threading.Thread):
+    """Looks at the clock for all runs: to start a thread for each would take longer than most of them."""
+
+    def __init__(self) -> None:
+        super().__init__(name="onnx-passes-watch", daemon=True)
+        self._runs: dict[int, tuple[float, Any]] = {}
+        self._busy = threading.Event()
+
+    def add(self, options: Any, seconds: float) -> None:
+        """Watch a run from now on."""
+        self._runs[id(options)] = time.monotonic() + seconds, options
+        if not self._busy.is_set():
+            self._busy.set()
+
+    def remove(self, options: Any) -> None:
+        """Forget a run that has ended."""
+        del self._runs[id(options)]
+
+    def run(self) -> None:
+        while self._busy.wait():
+            time.sleep(_LOOK)
+            now = time.monotonic()
+            for end, options in list(self._runs.values()):
+                if now > end:
+                    options.terminate = True
+            if not self._runs:
+                self._busy.clear()
+                if self._runs:
+                    # One was added since.
+                    self._busy.set()
+
+
+@cache
+def _watch_of(_process: int) -> _Watch:
+    """Start the watch of a process; a copy of the process has none."""
+    watch = _Watch()
+    watch.start()
+    return watch
 
 
 def is_memory_error(error: BaseException) -> bool:

@@ -73,7 +73,7 @@ def test_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_rule_that_hangs_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onnx_passes.testing.fuzz.campaign._TIMEOUT", 0.3)
+    monkeypatch.setattr("onnx_passes.testing.fuzz.worker._TIMEOUT", 0.3)
     monkeypatch.setattr("onnx_passes.testing.fuzz.campaign._SHRINK_SECONDS", 0.5)
 
     def check(op: Any, x: ir.Value) -> bool:
@@ -86,7 +86,7 @@ def test_rule_that_hangs_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rule_that_was_slow_once_is_no_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("onnx_passes.testing.fuzz.campaign._TIMEOUT", 2.0)
+    monkeypatch.setattr("onnx_passes.testing.fuzz.worker._TIMEOUT", 2.0)
     was_slow = tmp_path / "slow"
 
     def check(op: Any, x: ir.Value) -> bool:

@@ -14,6 +14,7 @@ from onnx_passes.testing.fuzz.generate import case_of_model
 from onnx_passes.testing.fuzz.judge import Judge, Verdict
 from onnx_passes.testing.fuzz.report import Kind
 from onnx_passes.testing.fuzz.targets import Target, targets_of
+from onnx_passes.verify.execute import Executor
 from tests.testing.fuzz.sound_rules import exact
 
 _HEADER = '<ir_version: 9, opset_import: ["": 20]>'
@@ -26,7 +27,7 @@ def target(pattern: Any, rewrite: Any) -> Target:
 
 def judged(of: Target, graph: str) -> Verdict:
     case = case_of_model(onnx.shape_inference.infer_shapes(onnx.parser.parse_model(f"{_HEADER} {graph}")), seed=0)
-    return Judge(of, lambda: None)(case)
+    return Judge(of, Executor(), lambda: None)(case)
 
 
 WRONG_VALUE = target(lambda op, x, y: op.Neg(op.MatMul(x, y)), lambda op, x, y: op.Exp(op.MatMul(x, y)))
@@ -113,6 +114,6 @@ def test_a_model_that_declares_what_is_not_so_says_nothing_of_a_rule() -> None:
     case = case_of_model(model, seed=0)
     info.type.tensor_type.shape.dim[0].dim_value = 3
     lying = replace(case, model=model.SerializeToString())
-    judge = Judge(replace(RELU, apply=bypassing(2)), lambda: None)
+    judge = Judge(replace(RELU, apply=bypassing(2)), Executor(), lambda: None)
     assert judge(case).outcome == "fine"
     assert judge(lying).outcome == "skipped"

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onnx_passes.testing.fuzz.report import Finding, FuzzReport, Kind
 
-__all__ = ["Finding", "FuzzReport", "Kind", "fuzz", "fuzz_each"]
+if TYPE_CHECKING:
+    from onnx_passes.testing.fuzz.corpus import Corpus
+    from onnx_passes.testing.fuzz.targets import Target
+    from onnx_passes.testing.fuzz.worker import Worker
+
+__all__ = ["Finding", "FuzzReport", "Kind", "fuzz", "fuzz_each", "run_campaign"]
 
 
 def fuzz(pass_or_rule: object, cases: int = 60, seed: int = 0, *, corpus: Path | None = None) -> FuzzReport:
@@ -29,18 +35,26 @@ def fuzz_each(
     pass_or_rule: object, cases: int = 60, seed: int = 0, *, corpus: Path | None = None
 ) -> Iterator[FuzzReport]:
     """Fuzz every rule of a pass or group, and report on each as soon as it is done."""
-    from onnx_passes.testing.fuzz.campaign import Campaign
     from onnx_passes.testing.fuzz.corpus import Corpus
     from onnx_passes.testing.fuzz.targets import targets_of
+    from onnx_passes.testing.fuzz.worker import Worker
 
     known = None if corpus is None else Corpus(corpus)
-    for target in targets_of(pass_or_rule):
-        campaign = Campaign(target, cases, seed)
-        if known is not None and known.replay(target, campaign.report):
-            yield campaign.report
-            continue
-        report = campaign.run()
-        if known is not None:
-            for finding, case in campaign.found:
-                known.keep(finding, case)
-        yield report
+    targets = targets_of(pass_or_rule)
+    with Worker(targets) as worker:
+        for target in targets:
+            yield run_campaign(target, worker, cases, seed, known)
+
+
+def run_campaign(target: Target, worker: Worker, cases: int, seed: int, corpus: Corpus | None = None) -> FuzzReport:
+    """Fuzz one rule in a process that may serve others, too."""
+    from onnx_passes.testing.fuzz.campaign import Campaign
+
+    campaign = Campaign(target, worker, cases, seed)
+    if corpus is not None and corpus.replay(target, worker, campaign.report):
+        return campaign.report
+    report = campaign.run()
+    if corpus is not None:
+        for finding, case in campaign.found:
+            corpus.keep(finding, case)
+    return report

@@ -25,7 +25,6 @@ from onnx_passes.testing.fuzz.report import Finding, FuzzReport, Kind
 from onnx_passes.testing.fuzz.targets import Target
 from onnx_passes.testing.fuzz.worker import Worker
 
-_TIMEOUT = 10.0
 _SCOUTS = 60
 _MOST_SCOUTS = 240
 _UNBIASED = 120
@@ -60,8 +59,9 @@ _FOUND: dict[Kind, type[FoundError]] = {kind: type(f"{kind}Error", (FoundError,)
 class Campaign:
     """Fuzzes one rule; ``found`` holds the smallest case of each finding."""
 
-    def __init__(self, target: Target, cases: int, seed: int) -> None:
+    def __init__(self, target: Target, worker: Worker, cases: int, seed: int) -> None:
         self.target = target
+        self.worker = worker
         self.cases = cases
         self.seed = seed
         self.report = FuzzReport(target.name)
@@ -77,26 +77,25 @@ class Campaign:
     def run(self) -> FuzzReport:
         """Do all of it."""
         started = time.perf_counter()
-        with Worker(self.target, _TIMEOUT) as worker:
-            experience = self._scout(worker)
-            errors = list(self._explore(worker, experience))
-            if not errors and self._has_soft:
-                # The same cases again, whose verdicts are known: now what was passed over counts and is shrunk.
-                self.report = FuzzReport(self.target.name)
-                self._seen.clear()
-                self._tries = 0
-                self._wants_soft = True
-                errors = list(self._explore(worker, experience))
-            for error in errors:
-                self.report.findings.append(error.finding)
-                self.found.append((error.finding, error.case))
+        experience = self._scout()
+        errors = list(self._explore(experience))
+        if not errors and self._has_soft:
+            # The same cases again, whose verdicts are known: now what was passed over counts and is shrunk.
+            self.report = FuzzReport(self.target.name)
+            self._seen.clear()
+            self._tries = 0
+            self._wants_soft = True
+            errors = list(self._explore(experience))
+        for error in errors:
+            self.report.findings.append(error.finding)
+            self.found.append((error.finding, error.case))
         self.report.findings.sort(key=lambda finding: finding.kind.severity)
         if not self.report.findings and self.report.matches < _ALIVE * self.cases:
             self.report.dead = (self.target.name,)
         self.report.seconds = time.perf_counter() - started
         return self.report
 
-    def _scout(self, worker: Worker) -> Experience:
+    def _scout(self) -> Experience:
         """Learn from random cases which answers let the rule match."""
         lessons = Lessons()
         while lessons.cases < _SCOUTS or (lessons.good < _ENOUGH and lessons.cases < _MOST_SCOUTS):
@@ -107,17 +106,17 @@ class Campaign:
             except UnbuildableError:
                 lessons.add(draws.answers, good=False)
                 continue
-            verdict = worker.judge(case, match_only=True)
+            verdict = self.worker.judge(self.target, case, match_only=True)
             lessons.add(draws.answers, good=verdict.outcome in ("fine", "finding"))
         return Experience() if lessons.good >= _EASY * lessons.cases else lessons.experience()
 
-    def _explore(self, worker: Worker, experience: Experience) -> Iterator[FoundError]:
+    def _explore(self, experience: Experience) -> Iterator[FoundError]:
         hypothesis = require_hypothesis()
         strategies = hypothesis.strategies
 
         def test(data: Any) -> None:
             case = self._draw(data, experience)
-            if case is None or not self._try(worker, case):
+            if case is None or not self._try(case):
                 hypothesis.reject()
 
         settings = hypothesis.settings(
@@ -153,13 +152,13 @@ class Campaign:
                 self.report.skipped += 1
             return None
 
-    def _try(self, worker: Worker, case: Case) -> bool:
+    def _try(self, case: Case) -> bool:
         """Judge a case and count it; returns whether it counts, and raises what was found."""
         counts = self._shrinking_since is None
         if counts and self._digest(case) in self._seen:
             return False
         self._seen.add(self._digest(case))
-        verdict = self._verdict(worker, case)
+        verdict = self._verdict(case)
         if verdict.outcome == "skipped":
             self.report.skipped += counts
             return False
@@ -171,7 +170,7 @@ class Campaign:
             raise self._error(verdict, case)
         return True
 
-    def _verdict(self, worker: Worker, case: Case) -> Verdict:
+    def _verdict(self, case: Case) -> Verdict:
         """Judge a case once; when the time for shrinking is over, that ends the campaign."""
         digest = self._digest(case)
         if digest not in self._known:
@@ -179,7 +178,7 @@ class Campaign:
                 self._shrunk += 1
                 if self._shrunk > _SHRINK_CASES or time.perf_counter() - self._shrinking_since > _SHRINK_SECONDS:
                     raise _OutOfTime
-            self._known[digest] = worker.judge(case)
+            self._known[digest] = self.worker.judge(self.target, case)
         return self._known[digest]
 
     def _digest(self, case: Case) -> bytes:

@@ -21,7 +21,6 @@ from onnx_passes.testing.fuzz.targets import Target
 from onnx_passes.testing.fuzz.worker import Worker
 
 _MODEL, _DATA = ".onnxtxt", ".npz"
-_TIMEOUT = 10.0
 
 
 class Corpus:
@@ -51,16 +50,15 @@ class Corpus:
             if re.fullmatch(rf"{re.escape(_stem(rule))}-[A-Z]+-[0-9a-f]+", path.stem):
                 yield path, self._read(path)
 
-    def replay(self, target: Target, report: FuzzReport) -> bool:
+    def replay(self, target: Target, worker: Worker, report: FuzzReport) -> bool:
         """Try the known failures of a rule; returns whether one still fails."""
-        with Worker(target, _TIMEOUT) as worker:
-            for _, case in self.cases(target.name):
-                verdict = worker.judge(case)
-                report.cases += verdict.outcome != "skipped"
-                report.matches += verdict.outcome in ("fine", "finding")
-                report.skipped += verdict.outcome == "skipped"
-                if verdict.outcome == "finding":
-                    report.findings.append(finding_of(target, verdict, case))
+        for _, case in self.cases(target.name):
+            verdict = worker.judge(target, case)
+            report.cases += verdict.outcome != "skipped"
+            report.matches += verdict.outcome in ("fine", "finding")
+            report.skipped += verdict.outcome == "skipped"
+            if verdict.outcome == "finding":
+                report.findings.append(finding_of(target, verdict, case))
         return bool(report.findings)
 
     def _read(self, path: Path) -> Case:

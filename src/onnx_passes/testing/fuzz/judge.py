@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 import onnx
@@ -45,36 +46,44 @@ class _Wrong(Exception):  # noqa: N818 - no error of ours: a finding about a rul
 class Judge:
     """Judges cases for one target; ``entering`` is called when the rule gets the model."""
 
-    def __init__(self, target: Target, entering: Callable[[], None]) -> None:
+    def __init__(self, target: Target, executor: Executor, entering: Callable[[], None]) -> None:
         self.target = target
         self.entering = entering
-        self._executor = Executor()
+        self._executor = executor
 
     def __call__(self, case: Case, *, match_only: bool = False) -> Verdict:
-        """Judge a case; with ``match_only`` just tell whether the rule applies."""
+        """Judge a case; with ``match_only`` just tell whether the rule applies to a model that runs."""
         try:
             before = ir.from_proto(onnx.ModelProto.FromString(case.model))
             _check(before)
-            interior = list(_interior(before))
-            runs = self._run_before(before, interior, case)
+            if match_only and not self._matches(before):
+                return Verdict("no match")
+            runs = list(islice(self._run_before(before, case), 1 if match_only else None))
         except (ExecutionError, OnnxPassesError, onnx.checker.ValidationError, ir.serde.SerdeError) as error:
             return Verdict("skipped", message=str(error))
         if not runs:
             return Verdict("skipped", message="no data fit")
+        if match_only:
+            return Verdict("fine")
         model = copy_model(before)
         self.entering()
         try:
-            applied = self._apply(model)
-            if not applied or match_only:
-                return Verdict("fine" if applied else "no match")
+            if not self._apply(model):
+                return Verdict("no match")
             self._judge(before, model, runs)
         except _Wrong as wrong:
             return Verdict("finding", str(wrong.kind), wrong.message, _text(model), wrong.feed)
         return Verdict("fine")
 
-    def _run_before(self, model: ir.Model, interior: list[ir.Value], case: Case) -> list[tuple[Feed, Arrays]]:
-        ready = self._executor.prepare(model, also=interior, engine="onnxruntime")
-        runs: list[tuple[Feed, Arrays]] = []
+    def _matches(self, model: ir.Model) -> bool:
+        self.entering()
+        try:
+            return self._apply(copy_model(model)) > 0
+        except _Wrong:
+            return True
+
+    def _run_before(self, model: ir.Model, case: Case) -> Iterator[tuple[Feed, Arrays]]:
+        ready = self._executor.prepare(model, also=list(_interior(model)), engine="onnxruntime")
         for feed in feeds_of(case):
             try:
                 values = ready.run(feed.arrays)
@@ -82,8 +91,7 @@ class Judge:
             except (ExecutionError, _Wrong):
                 # Data that do not fit the model, or a model that declares what is not so: both say nothing of a rule.
                 continue
-            runs.append((feed, values))
-        return runs
+            yield feed, values
 
     def _apply(self, model: ir.Model) -> int:
         try:

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import traceback
+from collections.abc import Sequence
 from dataclasses import asdict
 from multiprocessing.connection import Connection
 from typing import Any
@@ -19,18 +20,24 @@ from onnx_passes.testing.fuzz.case import Case
 from onnx_passes.testing.fuzz.judge import Judge, Verdict
 from onnx_passes.testing.fuzz.report import Kind
 from onnx_passes.testing.fuzz.targets import Target
+from onnx_passes.verify.execute import Executor
 
 _ENTERING = b"rule"
 _FAILED = b"failed"
 _MATCH, _JUDGE = b"m", b"j"
+_TIMEOUT = 10.0
 
 
 class Worker:
-    """Judges cases one by one in a process of its own, which is replaced when it is lost."""
+    """Judges cases one by one in a process of its own, which is replaced when it is lost.
 
-    def __init__(self, target: Target, timeout: float) -> None:
-        self._target = target
-        self._timeout = timeout
+    One process serves all targets: what it needs is loaded once.
+    """
+
+    def __init__(self, targets: Sequence[Target]) -> None:
+        self._targets = targets
+        self._numbers = {id(target): number for number, target in enumerate(targets)}
+        self._timeout = _TIMEOUT
         self._process: Any = None
         self._connection: Connection | None = None
 
@@ -40,19 +47,20 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def judge(self, case: Case, *, match_only: bool = False) -> Verdict:
+    def judge(self, target: Target, case: Case, *, match_only: bool = False) -> Verdict:
         """Judge a case, whatever happens to the process; only what takes too long twice is a finding.
 
         The second time it may take longer: on a busy machine the first says little.
         """
-        verdict = self._judge(case, match_only, self._timeout) or self._judge(case, match_only, 3 * self._timeout)
+        message = (_MATCH if match_only else _JUDGE) + self._numbers[id(target)].to_bytes(4) + case.encode()
+        verdict = self._judge(message, self._timeout) or self._judge(message, 3 * self._timeout)
         return verdict or Verdict("finding", Kind.HANG, f"nothing came of it in {3 * self._timeout:g} s")
 
-    def _judge(self, case: Case, match_only: bool, seconds: float) -> Verdict | None:
+    def _judge(self, message: bytes, seconds: float) -> Verdict | None:
         connection = self._connect()
         entered = False
         try:
-            connection.send_bytes((_MATCH if match_only else _JUDGE) + case.encode())
+            connection.send_bytes(message)
             while connection.poll(seconds):
                 answer = connection.recv_bytes()
                 if answer.startswith(_FAILED):
@@ -76,7 +84,7 @@ class Worker:
         if self._connection is None:
             context = multiprocessing.get_context("fork")
             ours, theirs = context.Pipe()
-            self._process = context.Process(target=_serve, args=(self._target, ours, theirs), daemon=True)
+            self._process = context.Process(target=_serve, args=(self._targets, ours, theirs), daemon=True)
             self._process.start()
             theirs.close()
             self._connection = ours
@@ -91,7 +99,7 @@ class Worker:
         return signal.Signals(-code).name if code is not None and code < 0 else f"code {code}"
 
 
-def _serve(target: Target, others: Connection, connection: Connection) -> None:
+def _serve(targets: Sequence[Target], others: Connection, connection: Connection) -> None:
     others.close()
     # What the fork brought along stays: no need to look through it again and again.
     gc.freeze()
@@ -99,12 +107,14 @@ def _serve(target: Target, others: Connection, connection: Connection) -> None:
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(silence, stream)
-    judge = Judge(target, lambda: connection.send_bytes(_ENTERING))
+    executor = Executor()
     with contextlib.suppress(EOFError, ConnectionError, KeyboardInterrupt):
         while True:
             data = connection.recv_bytes()
             try:
-                verdict = judge(Case.decode(data[1:]), match_only=data[:1] == _MATCH)
+                target = targets[int.from_bytes(data[1:5])]
+                judge = Judge(target, executor, lambda: connection.send_bytes(_ENTERING))
+                verdict = judge(Case.decode(data[5:]), match_only=data[:1] == _MATCH)
                 connection.send_bytes(json.dumps(asdict(verdict)).encode())
             except Exception:  # noqa: BLE001 - raised again on the other side
                 connection.send_bytes(_FAILED + traceback.format_exc().encode())
