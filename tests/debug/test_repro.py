@@ -120,6 +120,28 @@ def test_the_tolerance_of_the_run_is_kept(tmp_path, registered):
         assert repeat(folder).fails is fails
 
 
+def test_special_values_are_kept(tmp_path, registered):
+    @passes.verify.equality
+    @passes.register("max-by-comparison")
+    class MaxByComparison(Transformation, RewriteRulePass):
+        def pattern(self, op, v, three):
+            return op.Max(v, three)
+
+        def rewrite(self, op, v, three):
+            return op.Where(op.Greater(v, three), v, three)
+
+    folder = tmp_path / "kept"
+    model = ir.from_onnx_text(
+        '<ir_version: 9, opset_import: ["": 20]> '
+        "g (float[4, 8] x) => (float[4, 8] y) <float three = {3.0}> {y = Max(x, three)}"
+    )
+    with pytest.raises(PostconditionError, match="special values"):
+        onnx_passes.apply(model, "max-by-comparison", verify=Verification(reproducer=folder))
+    outcome = repeat(folder)
+    assert outcome.fails
+    assert "nan" in str(outcome)
+
+
 def test_a_file_given_by_hand_stands_in_for_one_that_is_gone(tmp_path, scale_adds):
     folder = failed(tmp_path, "scale-adds{factor=2.0}")
     forget(scale_adds)

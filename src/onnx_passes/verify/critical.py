@@ -16,13 +16,15 @@ _COMPARES = frozenset({"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqua
 _KINKS: Mapping[str, tuple[float, ...]] = {
     **dict.fromkeys(("Relu", "LeakyRelu", "PRelu", "Elu", "Selu", "Celu", "Abs", "Sign", "Log", "Sqrt"), (0.0,)),
     **dict.fromkeys(("Reciprocal", "Pow", "Div", "Sub", "Add", "Mul", "Softsign"), (0.0,)),
-    **dict.fromkeys(("Exp", "Softplus", "Mish"), (30.0, -30.0, 0.0)),
-    **dict.fromkeys(("Sigmoid", "Softmax", "LogSoftmax"), (30.0, -30.0, 17.5, -17.5)),
-    **dict.fromkeys(("Tanh", "Erf", "Gelu"), (10.0, -10.0, 2.0, -2.0)),
+    "Exp": (30.0, -30.0, 0.0),
+    **dict.fromkeys(("Softplus", "Mish", "Swish"), (100.0, -100.0, 30.0, -30.0, 0.0)),
+    **dict.fromkeys(("Sigmoid", "Softmax", "LogSoftmax"), (100.0, -100.0, 30.0, -30.0, 17.5, -17.5)),
+    **dict.fromkeys(("Tanh", "Erf", "Gelu"), (100.0, -100.0, 10.0, -10.0, 2.0, -2.0)),
     "HardSwish": (-3.0, 3.0),
     "BipolarQuant": (0.0,),
 }
-"""What is special whatever the parameters are; poles included, but nothing that overflows."""
+"""What is special whatever the parameters are: poles, and 100, whose exponential overflows, where the result is finite.
+"""
 _TAKES_ZERO = frozenset({"Div", "Sub", "Add", "Mul"})
 _HALVES = np.arange(-53, 54) / 2
 """Integers and ties around zero, for what rounds; a few far ones come on top."""

@@ -78,7 +78,7 @@ class Inquiry:
         if before is not None:
             failure.diverges = self._divergence(before, step, charge.sample)
             if self.reproducer is not None:
-                failure.reproducer = self._write(self.reproducer, before, step, failure)
+                failure.reproducer = self._write(self.reproducer, before, step, failure, charge.sample)
         return self.conclude(record, step, failure, charge.what)
 
     @staticmethod
@@ -187,8 +187,10 @@ class Inquiry:
         shapes = ", ".join(f"{name}{list(array.shape)}" for name, array in self.baseline.samples[sample].items())
         return f"number {sample} ({shapes or 'no inputs'}), {self.origin}"
 
-    def _write(self, folder: Path, before: ir.Model, step: Step, failure: Failure) -> str:
-        samples, report, tolerance = self.baseline.samples, failure.to_json(), self.limits.pair
+    def _write(self, folder: Path, before: ir.Model, step: Step, failure: Failure, sample: int) -> str:
+        special = self.baseline.specials if sample == REST else None
+        samples = [*self.baseline.samples, *(special.samples if special is not None else ())]
+        report, tolerance = failure.to_json(), self.limits.pair
         try:
             return str(
                 write_reproducer(folder, before, step.text, samples, report, seed=self.seed, tolerance=tolerance)
