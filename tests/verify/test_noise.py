@@ -43,8 +43,9 @@ def in_doubles(name: str, sample: dict[str, np.ndarray]) -> np.ndarray:
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("offset", [0.0, 3.0])
-def test_errors_are_within_the_bound_element_by_element(name: str, offset: float):
-    rng = np.random.default_rng(1)
+@pytest.mark.parametrize("seed", range(3))
+def test_errors_are_within_the_bound_element_by_element(name: str, offset: float, seed: int):
+    rng = np.random.default_rng(seed)
     sample = {key: (rng.normal(size=shape) + offset).astype(np.float32) for key, shape in MODELS[name][2].items()}
     model = model_of(name)
     found = Executor().prepare(model_of(name)).run(sample)["y"]
@@ -60,8 +61,7 @@ def test_nothing_is_lost_where_nothing_is_rounded():
     model = ir.from_onnx_text(f"{HEAD} g (float[4] x) => (float[4] y) {{ a = Neg (x) b = Relu (a) y = Floor (b) }}")
     sample = {"x": np.array([-2, -1.5, 0, 3], np.float32)}
     bounds = rounding_bounds(model, list(model.graph.outputs), [sample], Executor(), at=list(model.graph))
-    assert bounds is not None
-    assert not bounds[0]["y"].any()
+    assert bounds == [{}]
 
 
 def test_one_great_channel_says_nothing_of_the_others():

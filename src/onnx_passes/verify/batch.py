@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from onnx_passes.core.records import Application
 from onnx_passes.core.walk import nested_graphs
@@ -77,17 +78,23 @@ class Batch:
             arrays.update((value, tuple(run[str(value.name)] for run in runs)) for value in computed)
         return arrays
 
-    def rounding(self, wanted: Sequence[ir.Value], at: Collection[str], executor: Executor) -> list[Sample] | None:
-        """Return how far rounding in the nodes that compute values ``at`` may move wanted ones, sample by sample."""
+    def rounding(
+        self, wanted: Sequence[ir.Value], at: Collection[str], numbers: Sequence[int], executor: Executor
+    ) -> dict[int, Sample] | None:
+        """Return how far rounding in the nodes that compute values ``at`` may move wanted ones, in some samples."""
         if self._whole is None:
             return None
         copied = copy_model(self._whole)
         values = {value.name: value for node in copied.graph for value in node.outputs}
+        copied.graph.outputs[:] = found = [values[value.name] for value in wanted]
+        RemoveUnusedNodesPass()(copied)
         nodes = {node for name in at if name in values and (node := values[name].producer()) is not None}
         if any(map(decides, nodes)):
             # A level that flips is no matter of rounding alone.
             return None
-        return rounding_bounds(copied, [values[value.name] for value in wanted], self._samples(), executor, at=nodes)
+        samples = [sample for number, sample in enumerate(self._samples()) if number in numbers]
+        bounds = rounding_bounds(copied, found, samples, executor, at=nodes)
+        return None if bounds is None else dict(zip(numbers, bounds, strict=True))
 
     def _samples(self) -> list[Sample]:
         return [

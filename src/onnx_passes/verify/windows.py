@@ -51,6 +51,11 @@ class WindowCheck:
         """Tell whether all values are as promised, where rounding may do as much to each as is known."""
         return self.broken(promise, rounding) is None
 
+    def wrong_samples(self, promise: Promise) -> set[int]:
+        """Return the numbers of the samples in which a value is not as promised."""
+        numbered = [pair for samples in self.comparisons for pair in enumerate(samples)]
+        return {number for number, comparison in numbered if promise.broken(comparison) is not None}
+
     def broken(self, promise: Promise, rounding: Sequence[Sequence[Rounding]] | None = None) -> str | None:
         """Say what is not as promised, if anything is."""
         for place, samples in enumerate(self.comparisons):
@@ -118,28 +123,34 @@ class Windows:
         broken = next((pair for pair in suspects if pair[1].is_equality), None)
         if broken is not None:
             return broken[0].window.application, broken[1], str(broken[0].broken(broken[1]))
-        bounds = self.rounding([check for check, _ in suspects], executor) if suspects else None
+        bounds = self._rounding(suspects, executor) if suspects else None
         for number, (check, promise) in enumerate(suspects):
             difference = check.broken(promise, None if bounds is None else bounds[number])
             if difference is not None:
                 return check.window.application, promise, difference
         return None
 
-    def rounding(self, checks: Sequence[WindowCheck], executor: Executor) -> list[Sequence[Sequence[Rounding]]] | None:
-        """Return how far rounding may move the old and the new values of applications, for each of them."""
-        windows = [check.window for check in checks]
+    def _rounding(
+        self, suspects: Sequence[tuple[WindowCheck, Promise]], executor: Executor
+    ) -> list[Sequence[Sequence[Rounding]]] | None:
+        """Return how far rounding may move the values of applications, for each of them, where they are too far."""
+        windows = [check.window for check, _ in suspects]
         values = [value for window in windows for value in (*window.expected, *window.found)]
         wanted = dict.fromkeys(value for value in values if value.producer() is not None)
-        bounds = self._batch.rounding(list(wanted), {name for window in windows for name in window.own}, executor)
+        own = {name for window in windows for name in window.own}
+        numbers = sorted({number for check, promise in suspects for number in check.wrong_samples(promise)})
+        bounds = self._batch.rounding(list(wanted), own, numbers, executor)
         if bounds is None:
             return None
-
         return [
             [
-                [_allowed(found, str(old.name), str(new.name), run) for found, run in zip(samples, bounds, strict=True)]
+                [
+                    _allowed(found, str(old.name), str(new.name), bounds.get(number, {}))
+                    for number, found in enumerate(samples)
+                ]
                 for samples, old, new in zip(check.comparisons, check.window.expected, check.window.found, strict=True)
             ]
-            for check in checks
+            for check, _ in suspects
         ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import onnx_ir as ir
 
@@ -14,7 +15,7 @@ from onnx_passes.verify.baseline import Baseline
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.execute import Executor, Sample
 from onnx_passes.verify.infer_types import infer_types
-from onnx_passes.verify.noise import rounding_bounds
+from onnx_passes.verify.noise import each_bound
 from onnx_passes.verify.promise import EXPLICIT, Limits, Promise, Rounding, promise_of
 from onnx_passes.verify.replay import Replay
 from onnx_passes.verify.ties.decisions import decisions_of
@@ -77,17 +78,17 @@ class Excuses:
         self, original: ir.Model, model: ir.Model, results: Sequence[Sample], promise: Promise, wrong: Sequence[int]
     ) -> Excuse | str:
         """Widen the tolerance by how far rounding moves the outputs of the original on these samples."""
-        given = [self._baseline.given[number] for number in wrong]
+        baseline, rounding = self._baseline, dict[int, Rounding]()
         outputs = [value for value in original.graph.outputs if value.producer() is not None]
-        bounds = rounding_bounds(original, outputs, given, self._executor)
-        if bounds is None:
-            return ""
-        for change in self._baseline.changes:
-            bounds = list(map(change.outputs_after, bounds))
-        rounding: dict[int, Rounding] = dict(zip(wrong, bounds, strict=True))
-        complaint = self._baseline.complaint(model, results, promise, rounding=rounding)
-        if complaint is not None:
-            return "rounding alone does not move the original's outputs so far"
+        given = [baseline.given[number] for number in wrong]
+        for number, known in zip(wrong, each_bound(original, outputs, given, self._executor), strict=True):
+            bound = reduce(lambda sample, change: change.outputs_after(sample), baseline.changes, known)
+            comparison = compare(baseline.reference(promise)[number], results[number])
+            if baseline.left(promise).broken(comparison, bound) is not None:
+                return "rounding alone does not move the original's outputs so far"
+            rounding[number] = bound
+        if baseline.complaint(model, results, promise, rounding=rounding) is not None:
+            return "rounding is not all that makes a difference"
         return Excuse(f"on {_samples(wrong)} rounding alone moves the original's outputs as far")
 
     def _by_ties(self, promise: Promise, wrong: Sequence[int]) -> Excuse:
