@@ -49,6 +49,19 @@ def test_removing_a_dead_node_keeps_its_promise_of_equality():
     assert result.record.level == "sampled"
 
 
+def test_what_was_inferred_before_does_not_change_results():
+    bits = np.array([0.1, 0.2, 0.0, 4.0], np.float16).view(np.int16)
+    given = ", ".join(f"float16 {name} = {{{number}}}" for name, number in zip("stzb", bits, strict=True))
+    head = HEAD.replace("20]", '20, "qonnx.custom_op.general": 1]')
+    quant = 'qonnx.custom_op.general.Quant <narrow = 0, signed = 1, rounding_mode = "ROUND">'
+    body = f"a = {quant} (x, s, z, b) r = Relu (a) y = {quant} (r, t, z, b)"
+    model = ir.from_onnx_text(f"{head} g (float16[64] x) => (float16[64] y) <{given}> {{ {body} }}")
+    assert model.graph[0].outputs[0].dtype is None
+    result = apply(model, "shape-inference", inputs=[{"x": (np.arange(64) / 64 - 0.3).astype(np.float16)}])
+    assert result.modified
+    assert result.record.level == "unchanged"
+
+
 @pytest.mark.parametrize(("dtype", "rtol"), [("float16", 8 * 2.0**-10), ("float32", 1e-4), ("float64", 1e-4)])
 def test_default_tolerance_follows_the_element_type(dtype: str, rtol: float):
     assert DEFAULT.of(np.dtype(dtype)).rtol == rtol

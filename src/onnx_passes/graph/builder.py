@@ -67,7 +67,7 @@ class Builder:
         node = ir.Node(domain, op_type, values, attributes=made, num_outputs=len(names), name=_name)
         for output, name in zip(node.outputs, names, strict=True):
             output.name = name
-        _type_outputs(node, types)
+        type_outputs(node, types)
         self.nodes.append(node)
         if _version is not None or domain not in self.opsets:
             self.opsets[domain] = _version
@@ -132,7 +132,7 @@ class Builder:
         return promoted
 
 
-def _type_outputs(node: ir.Node, types: Signature | None) -> None:
+def type_outputs(node: ir.Node, types: Signature | None) -> None:
     """Type the outputs as far as the schema tells; rules that follow, and promotion, need it."""
     if node.domain == "" and node.op_type == "Constant":
         output = node.outputs[0]

@@ -10,7 +10,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.graph.builder import type_outputs
 from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.schemas import signature
+from onnx_passes.ops.collection import definition_of
 from onnx_passes.verify.infer_types import infer_types
 
 _HALF = ir.DataType.FLOAT16
@@ -29,7 +32,7 @@ def with_rounded_halves(model: ir.Model) -> ir.Model:
     if not computes_halves(model) or model.opset_imports.get("", 1) < _SEQUENCES_SINCE:
         return model
     copied = copy_model(model)
-    infer_types(copied)
+    _type(copied)
     first = ir.Value(name=_FIRST, const_value=ir.Tensor(np.array(0, np.int64)), shape=ir.Shape(()))
     first.type = ir.TensorType(ir.DataType.INT64)
     copied.graph.register_initializer(first)
@@ -38,6 +41,28 @@ def with_rounded_halves(model: ir.Model) -> ir.Model:
             if value.dtype is _HALF and value.name:
                 _round(copied.graph, node, value, first)
     return copied
+
+
+def _type(model: ir.Model) -> None:
+    """Type every result, whatever was inferred before: two models that compute the same must be rounded alike."""
+    if _propagate_types(model.graph):
+        return
+    infer_types(model)
+    _propagate_types(model.graph)
+
+
+def _propagate_types(graph: ir.Graph) -> bool:
+    """Type results by schemas and definitions alone; tells whether all are known."""
+    complete = True
+    for node in graph:
+        if any(value.dtype is None for value in node.outputs if value.name):
+            given = node.inputs[0] if node.inputs else None
+            if definition_of(node) is not None and given is not None and given.dtype is not None:
+                node.outputs[0].dtype = given.dtype
+            else:
+                type_outputs(node, signature(node.domain, node.op_type, graph.opset_imports.get(node.domain, 1)))
+            complete = complete and all(value.dtype is not None for value in node.outputs if value.name)
+    return complete
 
 
 def _round(graph: ir.Graph, node: ir.Node, value: ir.Value, first: ir.Value) -> None:
