@@ -159,7 +159,7 @@ class Application:
     rule: str
     source: str
     graph: ir.Graph | ir.Function
-    root: ir.Node
+    root: ir.Node | None
     matched: tuple[ir.Node, ...]
     added: tuple[ir.Node, ...]
     replaced: tuple[tuple[ir.Value, ir.Value], ...]

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 import onnx_ir as ir
 
-from onnx_passes.core.base import Context, Pass, PassResult
+from onnx_passes.core.base import Context, Pass, PassResult, Transformation
 from onnx_passes.core.options import format_options, internal
 from onnx_passes.rewrite.driver import rewrite
+from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.forks import Forks
 from onnx_passes.rewrite.index import RuleIndex
 from onnx_passes.rewrite.leftovers import Refusals, leftovers_of_rules
@@ -67,6 +68,29 @@ class RewriteRuleSetPass(Pass):
     def is_wanted(self, node: ir.Node) -> bool:
         """Tell whether a conversion should replace a node of one of its operators."""
         return True
+
+
+class EditorPass(Transformation):
+    """A transformation written by hand: implement ``edit``, and make every change through the editor."""
+
+    @classmethod
+    def unwritten(cls) -> tuple[str, ...]:
+        """Name ``edit``, unless it or all that calls it is there."""
+        return ("edit",) if (cls.edit, cls.run) == (EditorPass.edit, EditorPass.run) else ()
+
+    def edit(self, model: ir.Model, editor: Editor) -> None:
+        """Look at the model, and change it rewrite by rewrite."""
+        raise NotImplementedError(f"pass '{self.name}' has no edit method")
+
+    def call(self, model: ir.Model) -> PassResult:
+        """Run without a manager."""
+        return self.run(model, Context())
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
+        """Edit the model."""
+        with Editor(model, context) as editor:
+            self.edit(model, editor)
+        return PassResult(model, modified=editor.applied > 0)
 
 
 class RewriteRulePass(RewriteRuleSetPass):

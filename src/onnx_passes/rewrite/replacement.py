@@ -34,9 +34,19 @@ def prepare(rule: Rule, match: Match, builder: Builder, scope: Scope, nesting: N
     built = _call(rule, match, builder)
     if isinstance(built, str):
         return built
+    return check_replacement(match, built, builder, scope, nesting, simple=not rule.has_many_outputs)
+
+
+def check_replacement(
+    match: Match, built: Sequence[object], builder: Builder, scope: Scope, nesting: Nesting, *, simple: bool = False
+) -> Replacement | str:
+    """Check what is to replace the outputs of a match; a text is the reason why it cannot.
+
+    What is ``simple`` replaces one value by what is computed from values of the match: that keeps the order.
+    """
     _check_interface(match, built)
     _check_opsets(builder, scope)
-    _check_operators(rule, builder, scope)
+    _check_operators(builder, scope)
     values = [
         old if _is_copy_that_stays(old, value) else value
         for old, value in zip(match.output_values, cast(list[ir.Value], built), strict=True)
@@ -51,7 +61,7 @@ def prepare(rule: Rule, match: Match, builder: Builder, scope: Scope, nesting: N
         known.update(node.inputs)
         known.update(node.outputs)
     strangers = [value for value in used if value not in known]
-    if not rule.has_many_outputs and not strangers:
+    if simple and not strangers:
         return Replacement(values, [])
     graph = match.root.graph
     assert graph is not None
@@ -113,14 +123,11 @@ def _check_opsets(builder: Builder, scope: Scope) -> None:
                 )
 
 
-def _check_operators(rule: Rule, builder: Builder, scope: Scope) -> None:
+def _check_operators(builder: Builder, scope: Scope) -> None:
     for node in builder.nodes:
         hint = misspelt(node.domain, node.op_type)
         if hint is not None and node.op_identifier() not in scope.model.functions:
-            raise RewriteError(
-                f"the rewrite of rule '{rule.name}' ({rule.source}) builds '{node.op_type}', which ONNX does not have",
-                hint=hint,
-            )
+            raise RewriteError(f"the rewrite builds '{node.op_type}', which ONNX does not have", hint=hint)
 
 
 def _used_from_outside(builder: Builder, places: Sequence[tuple[ir.Value, ir.Value]]) -> list[ir.Value]:

@@ -112,7 +112,7 @@ def _name_values(scope: Scope, builder: Builder, match: Match, new: Sequence[ir.
     places: dict[ir.Value, str | None] = {}
     for old, value in zip(match.output_values, new, strict=True):
         places.setdefault(value, old.name)
-    base = match.output_values[0].name or "value"
+    base = next((value.name for value in match.output_values if value.name), None) or match.root.name or "value"
     placed: set[ir.Value] = set()
     for node in builder.nodes:
         for value in node.outputs:

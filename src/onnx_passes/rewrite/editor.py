@@ -1,0 +1,231 @@
+"""The editor: every change that a transformation makes is built aside, announced, and then put in place at once.
+
+It is to hand-written passes what the driver is to rules, and the driver uses it as well::
+
+    with Editor(model, context) as editor:
+        for node in model.graph:
+            with editor.rewrite("Relu of Relu", node, matched=[inner, node]) as r:
+                if not is_known(node):
+                    r.refuse("its type is not known", at=node.inputs[0])
+                    continue
+                r.replace(node.outputs[0], r.op.Relu(inner.inputs[0]))
+
+What is announced can be checked where it stands, counted, limited, explained and blamed; what is refused or vetoed
+leaves no trace.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+import onnx_ir as ir
+
+from onnx_passes.core.base import Context, Pass
+from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.core.records import Application, RuleRecord
+from onnx_passes.core.walk import all_nodes, holds_graphs
+from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.edits import remove_if_dead
+from onnx_passes.graph.names import Container
+from onnx_passes.rewrite.match import Match, describe_node
+from onnx_passes.rewrite.nesting import Nesting
+from onnx_passes.rewrite.order import with_nested
+from onnx_passes.rewrite.refusal import Refusal
+from onnx_passes.rewrite.replacement import Replacement, check_replacement
+from onnx_passes.rewrite.scope import Scope
+from onnx_passes.rewrite.splice import Change, splice
+
+
+class Editor:
+    """Changes one graph of a model with its subgraphs, or one function, rewrite by rewrite.
+
+    ``applied`` counts the rewrites; ``stopped`` says why no more are wanted, once an instrument has vetoed one.
+    """
+
+    def __init__(self, model: ir.Model, context: Context | None = None, container: Container | None = None) -> None:
+        self.scope = Scope(model, model.graph if container is None else container)
+        self.context = context or Context()
+        self.nesting = Nesting(self.scope.container)
+        self.applied = 0
+        self.stopped = ""
+        self._records: dict[str, RuleRecord] = {}
+
+    def __enter__(self) -> Self:
+        for node in all_nodes(self.scope.container):
+            if holds_graphs(node):
+                self.nesting.enter(node)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.nesting.sort()
+        self.context.report_rules(list(self._records.values()))
+
+    def rewrite(self, rule: str, root: ir.Node, *, matched: Sequence[ir.Node] = ()) -> Rewrite:
+        """Begin a rewrite of ``matched`` nodes, of which ``root`` is the last; new nodes are put behind it."""
+        return Rewrite(self, self._record(rule), root, tuple(matched) or (root,))
+
+    def refuse(self, rule: str, reason: str) -> None:
+        """Count a refusal where no rewrite was begun."""
+        record = self._record(rule)
+        record.tried += 1
+        record.refused[reason] += 1
+
+    def change(self, rule: str, nodes: Sequence[ir.Node], make: Callable[[], object]) -> bool:
+        """Announce and make a change that replaces no value: of names, order, declarations, or of what is not used."""
+        application = self._announce(self._record(rule), nodes)
+        if not self._is_wanted(application):
+            return False
+        make()
+        self._conclude(application)
+        return True
+
+    def remove(self, rule: str, nodes: Sequence[ir.Node]) -> bool:
+        """Remove nodes that nobody uses, and what only they used."""
+        return self.change(rule, nodes, lambda: remove_if_dead(nodes, self.scope.keep))
+
+    def builder(self) -> Builder:
+        """Return what builds nodes for this graph or function."""
+        return Builder(
+            self.scope.container.opset_imports,
+            initializers_allowed=isinstance(self.scope.container, ir.Graph),
+            graphs_of_model=self.nesting.graphs,
+        )
+
+    def commit(
+        self, record: RuleRecord, match: Match, builder: Builder, replacement: Replacement, owner: Pass | None = None
+    ) -> Change | str:
+        """Put what was built in the place of what was matched; a text is the reason why it was vetoed."""
+        replaced = tuple(zip(match.output_values, replacement.values, strict=True))
+        application = self._announce(record, match.nodes, builder, replaced, match.root, owner)
+        try:
+            wanted = self._is_wanted(application)
+        except BaseException:
+            builder.discard()
+            raise
+        if not wanted:
+            builder.discard()
+            return self.stopped
+        change = splice(self.scope, builder, match, replacement.values)
+        application.added = tuple(change.added)
+        for node in change.added:
+            for inner in with_nested(node):
+                if holds_graphs(inner):
+                    self.nesting.enter(inner)
+        sources = [producer for value in replacement.values if (producer := value.producer()) is not None]
+        self.nesting.changed([*change.added, *sources], replacement.unsorted)
+        self._conclude(application)
+        return change
+
+    def _announce(
+        self,
+        record: RuleRecord,
+        nodes: Sequence[ir.Node],
+        builder: Builder | None = None,
+        replaced: tuple[tuple[ir.Value, ir.Value], ...] = (),
+        root: ir.Node | None = None,
+        owner: Pass | None = None,
+    ) -> Application:
+        root = root or (nodes[-1] if nodes else None)
+        return Application(
+            number=self.context.next_number(),
+            step=self.context.record,
+            rule=record.name,
+            source=record.source,
+            graph=(None if root is None else root.graph) or self.scope.container,
+            root=root,
+            matched=tuple(nodes),
+            added=() if builder is None else tuple(builder.nodes),
+            replaced=replaced,
+            initializers=() if builder is None else tuple(builder.initializers),
+            owner=owner,
+        )
+
+    def _is_wanted(self, application: Application) -> bool:
+        veto = self.context.before_rewrite(application)
+        self.stopped = veto or self.stopped
+        return veto is None
+
+    def _conclude(self, application: Application) -> None:
+        self.applied += 1
+        self.context.after_rewrite(application)
+
+    def _record(self, rule: str) -> RuleRecord:
+        if rule not in self._records:
+            self._records[rule] = RuleRecord(rule, _caller())
+        return self._records[rule]
+
+
+class Rewrite:
+    """A rewrite in the making: build with ``op``, then ``replace``, or ``refuse``; the end of the block applies it."""
+
+    def __init__(self, editor: Editor, record: RuleRecord, root: ir.Node, matched: tuple[ir.Node, ...]) -> None:
+        self.op = editor.builder()
+        self.applied = False
+        self._editor, self._record, self._root, self._matched = editor, record, root, matched
+        self._replaced: dict[ir.Value, ir.Value] = {}
+        self._refusal: Refusal | None = None
+        self._started = time.perf_counter()
+
+    def replace(self, old: ir.Value, new: ir.Value) -> None:
+        """Let everybody use a new value instead of an old one; it takes over name, annotations and place."""
+        self._replaced[old] = new
+
+    def replace_all(self, values: Mapping[ir.Value, ir.Value]) -> None:
+        """Replace several values at once."""
+        self._replaced.update(values)
+
+    def refuse(self, reason: str, at: ir.Value | ir.Node | None = None) -> Refusal:
+        """Do not apply the rewrite, and say why."""
+        self._refusal = Refusal(reason, at)
+        return self._refusal
+
+    def __enter__(self) -> Self:
+        self._record.tried += 1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._abandon(error)
+            return
+        try:
+            reason = self._refusal.reason if self._refusal is not None else self._apply() if self._replaced else None
+        except BaseException as raised:
+            self._abandon(raised)
+            raise
+        self.applied = reason is None and bool(self._replaced)
+        if not self.applied:
+            self.op.discard()
+        if reason is not None:
+            self._record.refused[reason] += 1
+        self._record.matched += reason is not None or self.applied
+        self._record.applied += self.applied
+        self._record.seconds += time.perf_counter() - self._started
+
+    def _abandon(self, error: BaseException) -> None:
+        self.op.discard()
+        if isinstance(error, OnnxPassesError) and error.where is None:
+            error.where = f"rewrite '{self._record.name}' at {describe_node(self._root)}"
+
+    def _apply(self) -> str | None:
+        """Put everything in place; returns the reason if that is not wanted or not possible."""
+        editor, outputs = self._editor, tuple(self._replaced)
+        match = Match(editor.scope.model, editor.scope.container, self._root, self._matched, outputs)
+        checked = check_replacement(match, list(self._replaced.values()), self.op, editor.scope, editor.nesting)
+        if isinstance(checked, str):
+            return checked
+        done = editor.commit(self._record, match, self.op, checked)
+        return done if isinstance(done, str) else None
+
+
+def _caller() -> str:
+    """Name the line outside of this file that began a rewrite."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return "built in" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
