@@ -1,5 +1,13 @@
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx_passes
 from onnx_passes.core.naming import kebab
 from onnx_passes.core.registry import REGISTRY
 from onnx_passes.testing.index import INDEX, build_index
@@ -24,3 +32,18 @@ def test_every_pass_says_what_it_rewrites_refuses_and_how_exact_it_is():
             parts = [entry.doc.find(word) for word in ("Rewrites:", "Refuses:", "Exactness:")]
             assert -1 < parts[0] < parts[1] < parts[2], entry.name
             assert entry.summary.endswith("."), entry.name
+
+
+def test_a_moved_and_a_removed_pass_are_indexed_anew(tmp_path):
+    package = Path(onnx_passes.__file__).parent
+    copied = shutil.copytree(package, tmp_path / "onnx_passes", ignore=shutil.ignore_patterns("__pycache__", "*.npz"))
+    (copied / "passes/cleanup/unique_names.py").rename(copied / "passes/eliminate/unique_names.py")
+    index = copied / "passes" / "index.json"
+    entries = json.loads(index.read_text(encoding="utf-8"))
+    stale = {**entries[0], "name": "long-gone", "class_name": "LongGone"}
+    index.write_text(json.dumps([*entries, stale]), encoding="utf-8")
+    command = [sys.executable, "-m", "onnx_passes.testing.index"]
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": str(tmp_path)}, check=True, timeout=120)
+    modules = {entry["name"]: entry["module"] for entry in json.loads(index.read_text(encoding="utf-8"))}
+    assert modules.keys() == {entry["name"] for entry in entries}
+    assert modules["unique-names"] == "onnx_passes.passes.eliminate.unique_names"

@@ -13,7 +13,8 @@ from click.shell_completion import CompletionItem
 import onnx_passes
 from onnx_passes.cli.failures import failure_of
 from onnx_passes.cli.signals import Terminated, cleaning_up
-from onnx_passes.core.errors import ExitCode
+from onnx_passes.core.errors import ExitCode, RegistrationError
+from onnx_passes.core.registry import REGISTRY
 
 COMMANDS = (
     *("run", "list", "explain", "plan", "inspect", "run-model"),
@@ -108,6 +109,7 @@ def run_command_line(arguments: list[str]) -> int:
         from onnx_passes.cli.shells import register
 
         register()
+    REGISTRY.broken_plugin = _note
     as_json, debug = "--json" in arguments, "--debug" in arguments or bool(os.environ.get("ONNX_PASSES_DEBUG"))
     try:
         with cleaning_up():
@@ -123,3 +125,8 @@ def run_command_line(arguments: list[str]) -> int:
             raise
         return code
     return result if isinstance(result, int) else ExitCode.OK
+
+
+def _note(error: RegistrationError) -> None:
+    """Tell of a plugin that cannot be used, and go on without it."""
+    click.echo(f"note: {error}", err=True)

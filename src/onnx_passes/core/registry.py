@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import inspect
 import json
-import linecache
-import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, NoReturn
 
+from onnx_passes.core.entry import Entry as Entry
+from onnx_passes.core.entry import entry_of
 from onnx_passes.core.errors import OnnxPassesError, RegistrationError, UnknownPassError, did_you_mean
 from onnx_passes.core.naming import fold, kebab
-from onnx_passes.core.options import Option, describe
+from onnx_passes.core.plugins import PluginNotes
 from onnx_passes.core.spelling import refuse_misspelt
 
 if TYPE_CHECKING:
@@ -25,53 +23,6 @@ if TYPE_CHECKING:
 
 PLUGINS = "onnx_passes.passes"
 """Entry-point group: each entry names a module that registers passes when imported."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What is known of a pass without importing it."""
-
-    name: str
-    class_name: str
-    module: str
-    line: int = 0
-    kind: str = "transformation"
-    groups: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    aliases: Mapping[str, str] = field(default_factory=dict[str, str])
-    options: tuple[Option, ...] = ()
-    needs: tuple[str, ...] = ()
-    followed_by: tuple[str, ...] = ()
-    preserves: tuple[str, ...] = ()
-    members: tuple[str, ...] = ()
-    claims: tuple[str, ...] = ()
-    doc: str = ""
-
-    @property
-    def summary(self) -> str:
-        """Return the first line of the documentation."""
-        return self.doc.split("\n", 1)[0]
-
-    @property
-    def place(self) -> str:
-        """Name module and line of the definition."""
-        return f"{self.module}:{self.line}" if self.line else self.module
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data, without what is empty."""
-        return {key: value for key, value in asdict(self).items() if value not in ((), {}, "", 0)}
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Entry:
-        """Read what ``to_json`` wrote."""
-        plain: dict[str, Any] = dict(data)
-        for key in _TUPLES:
-            plain[key] = tuple(data.get(key, ()))
-        plain["options"] = tuple(Option(**option) for option in data.get("options", ()))
-        return Entry(**plain)
-
-
-_TUPLES = ("groups", "tags", "needs", "followed_by", "preserves", "members", "claims")
 
 
 @dataclass(frozen=True)
@@ -93,10 +44,12 @@ class Registry:
         self._classes: dict[str, type[Pass]] = {}
         self._indexed = index is None
         self._plugins_loaded = False
+        self._noted: dict[str, importlib.metadata.EntryPoint] = {}
         self.adapters: list[Callable[[object], type[Pass] | None]] = []
         self.watchers: list[Callable[[], Instrument]] = []
-        self.renamed: Callable[[str], str | None] = _never_renamed
         """What watches a pass that is called alone."""
+        self.renamed: Callable[[str], str | None] = _never_renamed
+        self.broken_plugin: Callable[[RegistrationError], object] = _refuse
 
     def adapt(self, thing: object) -> type[Pass] | None:
         """Make a pass class of something foreign, if anybody knows how."""
@@ -107,7 +60,7 @@ class Registry:
     ) -> type[Pass]:
         """Register a pass class; names beside its own are groups that it joins, or aliases if it is alone."""
         self._read_index()
-        entry = _entry_of(cls, names, tuple(tags), dict(aliases or {}))
+        entry = entry_of(cls, names, tuple(tags), dict(aliases or {}))
         taken = self._entries.get(fold(entry.name))
         if taken is not None and not _is_redefinition(taken, entry):
             raise RegistrationError(
@@ -209,7 +162,9 @@ class Registry:
 
     def load(self, entry: Entry) -> type[Pass]:
         """Return the class of an entry, importing its module when it is first needed."""
-        if entry.name not in self._classes:
+        if entry.name in self._noted and entry.name not in self._classes:
+            self._import_plugin(self._noted[entry.name])
+        elif entry.name not in self._classes:
             try:
                 importlib.import_module(entry.module)
             except ImportError as error:
@@ -226,20 +181,49 @@ class Registry:
             ) from None
 
     def load_plugins(self) -> None:
-        """Import the modules that installed packages offer in the entry-point group."""
+        """Learn what the modules that installed packages offer in the entry-point group register."""
         if self._plugins_loaded:
             return
         self._plugins_loaded = True
         for plugin in importlib.metadata.entry_points(group=PLUGINS):
+            notes = PluginNotes(plugin)
+            noted = notes.read()
+            if noted is not None and self._take_noted(plugin, map(Entry.from_json, noted)):
+                continue
             try:
-                plugin.load()
-            except OnnxPassesError:
-                raise
-            except Exception as error:
-                raise RegistrationError(
-                    f"plugin '{plugin.name}' ({plugin.value}) cannot be imported: {error}",
-                    hint="repair or uninstall the package that offers it",
-                ) from error
+                added = self._import_plugin(plugin)
+            except RegistrationError as error:
+                self.broken_plugin(error)
+            else:
+                notes.write([entry.to_json() for entry in added])
+
+    def _take_noted(self, plugin: importlib.metadata.EntryPoint, entries: Iterable[Entry]) -> bool:
+        """Believe what is noted of a plugin, unless a name is taken by now: importing it says by whom."""
+        by_name = {fold(entry.name): entry for entry in entries}
+        if not by_name.keys().isdisjoint(self._entries):
+            return False
+        self._entries.update(by_name)
+        self._noted.update((entry.name, plugin) for entry in by_name.values())
+        return True
+
+    def _import_plugin(self, plugin: importlib.metadata.EntryPoint) -> list[Entry]:
+        """Import a plugin; returns what it registered that was not known before."""
+        known = set(self._entries)
+        try:
+            plugin.load()
+        except OnnxPassesError:
+            raise
+        except Exception as error:
+            raise RegistrationError(
+                f"plugin '{plugin.name}' ({plugin.value}) cannot be imported: {error}",
+                hint="repair or uninstall the package that offers it",
+            ) from error
+        return [entry for key, entry in self._entries.items() if key not in known]
+
+    def only_imported(self) -> None:
+        """Answer from what has been imported alone, without index and plugins."""
+        self._indexed = self._plugins_loaded = True
+        self._entries = {key: entry for key, entry in self._entries.items() if entry.name in self._classes}
 
     def _read_index(self) -> None:
         if self._indexed or self._index is None:
@@ -252,6 +236,10 @@ class Registry:
             self._entries.setdefault(fold(entry.name), entry)
 
 
+def _refuse(error: RegistrationError) -> NoReturn:
+    raise error
+
+
 def _never_renamed(name: str) -> str | None:
     return None
 
@@ -261,38 +249,5 @@ def _is_redefinition(old: Entry, new: Entry) -> bool:
     return (old.module, old.class_name) == (new.module, new.class_name)
 
 
-def _entry_of(cls: type[Pass], groups: tuple[str, ...], tags: tuple[str, ...], aliases: dict[str, str]) -> Entry:
-    own = next((name for name in groups if fold(name) == fold(cls.__name__)), None)
-    name = own or kebab(cls.__name__)
-    other_names: dict[str, str] = {}
-    for group in groups:
-        if fold(group) != fold(name):
-            other_names.setdefault(fold(group), group)
-    members = cast(Iterable[object], getattr(cls, "passes", ()) if cls.takes_body else ())
-    return Entry(
-        name=name,
-        class_name=cls.__name__,
-        module=cls.__module__,
-        line=_line_of(cls),
-        kind=cls.kind,
-        groups=tuple(other_names.values()),
-        tags=tags,
-        aliases=aliases,
-        options=describe(cls),
-        needs=tuple(cls.needs),
-        followed_by=tuple(cls.followed_by),
-        preserves=tuple(cls.preserves),
-        members=tuple(m if isinstance(m, str) else str(getattr(m, "__name__", m)) for m in members),
-        claims=tuple(str(claim) for claim in cls.claims),
-        doc=inspect.cleandoc(cls.__dict__.get("__doc__") or ""),
-    )
-
-
-def _line_of(cls: type) -> int:
-    """Find the class statement by its text: inspect would parse the whole file, which takes milliseconds."""
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
-    statement = re.compile(rf"\s*class {re.escape(cls.__name__)}\b")
-    return next((number for number, line in enumerate(linecache.getlines(file), 1) if statement.match(line)), 0)
-
-
-REGISTRY = Registry(Path(__file__).parent.parent / "passes" / "index.json")
+INDEX = Path(__file__).parent.parent / "passes" / "index.json"
+REGISTRY = Registry(INDEX)

@@ -9,24 +9,24 @@ import importlib
 import json
 import pkgutil
 from dataclasses import replace
-from pathlib import Path
 
-from onnx_passes import passes
-from onnx_passes.core.registry import REGISTRY
-
-INDEX = Path(passes.__file__).parent / "index.json"
+from onnx_passes.core.registry import INDEX, REGISTRY
 
 
 def build_index() -> str:
     """Import the whole collection and describe it."""
+    from onnx_passes import passes
+
     order: dict[str, int] = {}
     for module in pkgutil.walk_packages(passes.__path__, f"{passes.__name__}."):
         order[module.name] = len(order)
         importlib.import_module(module.name)
-    entries = [entry for entry in REGISTRY.entries() if entry.module in order]
+    entries = [entry for entry in REGISTRY.entries() if entry.module in order and REGISTRY.load(entry)]
     entries.sort(key=lambda entry: (order[entry.module], entry.name))
     return json.dumps([replace(entry, line=0).to_json() for entry in entries], indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":
+    # The index that is there may name modules that have moved.
+    REGISTRY.only_imported()
     INDEX.write_text(build_index(), encoding="utf-8")
