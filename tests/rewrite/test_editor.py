@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 
@@ -28,6 +29,10 @@ def operators(model: ir.Model) -> list[str]:
 
 def node_of(model: ir.Model, output: str) -> ir.Node:
     return next(node for node in model.graph if node.outputs[0].name == output)
+
+
+def tensor(*numbers: float) -> ir.Tensor:
+    return ir.tensor(np.array(numbers, np.float32))
 
 
 def uses(model: ir.Model) -> dict[str, int]:
@@ -187,3 +192,106 @@ def test_answers_are_those_of_rules():
     with Editor(model) as editor, editor.rewrite("relu", node_of(model, "y")) as r:
         answer: Any = r.refuse("no")
     assert type(answer) is type(no("no"))
+
+
+CONSTANT = f"""{HEAD} g (float[2] x) => (float[2] y, float[2] z) <float[2] w = {{1, 4}}> {{
+    z = Sqrt (w) a = Neg (w) y = Add (x, a)
+}}"""
+
+
+def test_constants_take_the_names_of_what_they_replace():
+    model = ir.from_onnx_text(CONSTANT)
+    with Editor(model) as editor:
+        assert editor.store("known", node_of(model, "a"), {node_of(model, "a").outputs[0]: tensor(-1, -4)})
+        assert editor.store("known", node_of(model, "z"), {model.graph.outputs[1]: tensor(1, 2)})
+    assert operators(model) == ["Constant", "Add"]
+    assert list(model.graph.initializers) == ["a"]
+    assert [value.name for value in model.graph.outputs] == ["y", "z"]
+    assert model.graph.outputs[1].producer() is model.graph[0]
+
+
+def test_models_whose_initializers_are_inputs_get_constant_nodes():
+    model = ir.from_onnx_text(CONSTANT.replace("ir_version: 10", "ir_version: 3"))
+    with Editor(model) as editor:
+        editor.store("known", node_of(model, "a"), {node_of(model, "a").outputs[0]: tensor(-1, -4)})
+    assert operators(model) == ["Sqrt", "Constant", "Add"]
+
+
+def test_constants_that_are_vetoed_leave_no_trace():
+    model = ir.from_onnx_text(CONSTANT)
+    before = uses(model), str(model)
+    with Editor(model, Context(before_rewrite=lambda application: "not now")) as editor:
+        assert not editor.store("known", node_of(model, "a"), {node_of(model, "a").outputs[0]: tensor(-1, -4)})
+    assert (uses(model), str(model)) == before
+
+
+class StoreWrongly(EditorPass):
+    """Put a wrong constant in the place of one value."""
+
+    def edit(self, model: ir.Model, editor: Editor) -> None:
+        editor.store("stored", node_of(model, "a"), {node_of(model, "a").outputs[0]: tensor(-1, -5)})
+
+
+def test_a_wrong_constant_is_blamed():
+    with pytest.raises(PostconditionError) as raised:
+        apply(ir.from_onnx_text(CONSTANT), StoreWrongly())
+    assert "by stored" in raised.value.failure.application
+    assert raised.value.failure.matched == "a = Neg(w)"
+
+
+def test_refusals_are_kept_for_who_asks():
+    model, context = ir.from_onnx_text(CHAIN), Context(refusals=[])
+    with Editor(model, context) as editor:
+        with editor.rewrite("relu", node_of(model, "y")) as r:
+            r.refuse("too dear", at=node_of(model, "c"))
+        editor.refuse("neg", "no reason", node_of(model, "a"))
+    assert context.refusals is not None
+    kept = [(each.rule, each.node, each.reason, each.at) for each in context.refusals]
+    assert kept == [
+        ("relu", node_of(model, "y"), "too dear", node_of(model, "c")),
+        ("neg", node_of(model, "a"), "no reason", None),
+    ]
+
+
+def test_after_a_veto_nothing_is_asked_any_more():
+    asked: list[int] = []
+
+    def veto(application: Application) -> str:
+        asked.append(application.number)
+        return "enough"
+
+    with Editor(ir.from_onnx_text(CHAIN), Context(before_rewrite=veto)) as editor:
+        assert not editor.change("order", (), lambda: None)
+        assert not editor.change("order", (), lambda: None)
+    assert len(asked) == 1
+
+
+def test_a_node_is_built_like_another_without_outputs_that_are_left_out():
+    text = f"{HEAD} g (float[2,1,3] x, float[1,8,3] w, float[1,8,2] r, float[1,1,2] h) => (float[1,1,2] y)"
+    model = ir.from_onnx_text(text + " { , y = LSTM <hidden_size = 2> (x, w, r, , , h) }")
+    lstm = model.graph[0]
+    with Editor(model) as editor, editor.rewrite("state", lstm) as r:
+        built = r.op.like(lstm, lstm.inputs[:3])
+        r.replace(lstm.outputs[1], built[1])
+    assert [value.name for value in model.graph[0].outputs] == ["", "y"]
+    assert model.graph[0].attributes["hidden_size"].as_int() == 2
+
+
+def test_functions_are_edited_one_by_one():
+    class Everywhere(NegNeg):
+        functions = True
+
+        def edit(self, model: ir.Model, editor: Editor) -> None:
+            for node in list(editor.graph):
+                if node.op_type == "Neg":
+                    with editor.rewrite("neg", node) as r:
+                        r.replace(node.outputs[0], r.op.Mul(node.inputs[0], np.float32(-1)))
+
+    text = """<ir_version: 10, opset_import: ["": 20, "local": 1]>
+        g (float[2] x) => (float[2] y) { a = Neg (x) y = local.f (a) }
+        <domain: "local", opset_import: ["": 20]> f (x) => (y) { y = Neg (x) }"""
+    result = apply(ir.from_onnx_text(text), Everywhere())
+    [function] = result.model.functions.values()
+    assert operators(result.model) == ["Mul", "f"]
+    assert [node.op_type for node in function] == ["Constant", "Mul"]
+    assert result.record.steps[-1].applications == 2

@@ -39,15 +39,29 @@ def _ignore(application: Application) -> None:
     return None
 
 
+@dataclass(frozen=True, eq=False)
+class Refused:
+    """A rewrite that was considered at a node and refused: for what reason, and at which value or node."""
+
+    rule: str
+    node: ir.Node | None
+    reason: str
+    at: ir.Value | ir.Node | None = None
+
+
 @dataclass
 class Context:
-    """What the manager hands to a running pass."""
+    """What the manager hands to a running pass.
+
+    Who wants to know why rewrites were refused gives a list for ``refusals``; otherwise they are only counted.
+    """
 
     record: StepRecord = field(default_factory=lambda: StepRecord(1, "", "", ""))
     next_number: Callable[[], int] = lambda: 1
     before_rewrite: Callable[[Application], str | None] = _no_veto
     after_rewrite: Callable[[Application], None] = _ignore
     run_children: Callable[[ir.Model], PassResult] | None = None
+    refusals: list[Refused] | None = None
 
     def report_rules(self, rules: list[RuleRecord]) -> None:
         """Add the statistics of a rule set to the record of this step."""
@@ -66,7 +80,8 @@ class Pass(ir.passes.PassBase):
     the model, ``preserves`` the results of earlier passes that stay true (``("*",)`` for all of them).
     ``fast_math`` says what the claim of a pass does not cover, as in LLVM: NaN (``nnan``), infinities (``ninf``),
     the sign of zeros (``nsz``); and how rounding may differ: regrouping (``reassoc``), fusing (``contract``).
-    ``takes_body`` is set for passes that are given others to run, as ``fixpoint(a, b)``.
+    ``takes_body`` is set for passes that are given others to run, as ``fixpoint(a, b)``; ``announces`` for those that
+    make every change of structure as a rewrite that instruments see.
     """
 
     kind: ClassVar[Kind] = "transformation"
@@ -77,6 +92,7 @@ class Pass(ir.passes.PassBase):
     claims: ClassVar[tuple[Claim, ...]] = ()
     fast_math: ClassVar[tuple[FastMath, ...]] = ()
     takes_body: ClassVar[bool] = False
+    announces: ClassVar[bool] = False
     writes_init: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

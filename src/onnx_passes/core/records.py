@@ -150,7 +150,8 @@ class Application:
 
     ``matched`` are the nodes that the pattern bound, ``added`` those that the rewrite built, ``replaced``
     the pairs of old and new values, ``owner`` the pass that the rule is from if it is not that of the step.
-    ``many`` says that it is one of many that change most of the model: values known from before are of no use to it.
+    ``many`` says that it is one of many that change most of the model: values known from before are of no use to it,
+    ``settled`` that old and new values are known to be the same: shared bits, or what ONNX Runtime itself computed.
     The graph still is as before in ``before_rewrite`` and already is as after in ``after_rewrite``.
     """
 
@@ -166,6 +167,7 @@ class Application:
     initializers: tuple[ir.Value, ...]
     owner: Pass | None = None
     many: bool = False
+    settled: bool = False
 
 
 @dataclass

@@ -197,7 +197,10 @@ def evidence_text(step: StepRecord, *, short: bool = False) -> str:
         text += f" on {evidence.samples} sample{'s' if evidence.samples > 1 else ''}"
     elif evidence.reason:
         text += ", with later steps"
-    return f"{text}, each rewrite too" if evidence.windows else text
+    if not evidence.windows:
+        return text
+    few = evidence.windows < step.applications
+    return f"{text}, {evidence.windows} of {step.applications} rewrites too" if few else f"{text}, each rewrite too"
 
 
 def metric_text(value: float) -> str:

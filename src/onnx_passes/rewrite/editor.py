@@ -24,7 +24,7 @@ from typing import Self
 
 import onnx_ir as ir
 
-from onnx_passes.core.base import Context, Pass
+from onnx_passes.core.base import Context, Pass, Refused
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.core.records import Application, RuleRecord
 from onnx_passes.core.walk import all_nodes, holds_graphs
@@ -38,6 +38,10 @@ from onnx_passes.rewrite.refusal import Refusal
 from onnx_passes.rewrite.replacement import Replacement, check_replacement
 from onnx_passes.rewrite.scope import Scope
 from onnx_passes.rewrite.splice import Change, splice
+from onnx_passes.rewrite.storing import constant_for, put_constant
+
+_INITIALIZERS_SINCE = 4
+"""The IR version from which on initializers need not be inputs."""
 
 
 class Editor:
@@ -52,40 +56,110 @@ class Editor:
         self.nesting = Nesting(self.scope.container)
         self.applied = 0
         self.stopped = ""
+        self._knows_graphs = False
         self._records: dict[str, RuleRecord] = {}
 
     def __enter__(self) -> Self:
-        for node in all_nodes(self.scope.container):
-            if holds_graphs(node):
-                self.nesting.enter(node)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.nesting.sort()
         self.context.report_rules(list(self._records.values()))
 
+    @property
+    def graph(self) -> ir.Graph:
+        """Return the graph, or that of the function, that is changed with its subgraphs."""
+        container = self.scope.container
+        return container.graph if isinstance(container, ir.Function) else container
+
+    @property
+    def is_watched(self) -> bool:
+        """Tell whether somebody asks for the reasons of refusals, node by node."""
+        return self.context.refusals is not None
+
     def rewrite(self, rule: str, root: ir.Node, *, matched: Sequence[ir.Node] = ()) -> Rewrite:
         """Begin a rewrite of ``matched`` nodes, of which ``root`` is the last; new nodes are put behind it."""
+        if not self._knows_graphs:
+            self.nesting.enter_all(all_nodes(self.scope.container))
+            self._knows_graphs = True
         return Rewrite(self, self._record(rule), root, tuple(matched) or (root,))
 
-    def refuse(self, rule: str, reason: str) -> None:
+    def refuse(self, rule: str, reason: str, node: ir.Node | None = None, at: ir.Value | ir.Node | None = None) -> None:
         """Count a refusal where no rewrite was begun."""
         record = self._record(rule)
         record.tried += 1
-        record.refused[reason] += 1
+        self.count_refusal(record, reason, node, at)
 
-    def change(self, rule: str, nodes: Sequence[ir.Node], make: Callable[[], object]) -> bool:
-        """Announce and make a change that replaces no value: of names, order, declarations, or of what is not used."""
-        application = self._announce(self._record(rule), nodes)
+    def count_refusal(
+        self, record: RuleRecord, reason: str, node: ir.Node | None = None, at: ir.Value | ir.Node | None = None
+    ) -> None:
+        """Count why a rule was refused, and tell who asks where."""
+        record.refused[reason] += 1
+        if self.context.refusals is not None:
+            self.context.refusals.append(Refused(record.name, node, reason, at))
+
+    def change(
+        self,
+        rule: str,
+        nodes: Sequence[ir.Node],
+        make: Callable[[], object],
+        *,
+        replaced: Sequence[tuple[ir.Value, ir.Value]] = (),
+        added: Sequence[ir.Node] = (),
+        initializers: Sequence[ir.Value] = (),
+        settled: bool = False,
+    ) -> bool:
+        """Announce a change, and let ``make`` make it: of names, order, declarations, or of what is not used.
+
+        What it replaces is named in pairs of values; the new ones and what computes them may lie outside of any graph
+        until then. Those that are ``settled`` are known to be the same.
+        """
+        record = self._record(rule)
+        record.tried += 1
+        record.matched += 1
+        root = nodes[-1] if nodes else None
+        application = self._application(record, root, nodes, replaced, added, initializers)
+        application.settled = settled
         if not self._is_wanted(application):
+            self.count_refusal(record, self.stopped, application.root)
             return False
         make()
+        record.applied += 1
+        self._knows_graphs = False
         self._conclude(application)
         return True
 
     def remove(self, rule: str, nodes: Sequence[ir.Node]) -> bool:
         """Remove nodes that nobody uses, and what only they used."""
         return self.change(rule, nodes, lambda: remove_if_dead(nodes, self.scope.keep))
+
+    def store(
+        self, rule: str, node: ir.Node, tensors: Mapping[ir.Value, ir.TensorProtocol], *, settled: bool = False
+    ) -> bool:
+        """Put constants in the place of results of a node, under their names; the node goes if nothing else uses it.
+
+        They are initializers, or Constant nodes where a graph cannot have or should not return an initializer.
+        """
+        model, container, names = self.scope.model, self.scope.container, self.scope.names
+        only_nodes = isinstance(container, ir.Function) or model.ir_version < _INITIALIZERS_SINCE
+        made = {
+            old: constant_for(old, tensor, names, as_node=only_nodes or old.is_graph_output())
+            for old, tensor in tensors.items()
+        }
+        nodes = [producer for new in made.values() if (producer := new.producer()) is not None]
+        initializers = [new for new in made.values() if new.producer() is None]
+        knows_graphs = self._knows_graphs
+
+        def put() -> None:
+            for old, new in made.items():
+                put_constant(old, new)
+            remove_if_dead([node], self.scope.keep)
+
+        pairs = tuple(made.items())
+        done = self.change(rule, [node], put, replaced=pairs, added=nodes, initializers=initializers, settled=settled)
+        # Constants hold no graphs.
+        self._knows_graphs = knows_graphs
+        return done
 
     def builder(self) -> Builder:
         """Return what builds nodes for this graph or function."""
@@ -100,7 +174,8 @@ class Editor:
     ) -> Change | str:
         """Put what was built in the place of what was matched; a text is the reason why it was vetoed."""
         replaced = tuple(zip(match.output_values, replacement.values, strict=True))
-        application = self._announce(record, match.nodes, builder, replaced, match.root, owner)
+        application = self._application(record, match.root, match.nodes, replaced, builder.nodes, builder.initializers)
+        application.owner = owner
         try:
             wanted = self._is_wanted(application)
         except BaseException:
@@ -120,16 +195,15 @@ class Editor:
         self._conclude(application)
         return change
 
-    def _announce(
+    def _application(
         self,
         record: RuleRecord,
-        nodes: Sequence[ir.Node],
-        builder: Builder | None = None,
-        replaced: tuple[tuple[ir.Value, ir.Value], ...] = (),
-        root: ir.Node | None = None,
-        owner: Pass | None = None,
+        root: ir.Node | None,
+        matched: Sequence[ir.Node],
+        replaced: Sequence[tuple[ir.Value, ir.Value]],
+        added: Sequence[ir.Node],
+        initializers: Sequence[ir.Value],
     ) -> Application:
-        root = root or (nodes[-1] if nodes else None)
         return Application(
             number=self.context.next_number(),
             step=self.context.record,
@@ -137,17 +211,15 @@ class Editor:
             source=record.source,
             graph=(None if root is None else root.graph) or self.scope.container,
             root=root,
-            matched=tuple(nodes),
-            added=() if builder is None else tuple(builder.nodes),
-            replaced=replaced,
-            initializers=() if builder is None else tuple(builder.initializers),
-            owner=owner,
+            matched=tuple(matched),
+            added=tuple(added),
+            replaced=tuple(replaced),
+            initializers=tuple(initializers),
         )
 
     def _is_wanted(self, application: Application) -> bool:
-        veto = self.context.before_rewrite(application)
-        self.stopped = veto or self.stopped
-        return veto is None
+        self.stopped = self.stopped or self.context.before_rewrite(application) or ""
+        return not self.stopped
 
     def _conclude(self, application: Application) -> None:
         self.applied += 1
@@ -202,7 +274,8 @@ class Rewrite:
         if not self.applied:
             self.op.discard()
         if reason is not None:
-            self._record.refused[reason] += 1
+            at = None if self._refusal is None else self._refusal.at
+            self._editor.count_refusal(self._record, reason, self._root, at)
         self._record.matched += reason is not None or self.applied
         self._record.applied += self.applied
         self._record.seconds += time.perf_counter() - self._started

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 import onnx_ir as ir
 
+from onnx_passes.core.walk import holds_graphs
 from onnx_passes.graph import names
 from onnx_passes.graph.edits import subgraphs_of
 from onnx_passes.rewrite.order import Order
@@ -24,6 +25,14 @@ class Nesting:
     def graphs(self) -> Container[ir.Graph]:
         """Return the graphs that nodes hold."""
         return self._owners
+
+    def enter_all(self, nodes: Iterable[ir.Node]) -> None:
+        """Start again with the graphs that nodes hold."""
+        self._owners.clear()
+        self._orders.clear()
+        for node in nodes:
+            if holds_graphs(node):
+                self.enter(node)
 
     def enter(self, node: ir.Node) -> None:
         """Note which graphs a node holds."""

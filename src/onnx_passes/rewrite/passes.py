@@ -27,6 +27,7 @@ class RewriteRuleSetPass(Pass):
     noted, with the reasons.
     """
 
+    announces = True
     functions: ClassVar[bool] = False
     converts: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
@@ -71,7 +72,13 @@ class RewriteRuleSetPass(Pass):
 
 
 class EditorPass(Transformation):
-    """A transformation written by hand: implement ``edit``, and make every change through the editor."""
+    """A transformation written by hand: implement ``edit``, and make every change through the editor.
+
+    ``functions`` lets it also edit the bodies of model-local functions, each with an editor of its own.
+    """
+
+    announces = True
+    functions: ClassVar[bool] = False
 
     @classmethod
     def unwritten(cls) -> tuple[str, ...]:
@@ -88,9 +95,14 @@ class EditorPass(Transformation):
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Edit the model."""
-        with Editor(model, context) as editor:
-            self.edit(model, editor)
-        return PassResult(model, modified=editor.applied > 0)
+        applied = 0
+        for container in (model.graph, *(list(model.functions.values()) if self.functions else ())):
+            with Editor(model, context, container) as editor:
+                self.edit(model, editor)
+            applied += editor.applied
+            if editor.stopped:
+                break
+        return PassResult(model, modified=applied > 0)
 
 
 class RewriteRulePass(RewriteRuleSetPass):

@@ -122,7 +122,7 @@ def _name_values(scope: Scope, builder: Builder, match: Match, new: Sequence[ir.
                 value.name = places[value]
             elif value.name:
                 value.name = scope.names.value(value.name)
-            else:
+            elif value.name is None:
                 value.name = scope.derive(scope.names.value, base, f"_{node.op_type}")
     return placed
 

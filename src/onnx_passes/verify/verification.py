@@ -92,6 +92,8 @@ class Verification(Instrument):
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Get data and the results that everything is measured against."""
         self._obstacle, self._steps, self._pending, self._checked = "", [], [], 0
+        self._local: dict[int, int] = {}
+        """How many rewrites of a step were checked where they stand."""
         self._run, self._start, self._baseline = run, None, None
         self._windows: Windows | None = None
         self._special: SpecialWindows | None = None
@@ -120,11 +122,14 @@ class Verification(Instrument):
             self._before = copy_model(model)
         if isinstance(step.pass_, ChangesInterface) and self._pending:
             self._verify(model)
-        self._model, self._windows = model, None
+        self._model, self._windows, self._settled = model, None, 0
         return None
 
     def before_rewrite(self, application: Application) -> str | None:
-        """Take in a rewrite for its local check."""
+        """Take in a rewrite for its local check, if it replaces values that are not known to be the same."""
+        self._settled += application.settled
+        if application.settled or not application.replaced:
+            return None
         if self._windows is None:
             baseline = None if self.mode == "final" else self._established()
             if baseline is None or baseline.engine != "onnxruntime":
@@ -235,7 +240,8 @@ class Verification(Instrument):
             number, difference = found
             charge = Charge(f"with special values in the inputs: {difference}", difference, REST, application=number)
             self._fail(model, charge)
-        if windows.missed or len(checks) != record.applications:
+        self._local[record.number] = len(checks)
+        if windows.missed or len(checks) + self._settled != record.applications:
             return False
         samples = max(len(values) for check in checks for values in check.comparisons)
         comparisons = [comparison for check in checks for values in check.comparisons for comparison in values]
@@ -313,10 +319,11 @@ class Verification(Instrument):
         last = self._pending[-1][0] if self._pending else None
         for record, _ in self._pending:
             if record is last or after is None:
-                windows = 0 if record.evidence is None else record.evidence.windows
-                record.evidence = replace(evidence, windows=windows)
+                record.evidence = replace(evidence, windows=self._local.get(record.number, 0))
             elif record.evidence is None:
-                record.evidence = Evidence(evidence.level, evidence.claim, reason=f"checked after step {after}")
+                windows = self._local.get(record.number, 0)
+                reason = f"checked after step {after}"
+                record.evidence = Evidence(evidence.level, evidence.claim, windows=windows, reason=reason)
             unreached = None if self._baseline is None else self._baseline.unreached
             if unreached is not None and (text := unreached.unchecked(record.number)):
                 record.evidence = Evidence("unverified", reason=f"{NEVER_RAN}: {text}")

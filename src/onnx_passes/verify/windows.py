@@ -105,7 +105,7 @@ class Windows:
     def _compare(self, window: Window, arrays: dict[ir.Value, Arrays]) -> WindowCheck:
         comparisons: list[tuple[Comparison, ...]] = []
         for (old, new), expected, found in zip(window.replaced, window.expected, window.found, strict=True):
-            name, pairs = old.name or "", zip(arrays[expected], arrays[found], strict=True)
+            name, pairs = old.name or new.name or "", zip(arrays[expected], arrays[found], strict=True)
             comparisons.append(tuple(compare({name: left}, {name: right}) for left, right in pairs))
             for value in {old, new}:
                 self._activations.put(value, arrays[found])
