@@ -77,12 +77,15 @@ class Editor:
         """Tell whether somebody asks for the reasons of refusals, node by node."""
         return self.context.refusals is not None
 
-    def rewrite(self, rule: str, root: ir.Node, *, matched: Sequence[ir.Node] = ()) -> Rewrite:
-        """Begin a rewrite of ``matched`` nodes, of which ``root`` is the last; new nodes are put behind it."""
+    def rewrite(self, rule: str, root: ir.Node, *, matched: Sequence[ir.Node] = (), many: bool = False) -> Rewrite:
+        """Begin a rewrite of ``matched`` nodes, of which ``root`` is the last; new nodes are put behind it.
+
+        ``many`` says that it is one of many that change most of the model, see ``Application``.
+        """
         if not self._knows_graphs:
             self.nesting.enter_all(all_nodes(self.scope.container))
             self._knows_graphs = True
-        return Rewrite(self, self._record(rule), root, tuple(matched) or (root,))
+        return Rewrite(self, self._record(rule), root, tuple(matched) or (root,), many=many)
 
     def refuse(self, rule: str, reason: str, node: ir.Node | None = None, at: ir.Value | ir.Node | None = None) -> None:
         """Count a refusal where no rewrite was begun."""
@@ -170,12 +173,19 @@ class Editor:
         )
 
     def commit(
-        self, record: RuleRecord, match: Match, builder: Builder, replacement: Replacement, owner: Pass | None = None
+        self,
+        record: RuleRecord,
+        match: Match,
+        builder: Builder,
+        replacement: Replacement,
+        owner: Pass | None = None,
+        *,
+        many: bool = False,
     ) -> Change | str:
         """Put what was built in the place of what was matched; a text is the reason why it was vetoed."""
         replaced = tuple(zip(match.output_values, replacement.values, strict=True))
         application = self._application(record, match.root, match.nodes, replaced, builder.nodes, builder.initializers)
-        application.owner = owner
+        application.owner, application.many = owner, many
         try:
             wanted = self._is_wanted(application)
         except BaseException:
@@ -234,10 +244,12 @@ class Editor:
 class Rewrite:
     """A rewrite in the making: build with ``op``, then ``replace``, or ``refuse``; the end of the block applies it."""
 
-    def __init__(self, editor: Editor, record: RuleRecord, root: ir.Node, matched: tuple[ir.Node, ...]) -> None:
+    def __init__(
+        self, editor: Editor, record: RuleRecord, root: ir.Node, matched: tuple[ir.Node, ...], *, many: bool = False
+    ) -> None:
         self.op = editor.builder()
         self.applied = False
-        self._editor, self._record, self._root, self._matched = editor, record, root, matched
+        self._editor, self._record, self._root, self._matched, self._many = editor, record, root, matched, many
         self._replaced: dict[ir.Value, ir.Value] = {}
         self._refusal: Refusal | None = None
         self._started = time.perf_counter()
@@ -292,7 +304,7 @@ class Rewrite:
         checked = check_replacement(match, list(self._replaced.values()), self.op, editor.scope, editor.nesting)
         if isinstance(checked, str):
             return checked
-        done = editor.commit(self._record, match, self.op, checked)
+        done = editor.commit(self._record, match, self.op, checked, many=self._many)
         return done if isinstance(done, str) else None
 
 

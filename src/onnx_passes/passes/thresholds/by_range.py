@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import Range
-from onnx_passes.core.base import Context, PassResult, Transformation
-from onnx_passes.graph.names import Names
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.thresholds.nodes import Thresholds, is_thresholds
-from onnx_passes.passes.thresholds.writing import replace_constant
+from onnx_passes.passes.thresholds.writing import constant_of
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Rows:
     bias: float
 
 
-class ByRange(Transformation):
+class ByRange(EditorPass):
     """Looks at all thresholds of a graph; a subclass says what may stand for those of one node."""
 
     needs = ("shape-inference",)
@@ -36,24 +38,28 @@ class ByRange(Transformation):
     def rows(self, found: Thresholds, known: Range | None) -> Rows | str:
         """Return other thresholds, or why there are none."""
 
-    def call(self, model: ir.Model) -> PassResult:
-        """Run without a manager."""
-        return self.run(model, Context())
-
-    def run(self, model: ir.Model, context: Context) -> PassResult:
+    def edit(self, model: ir.Model, editor: Editor) -> None:
         """Replace the thresholds of all nodes for which there are others."""
         nodes = [node for node in model.graph if is_thresholds(node)]
         ranges = ranges_of(model) if nodes else {}
-        names = Names.of(model.graph)
-        changed = False
         for node in nodes:
-            found = Thresholds.of(node)
-            other = found if isinstance(found, str) else self.rows(found, ranges.get(found.x))
-            if isinstance(found, str) or isinstance(other, str):
-                context.note(f"{name_of(node)} stays: {other}")
-            elif not np.array_equal(other.thresholds, found.rows):
-                replace_constant(model, names, node, 1, found.shaped(other.thresholds))
-                if other.bias != found.bias:
-                    node.attributes.add(ir.AttrFloat32("out_bias", other.bias))
-                changed = True
-        return PassResult(model, modified=changed)
+            with editor.rewrite(f"{self.name} of {node.domain}", node) as r:
+                found = Thresholds.of(node)
+                other = found if isinstance(found, str) else self.rows(found, ranges.get(found.x))
+                if isinstance(found, str) or isinstance(other, str):
+                    r.refuse(str(other), at=node)
+                    editor.context.note(f"{name_of(node)} stays: {other}")
+                elif not np.array_equal(other.thresholds, found.rows):
+                    r.replace(node.outputs[0], _counted(r.op, found, other))
+            if editor.stopped:
+                return
+
+
+def _counted(op: Builder, found: Thresholds, other: Rows) -> ir.Value:
+    node, old = found.node, found.node.inputs[1]
+    assert old is not None
+    thresholds = constant_of(op, found.shaped(other.thresholds), str(old.name))
+    attributes: dict[str, Any] = dict(node.attributes)
+    if other.bias != found.bias:
+        attributes["out_bias"] = other.bias
+    return op.op(node.op_type, found.x, thresholds, *node.inputs[2:], _domain=node.domain, **attributes)

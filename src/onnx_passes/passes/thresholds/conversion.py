@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
-from onnx_passes.graph.edits import remove_if_dead, replace_value
-from onnx_passes.graph.names import Names
+from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.thresholds.evaluator import Evaluator
 from onnx_passes.passes.thresholds.levels import NOT_A_NUMBER, Levels
 from onnx_passes.passes.thresholds.nodes import holds_integers, integers
@@ -23,37 +23,62 @@ from onnx_passes.passes.thresholds.search import (
     bisect,
     enumerate_steps,
 )
-from onnx_passes.passes.thresholds.signs import flip_channels, may_flip
+from onnx_passes.passes.thresholds.signs import flipped_base, may_flip
 from onnx_passes.passes.thresholds.tail import Tail, find_tails
 from onnx_passes.passes.thresholds.writing import Counting, Steps, is_exact, write
+from onnx_passes.rewrite.editor import Editor
 from onnx_passes.verify.execute import Executor
 
+_RULE = "thresholds of a tail"
 _MOST_POINTS = 2**24
 """So many evaluations are made, at most, of a function that is not monotone."""
 _MOST_COMPARISONS = 2**26
 
 
-class Conversion:
-    """Converts tails of one model, in the order of its graph: each makes integers known to the next."""
+@dataclass(frozen=True)
+class End:
+    """The node that a tail ends with, the levels that it yields, and of how many nodes the tail must be."""
 
-    def __init__(self, model: ir.Model) -> None:
+    node: ir.Node
+    levels: Levels
+    shortest: int = 1
+
+
+def convert_all(
+    model: ir.Model, editor: Editor, nodes: Sequence[ir.Node], end_of: Callable[[ir.Node], End | str]
+) -> None:
+    """Convert nodes in the order of the graph: each makes integers known to the next."""
+    conversion = _Conversion(model, editor) if nodes else None
+    for node in nodes:
+        assert conversion is not None
+        end = end_of(node)
+        reason = end if isinstance(end, str) else conversion.convert(end)
+        if editor.stopped:
+            return
+        if reason:
+            editor.refuse(_RULE, reason, node)
+            editor.context.note(f"{name_of(node)} stays: {reason}")
+
+
+class _Conversion:
+    def __init__(self, model: ir.Model, editor: Editor) -> None:
         self._model = model
+        self._editor = editor
         self._ranges = dict(ranges_of(model))
         self._executor = Executor()
-        self._names = Names.of(model.graph)
         self._places = {node: place for place, node in enumerate(model.graph)}
 
-    def convert(self, end: ir.Node, levels: Levels, shortest: int = 1) -> str:
-        """Replace the longest tail that ends at a node, of so many nodes at least; returns why not, or nothing.
+    def convert(self, end: End) -> str:
+        """Replace the longest tail that ends at a node; returns why not, or nothing.
 
         Tails that begin at integers are preferred.
         """
-        tails, reason = find_tails(end, self._places.__getitem__)
-        tails = [tail for tail in tails[::-1] if len(tail.nodes) >= shortest]
+        tails, reason = find_tails(end.node, self._places.__getitem__)
+        tails = [tail for tail in tails[::-1] if len(tail.nodes) >= end.shortest]
         reasons: list[str] = []
         for tail in sorted(tails, key=lambda tail: not self._is_integer(tail.base)):
-            reasons.append(self._convert(tail, levels))
-            if not reasons[-1]:
+            reasons.append(self._convert(tail, end.levels))
+            if not reasons[-1] or self._editor.stopped:
                 return ""
         return reasons[0] if reasons else reason or "nothing is before it"
 
@@ -66,16 +91,25 @@ class Conversion:
             return found
         if isinstance(found, Steps) and not is_exact(found, levels):
             return "its steps do not add up exactly"
-        end = tail.nodes[-1]
-        if _is_identity(found, levels):
-            replace_value(end.outputs[0], tail.base, self._names)
-        else:
-            new = write(self._model, self._names, tail, found, levels)
-            self._model.graph.insert_before(end, new)
-            self._places[new] = self._places[end]
-            self._ranges[new.outputs[0]] = self._ranges.get(end.outputs[0], UNKNOWN)
-            replace_value(end.outputs[0], new.outputs[0], self._names)
-        remove_if_dead([end])
+        return self._replace(tail, found, levels)
+
+    def _replace(self, tail: Tail, found: Counting | Steps, levels: Levels) -> str:
+        end, base, before = tail.nodes[-1], tail.base, tail.base.producer()
+        turned = found if isinstance(found, Counting) and found.falling is not None else None
+        known = self._ranges.get(tail.result, UNKNOWN)
+        matched = tail.nodes if turned is None or before is None else (before, *tail.nodes)
+        with self._editor.rewrite(_RULE, end, matched=matched) as r:
+            if turned is not None:
+                base = flipped_base(r.op, tail, turned)
+            new = base if _is_identity(found, levels) else write(r.op, base, tail, found, levels)
+            r.replace(tail.result, new)
+        if not r.applied:
+            return self._editor.stopped or "its thresholds cannot take its place"
+        self._places.update(dict.fromkeys(r.op.nodes, self._places[end]))
+        if new is not base:
+            self._ranges[new] = known
+        if turned is not None:
+            self._ranges[base] = _range(turned.domain, tail.layout)
         return ""
 
     def _is_integer(self, value: ir.Value) -> bool:
@@ -117,9 +151,7 @@ class Conversion:
         if not falling.any():
             return Counting(domain.points(numbers), domain)
         if may_flip(tail):
-            flip_channels(self._model, self._names, tail, falling, mirrored)
-            self._ranges[tail.base] = _range(mirrored, tail.layout)
-            return Counting(mirrored.points(numbers), mirrored)
+            return Counting(mirrored.points(numbers), mirrored, falling)
         # Where it falls, -x >= t says x <= -t: a step down at the next point.
         at = np.where(falling[:, None], 1 - numbers, numbers)
         return Steps(np.where(falling, levels.steps, 0), domain.points(at), sign * np.ones_like(numbers))

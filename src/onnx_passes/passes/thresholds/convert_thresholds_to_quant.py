@@ -11,21 +11,20 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import Range
-from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.walk import all_nodes
-from onnx_passes.graph.builder import Builder
-from onnx_passes.graph.edits import copy_type_and_shape, remove_if_dead, replace_value
-from onnx_passes.graph.names import Names
+from onnx_passes.graph.edits import copy_type_and_shape
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.thresholds.nodes import COUNTING_DOMAINS, Thresholds, holds_integers, is_thresholds
+from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.leftovers import Leftovers
+from onnx_passes.rewrite.passes import EditorPass
 
 _DOMAIN = COUNTING_DOMAINS[0]
 
 
 @passes.verify.equality
 @passes.register(tags=("thresholds", "quantized"))
-class ConvertThresholdsToQuant(Transformation):
+class ConvertThresholdsToQuant(EditorPass):
     """Turn evenly spaced thresholds of integers, and single thresholds of anything, into quantizers.
 
     Rewrites: ``MultiThreshold(q, [[3, 5, 7]])`` → ``Quant((q - 1) / 2, 1, 0, 2)`` that rounds downwards;
@@ -38,33 +37,29 @@ class ConvertThresholdsToQuant(Transformation):
     needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz")
 
-    def call(self, model: ir.Model) -> PassResult:
-        """Run without a manager."""
-        return self.run(model, Context())
-
-    def run(self, model: ir.Model, context: Context) -> PassResult:
+    def edit(self, model: ir.Model, editor: Editor) -> None:
         """Convert the nodes of the graph that can be converted."""
         nodes = [node for node in model.graph if is_thresholds(node)]
         ranges = ranges_of(model) if nodes else {}
-        names = Names.of(model.graph)
-        count = 0
         for node in nodes:
-            found = Thresholds.of(node)
-            op = Builder(model.opset_imports)
-            built = found if isinstance(found, str) else _quantizer(op, found, ranges.get(found.x))
-            if isinstance(built, str):
-                op.discard()
-                context.note(f"{name_of(node)} stays: {built}")
-                continue
-            _replace(model, names, node, op)
-            count += 1
+            with editor.rewrite("quantizer for thresholds", node) as r:
+                found = Thresholds.of(node)
+                built = found if isinstance(found, str) else _quantizer(r.op, found, ranges.get(found.x))
+                if isinstance(built, str):
+                    r.refuse(built, at=node)
+                    editor.context.note(f"{name_of(node)} stays: {built}")
+                else:
+                    for made in r.op.nodes:
+                        copy_type_and_shape(node.outputs[0], made.outputs[0])
+                    r.replace(node.outputs[0], built)
+            if editor.stopped:
+                return
         inner = Leftovers()
         for node in chain(all_nodes(model.graph), *map(all_nodes, model.functions.values())):
             if is_thresholds(node) and node.graph is not model.graph:
                 inner.add(node.op_type, "in a subgraph, or a function of the model")
         for text in inner.notes():
-            context.note(text)
-        return PassResult(model, modified=count > 0)
+            editor.context.note(text)
 
 
 def _quantizer(op: Any, found: Thresholds, known: Range | None) -> ir.Value | str:
@@ -110,18 +105,3 @@ def _levels(found: Thresholds) -> tuple[int, bool, bool] | None:
         return bits, False, narrow
     # One bit with a sign is another quantizer.
     return (bits, True, narrow) if bits > 1 and found.bias == -(2 ** (bits - 1)) + narrow else None
-
-
-def _replace(model: ir.Model, names: Names, node: ir.Node, op: Builder) -> None:
-    old, new = node.outputs[0], op.nodes[-1].outputs[0]
-    for value in op.initializers:
-        value.name = names.value(f"{old.name}_{value.name}")
-        model.graph.register_initializer(value)
-    for built in op.nodes:
-        built.name = names.node(f"{old.name}/{built.op_type}")
-        built.outputs[0].name = names.value(f"{old.name}_{built.op_type}")
-        copy_type_and_shape(old, built.outputs[0])
-    model.opset_imports.setdefault(_DOMAIN, 1)
-    model.graph.insert_before(node, op.nodes)
-    replace_value(old, new, names)
-    remove_if_dead([node])

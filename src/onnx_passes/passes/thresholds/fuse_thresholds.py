@@ -14,11 +14,11 @@ from onnx_passes.core.options import option
 from onnx_passes.datatypes.smallest import integer_ends, smallest_for_values
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
-from onnx_passes.graph.wording import name_of
-from onnx_passes.passes.thresholds.conversion import Conversion
+from onnx_passes.passes.thresholds.conversion import End, convert_all
 from onnx_passes.passes.thresholds.examples import SCALED, examples
 from onnx_passes.passes.thresholds.levels import levels_of
 from onnx_passes.passes.thresholds.nodes import COUNTING_DOMAINS, Thresholds, is_thresholds, level_values
+from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no, yes
@@ -55,8 +55,10 @@ class FuseThresholds(Transformation, RewriteRuleSetPass):
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Search new thresholds first, then apply the rules for what is behind them."""
-        before = _fuse_before(model, context)
-        return PassResult(model, super().run(model, context).modified or before)
+        with Editor(model, context) as editor:
+            nodes = [node for node in model.graph if is_thresholds(node)]
+            convert_all(model, editor, nodes, _beginning)
+        return PassResult(model, super().run(model, context).modified or editor.applied > 0)
 
     def rules(self) -> Sequence[Rule]:
         """Return a rule for each operator behind thresholds, in each domain."""
@@ -72,18 +74,9 @@ class FuseThresholds(Transformation, RewriteRuleSetPass):
         ]
 
 
-def _fuse_before(model: ir.Model, context: Context) -> bool:
-    nodes = [node for node in model.graph if is_thresholds(node)]
-    conversion = Conversion(model) if nodes else None
-    changed = False
-    for node in nodes:
-        assert conversion is not None
-        levels = levels_of(node)
-        reason = levels if isinstance(levels, str) else conversion.convert(node, levels, shortest=2)
-        if reason:
-            context.note(f"{name_of(node)} stays: {reason}")
-        changed |= not reason
-    return changed
+def _beginning(node: ir.Node) -> End | str:
+    levels = levels_of(node)
+    return levels if isinstance(levels, str) else End(node, levels, shortest=2)
 
 
 def _pattern(operator: str, domain: str) -> Callable[..., Any]:

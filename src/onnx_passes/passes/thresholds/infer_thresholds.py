@@ -5,17 +5,17 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.options import option
-from onnx_passes.graph.wording import name_of
-from onnx_passes.passes.thresholds.conversion import Conversion
+from onnx_passes.passes.thresholds.conversion import End, convert_all
 from onnx_passes.passes.thresholds.levels import clipped, levels_of
 from onnx_passes.passes.thresholds.tail import is_quantizer
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
 
 
 @passes.verify.equality
 @passes.register(tags=("thresholds", "quantized"))
-class InferThresholds(Transformation):
+class InferThresholds(EditorPass):
     """Turn quantizers, with everything elementwise before them, into counting of thresholds.
 
     Rewrites: ``Quant(Relu(q * s + b), 1, 0, bits)`` → ``MultiThreshold(q, T)``. The thresholds are searched on the
@@ -38,29 +38,16 @@ class InferThresholds(Transformation):
 
     max_bits: int = option(8, "widest quantizer to convert; n bits make 2**n - 1 thresholds")
 
-    def call(self, model: ir.Model) -> PassResult:
-        """Run without a manager."""
-        return self.run(model, Context())
-
-    def run(self, model: ir.Model, context: Context) -> PassResult:
+    def edit(self, model: ir.Model, editor: Editor) -> None:
         """Convert quantizers in the order of the graph: each makes integers known to the next."""
         quantizers = [node for node in model.graph if is_quantizer(node)]
-        if not quantizers:
-            return PassResult(model, modified=False)
-        conversion = Conversion(model)
-        count = 0
-        for node in quantizers:
-            reason = self._convert(conversion, node)
-            if reason:
-                context.note(f"{name_of(node)} stays: {reason}")
-            count += not reason
-        return PassResult(model, modified=count > 0)
+        convert_all(model, editor, quantizers, self._end)
 
-    def _convert(self, conversion: Conversion, node: ir.Node) -> str:
+    def _end(self, node: ir.Node) -> End | str:
         levels = levels_of(node)
         if isinstance(levels, str):
             return levels
         end, levels = clipped(node, levels)
         if levels.steps >= 2**self.max_bits:
             return f"its {levels.steps + 1} levels are more than {self.max_bits} bits"
-        return conversion.convert(end, levels, shortest=1 if end is node else 2)
+        return End(end, levels, shortest=1 if end is node else 2)

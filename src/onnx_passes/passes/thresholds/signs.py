@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.datatypes.smallest import smallest_for, smallest_for_values
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
-from onnx_passes.graph.names import Names
+from onnx_passes.graph.edits import carry_annotations, copy_type_and_shape
 from onnx_passes.graph.tensor_types import datatype_of, set_datatype, set_sparsity, sparsity_of
-from onnx_passes.passes.thresholds.search import Domain, Integers
+from onnx_passes.passes.thresholds.search import Integers
 from onnx_passes.passes.thresholds.tail import Tail
+from onnx_passes.passes.thresholds.writing import Counting
 
 
 def may_flip(tail: Tail) -> bool:
@@ -19,19 +23,17 @@ def may_flip(tail: Tail) -> bool:
     return node is not None and tail.hides_base and _weight_axis(node, tail) is not None
 
 
-def flip_channels(model: ir.Model, names: Names, tail: Tail, channels: np.ndarray, domain: Domain) -> None:
-    """Negate channels of the base, which then is of the domain; the caller sees to it that the tail expects them so.
-
-    The base gets another name: it no longer means what it did.
-    """
-    node = tail.base.producer()
+def flipped_base(op: Builder, tail: Tail, found: Counting) -> ir.Value:
+    """Make the base with the channels negated that are falling, as the thresholds expect it."""
+    node, base, domain = tail.base.producer(), tail.base, found.domain
     assert node is not None
-    tail.base.name = names.value(f"{tail.base.name}_flipped")
+    assert found.falling is not None
     axis = _weight_axis(node, tail)
     assert axis is not None
-    sign = np.where(channels, -1, 1).astype(np.float32)
+    sign = np.where(found.falling, -1, 1).astype(np.float32)
+    inputs = list(node.inputs)
     for index, along in ((1, axis), (2, 0)):
-        value = node.inputs[index] if index < len(node.inputs) else None
+        value = inputs[index] if index < len(inputs) else None
         array = constant(value)
         if value is None or array is None:
             continue
@@ -40,15 +42,18 @@ def flip_channels(model: ir.Model, names: Names, tail: Tail, channels: np.ndarra
             shape[along] = sign.size
         # Adding 0 turns the zeros that became negative positive again.
         flipped = array * sign.reshape(shape) + np.float32(0)
-        new = ir.Value(name=names.value(f"{value.name}_flipped"), const_value=ir.Tensor(flipped))
-        new.type, new.shape = ir.TensorType(ir.DataType.from_numpy(flipped.dtype)), ir.Shape(flipped.shape)
+        inputs[index] = new = op.initializer(flipped, f"{value.name}_flipped")
         if datatype_of(value) is not None:
             set_datatype(new, smallest_for_values(flipped))
         set_sparsity(new, sparsity_of(value))
-        model.graph.register_initializer(new)
-        node.replace_input_with(index, new)
-    if isinstance(domain, Integers) and datatype_of(tail.base) is not None:
-        set_datatype(tail.base, smallest_for(int(domain.low.min()), int(domain.high.max())))
+    # It no longer means what it did, and gets another name.
+    attributes: dict[str, Any] = dict(node.attributes)
+    made = op.op(node.op_type, *inputs, _outputs=[f"{base.name}_flipped"], _name=node.name, **attributes)
+    copy_type_and_shape(base, made)
+    carry_annotations(base, made)
+    if isinstance(domain, Integers) and datatype_of(base) is not None:
+        set_datatype(made, smallest_for(int(domain.low.min()), int(domain.high.max())))
+    return made
 
 
 def _weight_axis(node: ir.Node, tail: Tail) -> int | None:

@@ -9,13 +9,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.datatypes.smallest import smallest_for_values
-from onnx_passes.graph.edits import copy_type_and_shape, remove_if_dead
-from onnx_passes.graph.names import Names
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import rank
 from onnx_passes.graph.tensor_types import set_datatype
 from onnx_passes.ops.definition import OUR_DOMAIN
 from onnx_passes.passes.thresholds.levels import Levels
-from onnx_passes.passes.thresholds.nodes import COUNTING_DOMAINS, OPERATOR
+from onnx_passes.passes.thresholds.nodes import COUNTING_DOMAINS
 from onnx_passes.passes.thresholds.search import Domain
 from onnx_passes.passes.thresholds.tail import Tail
 
@@ -43,10 +42,14 @@ def layout_of_channels(axes: int, channels: Collection[int]) -> str | None:
 
 @dataclass(frozen=True)
 class Counting:
-    """The result is the lowest level and one level more for each threshold that is reached by what comes in."""
+    """The result is the lowest level and one level more for each threshold that is reached by what comes in.
+
+    Channels that are ``falling`` come in negated, and the domain is that of what comes in then.
+    """
 
     thresholds: np.ndarray
     domain: Domain
+    falling: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -76,30 +79,32 @@ def is_exact(steps: Steps, levels: Levels) -> bool:
     return bool(np.float32(form.bias) == levels.values[steps.start.min()] and (sums == levels.values[places]).all())
 
 
-def write(model: ir.Model, names: Names, tail: Tail, found: Counting | Steps, levels: Levels) -> ir.Node:
-    """Make the node that stands for a tail; its constants are put into the model."""
+def write(op: Builder, x: ir.Value, tail: Tail, found: Counting | Steps, levels: Levels) -> ir.Value:
+    """Make the node that stands for a tail of x."""
     layout = layout_of_channels(rank(tail.base) or 0, tail.axes)
-    result = tail.result
+    name = f"{tail.result.name}_thresholds"
     if isinstance(found, Counting) and layout is not None:
-        thresholds = initializer(model, names, f"{result.name}_thresholds", _joined(found.thresholds))
-        domain = COUNTING_DOMAINS[0] if levels.domain == OUR_DOMAIN else levels.domain
-        model.opset_imports.setdefault(domain, 1)
-        attributes = [
-            ir.AttrString("out_dtype", levels.datatype or str(smallest_for_values(levels.values))),
-            ir.AttrFloat32("out_scale", levels.scale),
-            ir.AttrFloat32("out_bias", levels.bias),
-            ir.AttrString("data_layout", layout),
-        ]
-        node = ir.Node(domain, OPERATOR, [tail.base, thresholds], attributes)
+        result = op.MultiThreshold(
+            x,
+            constant_of(op, _joined(found.thresholds), name),
+            _domain=COUNTING_DOMAINS[0] if levels.domain == OUR_DOMAIN else levels.domain,
+            out_dtype=levels.datatype or str(smallest_for_values(levels.values)),
+            out_scale=float(levels.scale),
+            out_bias=float(levels.bias),
+            data_layout=layout,
+        )
     else:
-        node = _general(model, names, tail, _weighted(found, levels))
-    node.name = names.node(f"{result.name}/{OPERATOR}")
-    output = node.outputs[0]
-    output.name = names.value(f"{result.name}_levels")
-    copy_type_and_shape(result, output)
+        form, shape = _weighted(found, levels), tail.layout
+        result = op.MultiThreshold(
+            x,
+            constant_of(op, form.thresholds.reshape(*shape, -1), name),
+            constant_of(op, form.weights.reshape(*shape, -1), f"{tail.result.name}_weights"),
+            _domain=OUR_DOMAIN,
+            out_bias=float(form.bias),
+        )
     if levels.datatype:
-        set_datatype(output, levels.datatype)
-    return node
+        set_datatype(result, levels.datatype)
+    return result
 
 
 def _weighted(found: Counting | Steps, levels: Levels) -> _Weighted:
@@ -117,41 +122,14 @@ def _weighted(found: Counting | Steps, levels: Levels) -> _Weighted:
     return _Weighted(thresholds, weights, float(levels.values[lowest]))
 
 
-def _general(model: ir.Model, names: Names, tail: Tail, form: _Weighted) -> ir.Node:
-    """Write the form in which thresholds lie beside their channel, and each has a weight."""
-    shape = tail.layout
-    inputs = [
-        tail.base,
-        initializer(model, names, f"{tail.result.name}_thresholds", form.thresholds.reshape(*shape, -1)),
-        initializer(model, names, f"{tail.result.name}_weights", form.weights.reshape(*shape, -1)),
-    ]
-    model.opset_imports.setdefault(OUR_DOMAIN, 1)
-    return ir.Node(OUR_DOMAIN, OPERATOR, inputs, [ir.AttrFloat32("out_bias", form.bias)])
-
-
 def _joined(thresholds: np.ndarray) -> np.ndarray:
     """Write thresholds once that are the same for all channels."""
     same = len(thresholds) > 1 and bool((thresholds == thresholds[:1]).all())
     return thresholds[:1] if same else thresholds
 
 
-def initializer(model: ir.Model, names: Names, wish: str, array: np.ndarray) -> ir.Value:
-    """Put numbers into a model, annotated with their data type."""
-    held = np.ascontiguousarray(array, np.float32)
-    value = ir.Value(name=names.value(wish), const_value=ir.Tensor(held), shape=ir.Shape(held.shape))
-    value.type = ir.TensorType(ir.DataType.FLOAT)
-    set_datatype(value, smallest_for_values(held))
-    model.graph.register_initializer(value)
+def constant_of(op: Builder, array: np.ndarray, wish: str) -> ir.Value:
+    """Make a constant of float32, annotated with its data type."""
+    value = op.initializer(np.ascontiguousarray(array, np.float32), wish)
+    set_datatype(value, smallest_for_values(array.astype(np.float32)))
     return value
-
-
-def replace_constant(model: ir.Model, names: Names, node: ir.Node, index: int, array: np.ndarray) -> None:
-    """Give a node another constant; the one before goes if nothing else uses it."""
-    old = node.inputs[index]
-    assert old is not None
-    node.replace_input_with(index, initializer(model, names, f"{old.name}", array))
-    producer = old.producer()
-    if producer is not None:
-        remove_if_dead([producer])
-    elif old.name is not None and not old.uses() and not old.is_graph_output():
-        model.graph.initializers.pop(old.name, None)
