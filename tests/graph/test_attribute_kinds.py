@@ -7,7 +7,7 @@ from onnx import helper
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.attribute_kinds import QUANTIZED, attribute_kinds
 from onnx_passes.graph.load import load
-from onnx_passes.ops.collection import DEFINITIONS
+from onnx_passes.ops.collection import definitions
 
 NAMES = {
     "int": onnx.AttributeProto.INT,
@@ -17,7 +17,7 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: type(definition).__name__)
+@pytest.mark.parametrize("definition", definitions(), ids=lambda definition: type(definition).__name__)
 def test_the_table_says_what_the_definitions_say(definition):
     wanted = {attribute.name: NAMES[attribute.kind] for attribute in definition.attributes}
     for domain in definition.domains:

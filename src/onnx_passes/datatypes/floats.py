@@ -11,6 +11,7 @@ from onnx_passes.core.errors import UsageError
 from onnx_passes.datatypes.arrays import between, numbers, scaled, whole
 from onnx_passes.datatypes.base import Array, DataType
 from onnx_passes.datatypes.elements import ELEMENTS
+from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE
 
 _MOST_EXPONENT_BITS = 11
 _MOST_MANTISSA_BITS = 52
@@ -149,7 +150,7 @@ def _at_most_53_bits(array: Array) -> Array:
     # The opposite of the smallest integer is itself, and right again once it has no sign.
     magnitude = np.abs(array).astype(np.uint64)
     last_bit = np.maximum(magnitude & (~magnitude + np.uint64(1)), np.uint64(1))
-    return magnitude // last_bit < np.uint64(2**53)
+    return magnitude // last_bit < np.uint64(EXACT_IN_DOUBLE)
 
 
 FLOAT16 = Float("FLOAT16", "FLOAT16")

@@ -1,17 +1,18 @@
 """What operators have in common, in one table, so that rules need not name them one by one.
 
-Operators are those of the default domain. Algebraic traits hold for real numbers; ``exact`` says that they also hold
+Algebraic traits hold for real numbers; ``exact`` says that they also hold
 bit by bit in floating point, except that ONNX Runtime decides between zeros of different sign by their order in Max and
 Min. On integers elementwise operators wrap around and are exact; ONNX Runtime's integer sums and products are not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 import onnx_ir as ir
+
+from onnx_passes.graph.operators import Interface
 
 Number = bool | float
 Kind = Literal["elementwise", "reduction", "pooling", "movement", "other"]
@@ -26,7 +27,8 @@ class Traits:
     is. ``idempotent`` means ``f(f(x)) = f(x)``, with two inputs ``f(x, x) = x``; ``involution`` means ``f(f(x)) = x``.
     ``monotone`` is 1 if the result grows with the first input, -1 if it falls, 0 if neither. ``parity`` is -1 if
     ``f(-x) = -f(x)``, 1 if ``f(-x) = f(x)``. ``converse`` is the comparison with swapped inputs, ``complement`` the
-    one that holds exactly when this one does not (NaN apart). ``undoes`` names the operator that takes it back.
+    one that holds exactly when this one does not (NaN apart). ``undoes`` names the operator that takes it back. No rule
+    duplicates what is ``expensive`` just to get past a fork.
     """
 
     kind: Kind = "other"
@@ -44,6 +46,7 @@ class Traits:
     undoes: str = ""
     converse: str = ""
     complement: str = ""
+    expensive: bool = False
 
 
 def _unary(*names: str, **traits: object) -> dict[str, Traits]:
@@ -54,112 +57,97 @@ def _binary(*names: str, **traits: object) -> dict[str, Traits]:
     return {name: Traits("elementwise", 2, **traits) for name in names}  # pyright: ignore[reportArgumentType]
 
 
-def _kind(kind: Kind, *names: str) -> dict[str, Traits]:
-    return {name: Traits(kind) for name in names}
+def _kind(kind: Kind, *names: str, expensive: bool = False) -> dict[str, Traits]:
+    return dict.fromkeys(names, Traits(kind, expensive=expensive))
 
 
 _LAW = {"commutative": True, "associative": True}
 _LATTICE = {**_LAW, "exact": True, "idempotent": True}
 
-TRAITS: dict[str, Traits] = {
-    **_unary("Neg", involution=True, exact=True, monotone=-1, parity=-1, undoes="Neg"),
-    **_unary("Not", "BitwiseNot", involution=True, exact=True, monotone=-1),
-    **_unary("Reciprocal", involution=True, parity=-1, undoes="Reciprocal"),
-    **_unary("Abs", idempotent=True, exact=True, parity=1),
-    **_unary("Sign", idempotent=True, exact=True, monotone=1, parity=-1),
-    **_unary("Ceil", "Floor", idempotent=True, exact=True, monotone=1),
-    **_unary("Round", idempotent=True, exact=True, monotone=1, parity=-1),
-    **_unary("Relu", idempotent=True, exact=True, monotone=1),
-    **_unary("Identity", idempotent=True, exact=True, monotone=1, parity=-1),
-    **_unary("Exp", monotone=1, undoes="Log"),
-    **_unary("Log", monotone=1, undoes="Exp"),
-    **_unary("Sqrt", monotone=1),
-    **_unary("Erf", "Tanh", "Sinh", "Atan", "Asin", "Asinh", "Atanh", "Softsign", monotone=1, parity=-1),
-    **_unary("Sigmoid", "HardSigmoid", "Softplus", "Elu", "Celu", "Selu", "LeakyRelu", "ThresholdedRelu", monotone=1),
-    **_unary("Acosh", monotone=1),
-    **_unary("Acos", monotone=-1),
-    **_unary("Sin", "Tan", parity=-1),
-    **_unary("Cos", "Cosh", parity=1),
-    **_unary("Gelu", "HardSwish", "Mish", "Swish", "Shrink", "Cast", "BitCast", "IsInf", "IsNaN"),
-    **_unary("Clip", idempotent=True, monotone=1),
-    **_binary("Add", **_LAW, identity=0.0, monotone=1, undoes="Sub"),
-    **_binary("Mul", **_LAW, identity=1.0, annihilator=0.0, distributes_over=("Add", "Sub"), undoes="Div"),
-    **_binary("Sub", identity=0.0, monotone=1, undoes="Add"),
-    **_binary("Div", identity=1.0, distributes_over=("Add", "Sub"), undoes="Mul"),
-    **_binary("Pow", identity=1.0),
-    **_binary("Mod", "BitShift", "PRelu"),
-    **_binary("And", **_LATTICE, identity=True, annihilator=False, distributes_over=("Or", "Xor")),
-    **_binary("Or", **_LATTICE, identity=False, annihilator=True, distributes_over=("And",)),
-    **_binary("Xor", **_LAW, exact=True, identity=False, undoes="Xor"),
-    **_binary("BitwiseAnd", **_LATTICE, identity=-1, annihilator=0, distributes_over=("BitwiseOr", "BitwiseXor")),
-    **_binary("BitwiseOr", **_LATTICE, identity=0, annihilator=-1, distributes_over=("BitwiseAnd",)),
-    **_binary("BitwiseXor", **_LAW, exact=True, identity=0, undoes="BitwiseXor"),
-    **_binary("Equal", commutative=True, exact=True, converse="Equal"),
-    **_binary("Less", exact=True, converse="Greater", complement="GreaterOrEqual"),
-    **_binary("LessOrEqual", exact=True, converse="GreaterOrEqual", complement="Greater"),
-    **_binary("Greater", exact=True, converse="Less", complement="LessOrEqual"),
-    **_binary("GreaterOrEqual", exact=True, converse="LessOrEqual", complement="Less"),
-    "Max": Traits("elementwise", 0, commutative=True, associative=True, exact=True, idempotent=True, monotone=1),
-    "Min": Traits("elementwise", 0, commutative=True, associative=True, exact=True, idempotent=True, monotone=1),
-    "Sum": Traits("elementwise", 0, commutative=True, associative=True, identity=0.0, monotone=1),
-    "Mean": Traits("elementwise", 0, commutative=True, monotone=1),
-    "Where": Traits("elementwise", 3),
-    **_kind("reduction", "ArgMax", "ArgMin", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax"),
-    **_kind("reduction", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"),
-    **_kind("pooling", "AveragePool", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "LpPool", "MaxPool"),
-    **_kind("movement", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Pad"),
-    **_kind("movement", "Reshape", "ReverseSequence", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile"),
-    **_kind("movement", "Transpose", "Trilu", "Unsqueeze"),
-}
+TRAITS: Interface[Traits] = Interface("traits", "what it has in common with other operators, such as its algebra")
+TRAITS.attach(
+    {
+        **_unary("Neg", involution=True, exact=True, monotone=-1, parity=-1, undoes="Neg"),
+        **_unary("Not", "BitwiseNot", involution=True, exact=True, monotone=-1),
+        **_unary("Reciprocal", involution=True, parity=-1, undoes="Reciprocal"),
+        **_unary("Abs", idempotent=True, exact=True, parity=1),
+        **_unary("Sign", idempotent=True, exact=True, monotone=1, parity=-1),
+        **_unary("Ceil", "Floor", idempotent=True, exact=True, monotone=1),
+        **_unary("Round", idempotent=True, exact=True, monotone=1, parity=-1),
+        **_unary("Relu", idempotent=True, exact=True, monotone=1),
+        **_unary("Identity", idempotent=True, exact=True, monotone=1, parity=-1),
+        **_unary("Exp", monotone=1, undoes="Log"),
+        **_unary("Log", monotone=1, undoes="Exp"),
+        **_unary("Sqrt", monotone=1),
+        **_unary("Erf", "Tanh", "Sinh", "Atan", "Asin", "Asinh", "Atanh", "Softsign", monotone=1, parity=-1),
+        **_unary(
+            "Sigmoid", "HardSigmoid", "Softplus", "Elu", "Celu", "Selu", "LeakyRelu", "ThresholdedRelu", monotone=1
+        ),
+        **_unary("Acosh", monotone=1),
+        **_unary("Acos", monotone=-1),
+        **_unary("Sin", "Tan", parity=-1),
+        **_unary("Cos", "Cosh", parity=1),
+        **_unary("Gelu", "HardSwish", "Mish", "Swish", "Shrink", "Cast", "BitCast", "IsInf", "IsNaN"),
+        **_unary("Clip", idempotent=True, monotone=1),
+        **_binary("Add", **_LAW, identity=0.0, monotone=1, undoes="Sub"),
+        **_binary("Mul", **_LAW, identity=1.0, annihilator=0.0, distributes_over=("Add", "Sub"), undoes="Div"),
+        **_binary("Sub", identity=0.0, monotone=1, undoes="Add"),
+        **_binary("Div", identity=1.0, distributes_over=("Add", "Sub"), undoes="Mul"),
+        **_binary("Pow", identity=1.0),
+        **_binary("Mod", "BitShift", "PRelu"),
+        **_binary("And", **_LATTICE, identity=True, annihilator=False, distributes_over=("Or", "Xor")),
+        **_binary("Or", **_LATTICE, identity=False, annihilator=True, distributes_over=("And",)),
+        **_binary("Xor", **_LAW, exact=True, identity=False, undoes="Xor"),
+        **_binary("BitwiseAnd", **_LATTICE, identity=-1, annihilator=0, distributes_over=("BitwiseOr", "BitwiseXor")),
+        **_binary("BitwiseOr", **_LATTICE, identity=0, annihilator=-1, distributes_over=("BitwiseAnd",)),
+        **_binary("BitwiseXor", **_LAW, exact=True, identity=0, undoes="BitwiseXor"),
+        **_binary("Equal", commutative=True, exact=True, converse="Equal"),
+        **_binary("Less", exact=True, converse="Greater", complement="GreaterOrEqual"),
+        **_binary("LessOrEqual", exact=True, converse="GreaterOrEqual", complement="Greater"),
+        **_binary("Greater", exact=True, converse="Less", complement="LessOrEqual"),
+        **_binary("GreaterOrEqual", exact=True, converse="LessOrEqual", complement="Less"),
+        "Max": Traits("elementwise", 0, commutative=True, associative=True, exact=True, idempotent=True, monotone=1),
+        "Min": Traits("elementwise", 0, commutative=True, associative=True, exact=True, idempotent=True, monotone=1),
+        "Sum": Traits("elementwise", 0, commutative=True, associative=True, identity=0.0, monotone=1),
+        "Mean": Traits("elementwise", 0, commutative=True, monotone=1),
+        "Where": Traits("elementwise", 3),
+        **_kind(
+            "reduction", "ArgMax", "ArgMin", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax"
+        ),
+        **_kind("reduction", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"),
+        **_kind("pooling", "AveragePool", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "LpPool", "MaxPool"),
+        **_kind(
+            "movement", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Pad"
+        ),
+        **_kind("movement", "Reshape", "ReverseSequence", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile"),
+        **_kind("movement", "Transpose", "Trilu", "Unsqueeze"),
+        **_kind(
+            "other", "Attention", "Conv", "ConvInteger", "ConvTranspose", "DFT", "DeformConv", "Einsum", expensive=True
+        ),
+        **_kind("other", "GRU", "Gemm", "If", "LSTM", "Loop", "MatMul", "MatMulInteger", expensive=True),
+        **_kind(
+            "other", "NonMaxSuppression", "QLinearConv", "QLinearMatMul", "RNN", "Resize", "RoiAlign", expensive=True
+        ),
+        **_kind("other", "STFT", "Scan", "TopK", expensive=True),
+    }
+)
 
 _NOTHING = Traits()
 
-EXPENSIVE = frozenset(
-    {
-        "Attention",
-        "Conv",
-        "ConvInteger",
-        "ConvTranspose",
-        "DFT",
-        "DeformConv",
-        "Einsum",
-        "GRU",
-        "Gemm",
-        "If",
-        "LSTM",
-        "Loop",
-        "MatMul",
-        "MatMulInteger",
-        "NonMaxSuppression",
-        "QLinearConv",
-        "QLinearMatMul",
-        "RNN",
-        "Resize",
-        "RoiAlign",
-        "STFT",
-        "Scan",
-        "TopK",
-    }
-)
-"""Operators that no rule should duplicate just to get past a fork."""
-
 
 def traits_of(node: ir.Node | str) -> Traits:
-    """Return what is known of an operator; nothing is known of other domains."""
-    if isinstance(node, str):
-        return TRAITS.get(node, _NOTHING)
-    return TRAITS.get(node.op_type, _NOTHING) if node.domain == "" else _NOTHING
+    """Return what is known of an operator; a name alone is one of ONNX itself."""
+    return (TRAITS.named(node) if isinstance(node, str) else TRAITS.get(node)) or _NOTHING
 
 
 def operators(kind: Kind | None = None, *, arity: int | None = None, **traits: object) -> tuple[str, ...]:
-    """List the operators that have all of the given traits: ``operators("elementwise", arity=1, exact=True)``."""
-    wanted: Iterable[tuple[str, object]] = tuple(traits.items())
+    """List the standard operators that have all given traits: ``operators("elementwise", arity=1, exact=True)``."""
     return tuple(
         name
-        for name, known in TRAITS.items()
+        for name, known in TRAITS.standard().items()
         if (kind is None or known.kind == kind)
         and (arity is None or known.arity == arity)
-        and all(getattr(known, trait) == value for trait, value in wanted)
+        and all(getattr(known, trait) == value for trait, value in traits.items())
     )
 
 
@@ -170,9 +158,11 @@ def is_elementwise(node: ir.Node) -> bool:
 
 def is_commutative(domain: str, op_type: str) -> bool:
     """Tell whether the inputs of an operator may be swapped."""
-    return domain == "" and traits_of(op_type).commutative
+    found = TRAITS.named(op_type, domain)
+    return found is not None and found.commutative
 
 
 def is_cheap(node: ir.Node) -> bool:
-    """Tell whether computing a node twice costs little; operators of other domains count as expensive."""
-    return node.domain == "" and node.op_type not in EXPENSIVE
+    """Tell whether computing a node twice costs little; operators that nothing is known of are if they are standard."""
+    found = TRAITS.get(node)
+    return node.domain == "" if found is None else not found.expensive

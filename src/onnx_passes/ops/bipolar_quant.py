@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.definition import Input
+from onnx_passes.ops.definition import Input, define
 from onnx_passes.ops.portable import greater_or_equal
 from onnx_passes.ops.quantizer import Quantizer, Working
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from onnx_passes.graph.builder import Builder
 
 
+@define
 class BipolarQuant(Quantizer):
     """Quantize to ``+scale`` where x is not negative, to ``-scale`` elsewhere.
 

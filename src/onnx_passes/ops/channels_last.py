@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.graph.wording import name_of
-from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, Attribute, Call, Definition, Input
+from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, Attribute, Call, Definition, Input, define
 from onnx_passes.ops.layouts import channels_first, channels_last
 from onnx_passes.ops.max_pool_nhwc import MaxPoolNHWC, as_attributes, windows_of
 from onnx_passes.ops.windows import Windows
@@ -26,6 +26,7 @@ _AVERAGE_DILATIONS = 19
 _NO_AUTO_PAD = Attribute("auto_pad", "string", "pads are always given", default="NOTSET", choices=("NOTSET",))
 
 
+@define
 class ChannelsLastMaxPool(MaxPoolNHWC):
     """Take the maximum of each window: the standard MaxPool for channels last, over any number of axes.
 
@@ -37,6 +38,7 @@ class ChannelsLastMaxPool(MaxPoolNHWC):
     attributes = (*MaxPoolNHWC.attributes, _NO_AUTO_PAD)
 
 
+@define
 class ChannelsLastAveragePool(MaxPoolNHWC):
     """Take the mean of each window: the standard AveragePool for channels last, over any number of axes.
 
@@ -75,6 +77,7 @@ class ChannelsLastAveragePool(MaxPoolNHWC):
         return channels_last(op, op.AveragePool(channels_first(op, call.x, axes), **given), axes)
 
 
+@define
 class ChannelsLastConv(Definition):
     """Convolve: the standard Conv for channels last, of the image ``[N, …, C]`` and the weights ``[M, …, C / group]``.
 
@@ -139,6 +142,7 @@ class ChannelsLastConv(Definition):
             ctx.set_shape_and_dtype(node.outputs[0], windows.infer(ctx, x.shape, weights.shape[0]), x.dtype)
 
 
+@define
 class ChannelsLastBatchNormalization(Definition):
     """Normalize each channel: the standard BatchNormalization for channels last.
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.wording import name_of
-from onnx_passes.ops.definition import OUR_DOMAIN, Attribute, Call, Definition, Input
+from onnx_passes.ops.definition import OUR_DOMAIN, Attribute, Call, Definition, Input, define
 from onnx_passes.ops.im2col import PATCHES, parse_shape, patches
 from onnx_passes.ops.layouts import pad, part
 from onnx_passes.ops.windows import Windows
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from onnx_passes.graph.builder import Builder
 
 
+@define
 class Col2Im(Definition):
     """Add up patches to an image: ``[N, OH, OW, KH * KW * C]`` to ``[N, H, W, C]``, the adjoint of Im2Col.
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.definition import Attribute, Call, Definition, Input
+from onnx_passes.ops.definition import Attribute, Call, Definition, Input, define
 
 if TYPE_CHECKING:
     from onnx_passes.graph.builder import Builder
 
 
+@define
 class DebugMarker(Definition):
     """Hand a value on as it is; the name is for those who look for it."""
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError, did_you_mean
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops import DOMAIN
 
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from onnx_passes.graph.builder import Builder
 
 OUR_DOMAIN = DOMAIN
-GENERAL_DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general", "finn", OUR_DOMAIN)
+QONNX_DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general", "finn")
+GENERAL_DOMAINS = (*QONNX_DOMAINS, OUR_DOMAIN)
 """Where quantizers and their like are found: QONNX, Brevitas, FINN, FINN long ago, and here."""
+CONTRIBUTED_DOMAIN = "com.microsoft"
 CHANNELS_LAST_DOMAIN = "qonnx.custom_op.channels_last"
 
 Kind = Literal["int", "float", "string", "ints"]
@@ -147,6 +150,38 @@ class Definition(ABC):
                     raise ModelError(f"{self.name} needs the attribute '{attribute.name}'", where=where)
                 found[attribute.name] = attribute.default
         return found
+
+
+D = TypeVar("D", bound=Definition)
+DEFINITIONS: Interface[tuple[Definition, ...]] = Interface(
+    "definition",
+    "its inputs and attributes, and what it computes; several where versions share a name",
+    *(
+        f"onnx_passes.ops.{name}"
+        for name in ("bipolar_quant", "channels_last", "col2im", "debug_marker", "float_quant")
+    ),
+    *(
+        f"onnx_passes.ops.{name}"
+        for name in ("im2col", "layout_converter", "max_pool_nhwc", "multi_threshold", "quant")
+    ),
+    *(f"onnx_passes.ops.{name}" for name in ("quant_avg_pool2d", "trunc", "weighted_multi_threshold")),
+    "onnx_passes.ops.xnor_popcount_matmul",
+)
+
+
+def define(cls: type[D]) -> type[D]:
+    """Let an operator be known by its names in its domains; the class is made once, without arguments."""
+    made = cls()
+    for domain in made.domains:
+        for name in (made.name, *made.aliases):
+            before = [each for each in DEFINITIONS.known(name, domain) or () if not _is_same(type(each), cls)]
+            DEFINITIONS.replace((*before, made), name, domain)
+    return cls
+
+
+def _is_same(old: type, new: type) -> bool:
+    """Tell a file that is imported again from another version of an operator."""
+    return (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
 
 
 def _value(given: ir.Attr, wanted: Attribute | None, where: str) -> Any:

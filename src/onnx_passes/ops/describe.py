@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from onnx_passes.ops.collection import DEFINITIONS
+from onnx_passes.ops.collection import definitions
 from onnx_passes.ops.definition import Attribute, Definition
 
 
 def operator_names() -> list[str]:
     """List the names of all operators that are defined here, other names of them included."""
-    return sorted({name for definition in DEFINITIONS for name in (definition.name, *definition.aliases)})
+    return sorted({name for definition in definitions() for name in (definition.name, *definition.aliases)})
 
 
 def definitions_named(name: str) -> tuple[Definition, ...]:
@@ -19,7 +19,7 @@ def definitions_named(name: str) -> tuple[Definition, ...]:
     folded = name.casefold()
     return tuple(
         definition
-        for definition in DEFINITIONS
+        for definition in definitions()
         if folded in (known.casefold() for known in (definition.name, *definition.aliases))
     )
 

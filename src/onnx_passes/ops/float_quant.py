@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.wording import name_of
-from onnx_passes.ops.definition import Attribute, Input
+from onnx_passes.ops.definition import Attribute, Input, define
 from onnx_passes.ops.integer_range import two_to_the
 from onnx_passes.ops.portable import power_of_two
 from onnx_passes.ops.quantizer import Quantizer, Working
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _SCALE, _EXPONENT_BITS, _MANTISSA_BITS, _BIAS, _LARGEST = 1, 2, 3, 4, 5
 
 
+@define
 class FloatQuant(Quantizer):
     """Quantize to floating-point numbers of any size, and scale back.
 

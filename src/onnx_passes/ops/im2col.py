@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.shapes import dimension
 from onnx_passes.graph.wording import name_of
-from onnx_passes.ops.definition import Attribute, Call, Definition, Input
+from onnx_passes.ops.definition import Attribute, Call, Definition, Input, define
 from onnx_passes.ops.layouts import pad
 from onnx_passes.ops.windows import Windows, sizes_between
 
@@ -30,6 +30,7 @@ PATCHES = (
 """The attributes that say what a patch is."""
 
 
+@define
 class Im2Col(Definition):
     """Make rows of the patches of an image: ``[N, H, W, C]`` to ``[N, OH, OW, KH * KW * C]``, for any N.
 

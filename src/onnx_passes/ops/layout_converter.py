@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.wording import name_of
-from onnx_passes.ops.definition import OUR_DOMAIN, Attribute, Call, Definition, Input
+from onnx_passes.ops.definition import OUR_DOMAIN, Attribute, Call, Definition, Input, define
 
 if TYPE_CHECKING:
     from onnx_shape_inference import ShapeInferenceContext
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from onnx_passes.graph.builder import Builder
 
 
+@define
 class LayoutConverter(Definition):
     """Transpose from one order of named axes to another, such as from NCHW to NHWC."""
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.ops.definition import Attribute, Call, Definition, Input
+from onnx_passes.ops.definition import Attribute, Call, Definition, Input, define
 from onnx_passes.ops.layouts import channels_first, channels_last
 from onnx_passes.ops.windows import Windows
 
@@ -22,6 +22,7 @@ _CEIL = _DILATIONS = 10
 """The first versions in which MaxPool has them."""
 
 
+@define
 class MaxPoolNHWC(Definition):
     """Take the maximum of each window: the standard MaxPool for channels last, ``[N, H, W, C]``.
 

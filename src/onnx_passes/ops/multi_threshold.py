@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.graph.wording import name_of
-from onnx_passes.ops.definition import GENERAL_DOMAINS, OUR_DOMAIN, Attribute, Call, Definition, Input
+from onnx_passes.ops.definition import OUR_DOMAIN, QONNX_DOMAINS, Attribute, Call, Definition, Input, define
 from onnx_passes.ops.step_functions import ADDED, Steps, count, look_up, search
 from onnx_passes.ops.thresholds import FEW, FEW_COUNTED_SMALL, comparable, count_given, known_shape, reached
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _USUAL_LAYOUTS = {2: "NC", 3: "NWC", 4: "NCHW"}
 
 
+@define
 class MultiThreshold(Definition):
     """Count the thresholds that a value has reached: ``out_scale * #{n: x >= thresholds[c, n]} + out_bias``.
 
@@ -30,7 +31,7 @@ class MultiThreshold(Definition):
     """
 
     name = "MultiThreshold"
-    domains = tuple(domain for domain in GENERAL_DOMAINS if domain != OUR_DOMAIN)
+    domains = QONNX_DOMAINS
     inputs = (Input("x", "the values"), Input("thresholds", "of shape [C, N], or [1, N] for all channels alike"))
     attributes = (
         Attribute("out_dtype", "string", "the data type of the result, for tools that follow", default="FLOAT32"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.definition import Attribute, Input
+from onnx_passes.ops.definition import Attribute, Input, define
 from onnx_passes.ops.integer_range import clamp, clamp_nodes
 from onnx_passes.ops.portable import equal, greater_or_equal
 from onnx_passes.ops.quantizer import Quantizer, Working
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _SCALE, _ZERO_POINT, _BITS = 1, 2, 3
 
 
+@define
 class Quant(Quantizer):
     """Quantize to integers of any number of bits, and scale back.
 

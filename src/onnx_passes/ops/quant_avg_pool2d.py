@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.definition import Attribute, Call, Definition, Input
+from onnx_passes.ops.definition import Attribute, Call, Definition, Input, define
 from onnx_passes.ops.layouts import channels_first, channels_last
 from onnx_passes.ops.portable import round_half_even
 from onnx_passes.ops.windows import Windows
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from onnx_passes.graph.builder import Builder
 
 
+@define
 class QuantAvgPool2d(Definition):
     """Add up integers in square windows, and shift the sums right as far as they have more than ``obits`` bits.
 

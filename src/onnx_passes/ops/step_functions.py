@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
 from onnx_passes.ops.layouts import pad
 from onnx_passes.ops.portable import greater_or_equal
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 _LARGE = 1 << 19
 """Tables may have so many elements, or four times as many as there are thresholds."""
-_WHOLE_FLOATS = 1 << 24
-"""Up to here float32 has every whole number."""
 _GREATER_OR_EQUAL = _INTEGER_BOUNDS = 12
 """The first version in which Min and Max are for integers."""
 ADDED = ("float32", "float64", "int32", "int64")
@@ -210,7 +209,7 @@ def _whole(op: Builder, x: ir.Value, steps: Steps, *, is_float: bool) -> ir.Valu
     size = most - least + 1
     if len(steps.rows) * size > steps.largest_table:
         return None
-    if max(abs(least), abs(most)) > _WHOLE_FLOATS:
+    if max(abs(least), abs(most)) > EXACT_IN_FLOAT:
         return None
     if is_float:
         down, low, high = op.Floor(x), np.float32(least), np.float32(most)

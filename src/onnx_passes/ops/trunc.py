@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.definition import Attribute, Input
+from onnx_passes.ops.definition import Attribute, Input, define
 from onnx_passes.ops.integer_range import clamp, clamp_nodes, two_to_the
 from onnx_passes.ops.portable import power_of_two, round_half_even
 from onnx_passes.ops.quantizer import Quantizer, Working
@@ -28,6 +28,7 @@ _INPUTS = (
 )
 
 
+@define
 class TruncToBits(Quantizer):
     """Drop the lowest bits of quantized values; version 1, which has five inputs.
 
@@ -64,6 +65,7 @@ class TruncToBits(Quantizer):
         return op.Mul(op.Sub(n, zero_point), scale)
 
 
+@define
 class Trunc(Quantizer):
     """Drop the lowest bits of quantized values; version 2, which has six inputs.
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.wording import name_of
-from onnx_passes.ops.definition import OUR_DOMAIN, Attribute, Call, Definition, Input
+from onnx_passes.ops.definition import OUR_DOMAIN, Attribute, Call, Definition, Input, define
 from onnx_passes.ops.step_functions import ADDED, Steps, add_up, count, look_up, search
 from onnx_passes.ops.thresholds import FEW, FEW_COUNTED_SMALL, columns_of, comparable, count_given, known_shape, reached
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from onnx_passes.graph.builder import Builder
 
 
+@define
 class WeightedMultiThreshold(Definition):
     """Add up the weights of the thresholds that a value has reached, for values and thresholds of any shape.
 

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.shapes import dimension
 from onnx_passes.graph.wording import name_of
-from onnx_passes.ops.definition import Call, Definition, Input
+from onnx_passes.ops.definition import Call, Definition, Input, define
 
 if TYPE_CHECKING:
     from onnx_shape_inference import ShapeInferenceContext
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from onnx_passes.graph.builder import Builder
 
 
+@define
 class XnorPopcountMatMul(Definition):
     """Count, for each row of one matrix and column of another, the places where they agree; elements are 0 or 1.
 

@@ -12,11 +12,11 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE
 from onnx_passes.graph import annotations
 from onnx_passes.graph.constants import constant, constant_tensor
 from onnx_passes.verify.reference import Array, integer_limits
 
-_EXACT_INTEGERS = 2**53
 _QUANTIZER_DOMAINS = {"qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general", "finn"}
 
 
@@ -48,7 +48,7 @@ def annotated_grid(value: ir.Value) -> Grid | None:
     bits = int(parsed[2])
     low, high = (0, 2**bits - 1) if parsed[1] == "UINT" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     # Beyond the precision of the element type there are values of the data type that it cannot hold.
-    exact = 2 ** (float_info(dtype).nmant + 1) if dtype.is_floating_point() else _EXACT_INTEGERS
+    exact = 2 ** (float_info(dtype).nmant + 1) if dtype.is_floating_point() else EXACT_IN_DOUBLE
     scale = one if parsed[3] is None else np.exp2(np.array(float(int(parsed[3]) - bits)))
     return Grid(max(low, -exact), min(high, exact), scale, zero, closed=True)
 

@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError, did_you_mean
+from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE
 from onnx_passes.verify.numpy_files import Array, read_numpy
 
 Sample = dict[str, Array]
@@ -312,7 +313,7 @@ def _exactly(data: Array, dtype: ir.DataType) -> Array | None:
         # Python compares integers with floats exactly, numpy does not.
         return wide.astype(wanted) if low <= wide.min().item() and wide.max().item() <= high else None
     if wide.dtype.kind != "f":
-        if max(-wide.min().item(), wide.max().item()) > 2**53:
+        if max(-wide.min().item(), wide.max().item()) > EXACT_IN_DOUBLE:
             return None
         wide = wide.astype(np.float64)
     with np.errstate(all="ignore"):

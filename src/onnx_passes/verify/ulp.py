@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onnx_passes.core.errors import UsageError
+from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE
 
 Array = NDArray[Any]
 
 # Long enough that numpy's overhead per call vanishes, short enough that all temporaries stay in the cache.
 _CHUNK = 1 << 17
-_EXACT_IN_FLOAT64 = 1 << 53
 _PARTS = {"complex128": "float64", "complex64": "float32", "complex32": "float16", "bcomplex32": "bfloat16"}
 
 
@@ -104,7 +104,7 @@ class IntegerDifferences(Differences):
         if rtol == 0:
             limit = min(math.floor(atol), 2**64 - 1)
             return bool((self._distance <= np.uint64(limit)).all())
-        small = (self._distance < _EXACT_IN_FLOAT64) & (self._magnitude < _EXACT_IN_FLOAT64)
+        small = (self._distance < EXACT_IN_DOUBLE) & (self._magnitude < EXACT_IN_DOUBLE)
         with np.errstate(over="ignore"):
             bound = atol + rtol * self._magnitude[small].astype(np.float64)
         if (self._distance[small] > bound).any():

@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 from onnx_shape_inference import OpShapeInferenceRegistry, ShapeInferenceContext
 
-from onnx_passes.ops.collection import DEFINITIONS
+from onnx_passes.ops.collection import definitions
 from onnx_passes.passes.annotate.custom_shapes import add_custom_operators, by_definition
 
 
@@ -18,7 +18,7 @@ def registry() -> OpShapeInferenceRegistry:
 
 
 def test_every_definition_is_registered(registry: OpShapeInferenceRegistry):
-    for definition in DEFINITIONS:
+    for definition in definitions():
         for domain in definition.domains:
             for name in (definition.name, *definition.aliases):
                 assert registry.get(domain, name, version=1) is by_definition

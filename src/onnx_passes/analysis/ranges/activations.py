@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
 
 from onnx_passes.analysis.ranges.elementwise import maximum
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
-from onnx_passes.analysis.ranges.site import Rule, Site
+from onnx_passes.analysis.ranges.site import RANGES, RangeRule, Site
+from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN
 
 _SLACK = 2e-6
 """Room for runtimes that approximate: relative, and absolute for values below 1."""
@@ -44,12 +45,12 @@ def _hard_swish(x: np.ndarray) -> np.ndarray:
     return x * np.clip(x / 6 + 0.5, 0, 1)
 
 
-def _rising(function: Function, low: float = -math.inf, high: float = math.inf) -> Rule:
+def _rising(function: Function, low: float = -math.inf, high: float = math.inf) -> RangeRule:
     """Make the rule of a function that never falls and stays between limits."""
     return lambda site: _between(site[0], function, low, high)
 
 
-def _valley(function: Function, bottom: float) -> Rule:
+def _valley(function: Function, bottom: float) -> RangeRule:
     """Make the rule of a function that falls to its least value, at ``bottom``, and rises from there."""
 
     def apply(site: Site) -> Range:
@@ -163,28 +164,31 @@ def _wave(site: Site) -> Range:
 _SILU = _valley(lambda x: x * _sigmoid(x), -1.2784645427610738)
 _GELU = (_valley(_gelu, -0.7517915246935645), _valley(_tanh_gelu, -0.7524614220710162))
 
-ACTIVATIONS: Mapping[str, Rule] = {
-    "Celu": _celu,
-    "Cos": _wave,
-    "Elu": _elu,
-    "Erf": _rising(_erf, -1 - _SLACK, 1 + _SLACK),
-    "Exp": _rising(np.exp, 0),
-    "FastGelu": _GELU[1],
-    "Gelu": _gelu_rule,
-    "HardSigmoid": _hard_sigmoid,
-    "HardSwish": _valley(_hard_swish, -1.5),
-    "Log": _log,
-    "Mish": _valley(lambda x: x * np.tanh(_softplus(x)), -1.192452838954134),
-    "Reciprocal": _reciprocal,
-    "Selu": _selu,
-    "Sigmoid": _rising(_sigmoid, 0, 1 + _SLACK),
-    "Silu": _silu,
-    "Sin": _wave,
-    "Softplus": _rising(_softplus, 0),
-    "Softsign": _rising(lambda x: x / (1 + np.abs(x)), -1, 1),
-    "Sqrt": _sqrt,
-    "Swish": _silu,
-    "Tanh": _rising(np.tanh, -1 - _SLACK, 1 + _SLACK),
-    "ThresholdedRelu": _thresholded_relu,
-    "Atan": _rising(np.arctan, -1.5708, 1.5708),
-}
+RANGES.attach(
+    {
+        "Celu": _celu,
+        "Cos": _wave,
+        "Elu": _elu,
+        "Erf": _rising(_erf, -1 - _SLACK, 1 + _SLACK),
+        "Exp": _rising(np.exp, 0),
+        "FastGelu": _GELU[1],
+        "Gelu": _gelu_rule,
+        "HardSigmoid": _hard_sigmoid,
+        "HardSwish": _valley(_hard_swish, -1.5),
+        "Log": _log,
+        "Mish": _valley(lambda x: x * np.tanh(_softplus(x)), -1.192452838954134),
+        "Reciprocal": _reciprocal,
+        "Selu": _selu,
+        "Sigmoid": _rising(_sigmoid, 0, 1 + _SLACK),
+        "Silu": _silu,
+        "Sin": _wave,
+        "Softplus": _rising(_softplus, 0),
+        "Softsign": _rising(lambda x: x / (1 + np.abs(x)), -1, 1),
+        "Sqrt": _sqrt,
+        "Swish": _silu,
+        "Tanh": _rising(np.tanh, -1 - _SLACK, 1 + _SLACK),
+        "ThresholdedRelu": _thresholded_relu,
+        "Atan": _rising(np.arctan, -1.5708, 1.5708),
+    }
+)
+RANGES.of("Gelu", domains=(CONTRIBUTED_DOMAIN,))(_gelu_rule)

@@ -8,10 +8,9 @@ import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.exactness import held, judged
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
-from onnx_passes.analysis.ranges.rules import RULES
 from onnx_passes.analysis.ranges.seeds import Known, seeds
 from onnx_passes.analysis.ranges.settle import settle
-from onnx_passes.analysis.ranges.site import Site
+from onnx_passes.analysis.ranges.site import RANGES, Site
 from onnx_passes.graph.constants import constant_tensor
 
 _NUMBERS = frozenset("fiub")
@@ -29,7 +28,7 @@ def ranges_of(model: ir.Model, inputs: Mapping[str, Known] | None = None) -> dic
     found: dict[ir.Value, Range] = {}
     found.update((value, held(known, value.dtype)) for value, known in seeds(graph.inputs, inputs or {}).items())
     for node in graph:
-        rule = RULES.get((node.domain, node.op_type))
+        rule = RANGES.get(node)
         ranges: Sequence[Range | None] = ()
         if rule is None:
             results: Sequence[Range | None] = ()

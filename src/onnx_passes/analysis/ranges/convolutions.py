@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product as combinations
 
@@ -15,8 +14,9 @@ from onnx_passes.analysis.ranges.grid import Grid
 from onnx_passes.analysis.ranges.products import with_addend
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.rounding import exact_up_to
-from onnx_passes.analysis.ranges.site import Rule, Site
+from onnx_passes.analysis.ranges.site import RANGES, Site
 from onnx_passes.analysis.windows import image_sizes, met, windows_of
+from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
 
 
 @dataclass(frozen=True)
@@ -262,5 +262,5 @@ def _conv_channels_last(site: Site) -> Range:
     return found if found is UNKNOWN else channels_last(found, rank)
 
 
-CONVOLUTIONS: Mapping[str, Rule] = {"Conv": _conv, "ConvTranspose": _conv_transpose}
-CHANNELS_LAST_CONVOLUTIONS: Mapping[str, Rule] = {"Conv": _conv_channels_last}
+RANGES.attach({"Conv": _conv, "ConvTranspose": _conv_transpose})
+RANGES.attach({"Conv": _conv_channels_last}, domains=(CHANNELS_LAST_DOMAIN,))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from onnx_passes.analysis.einsum import Contraction, Labels, contraction_of
@@ -12,7 +10,7 @@ from onnx_passes.analysis.ranges.elementwise import corners
 from onnx_passes.analysis.ranges.grid import Grid, product_of
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.rounding import exact_up_to
-from onnx_passes.analysis.ranges.site import Rule, Site
+from onnx_passes.analysis.ranges.site import RANGES, Site
 
 _MOST = 1 << 22
 """Where there are more products than this to look at, one range stands for all of an operand."""
@@ -75,4 +73,4 @@ def _is_exact(a: Range, b: Range, axes: range, sizes: list[int], exact: float) -
     return bool((total(steps[0].astype(np.float64) * steps[1], axes, sizes) <= exact).all())
 
 
-EINSUM: Mapping[str, Rule] = {"Einsum": _einsum}
+RANGES.attach({"Einsum": _einsum})

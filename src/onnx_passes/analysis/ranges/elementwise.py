@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 import onnx_ir as ir
@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.analysis.ranges.grid import Grid, aligned, product_of, sum_of
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.rounding import integer_limits
-from onnx_passes.analysis.ranges.site import Rule, Site
+from onnx_passes.analysis.ranges.site import RANGES, RangeRule, Site
 
 _FLOATS = {ir.DataType.FLOAT: np.float32, ir.DataType.FLOAT16: np.float16, ir.DataType.DOUBLE: np.float64}
 _LARGEST_POWER = 64
@@ -267,7 +267,7 @@ def _abs(site: Site) -> Range:
     return Range(low, a.size, grid)
 
 
-def _rounded(function: Callable[[np.ndarray], np.ndarray]) -> Rule:
+def _rounded(function: Callable[[np.ndarray], np.ndarray]) -> RangeRule:
     def apply(site: Site) -> Range:
         # What is an integer in exact arithmetic may have been rounded to just below one.
         return Range.integers(function(site[0].low), function(site[0].high))
@@ -302,25 +302,27 @@ def _relu(site: Site) -> Range:
 
 _MULTIPLY = _with_constants(np.multiply, multiply)
 
-ELEMENTWISE: Mapping[str, Rule] = {
-    "Abs": _abs,
-    "Add": _with_constants(np.add, add),
-    "Ceil": _rounded(np.ceil),
-    "Clip": _clip,
-    "Div": _divide,
-    "Floor": _rounded(np.floor),
-    "LeakyRelu": _leaky_relu,
-    "Max": _folded(maximum),
-    "Mean": _mean,
-    "Min": _folded(minimum),
-    "Mul": _mul,
-    "Neg": _neg,
-    "PRelu": _prelu,
-    "Pow": _pow,
-    "Relu": _relu,
-    "Round": _rounded(np.rint),
-    "Sign": _sign,
-    "Sub": _with_constants(np.subtract, _subtract),
-    "Sum": _sum,
-    "Where": _where,
-}
+RANGES.attach(
+    {
+        "Abs": _abs,
+        "Add": _with_constants(np.add, add),
+        "Ceil": _rounded(np.ceil),
+        "Clip": _clip,
+        "Div": _divide,
+        "Floor": _rounded(np.floor),
+        "LeakyRelu": _leaky_relu,
+        "Max": _folded(maximum),
+        "Mean": _mean,
+        "Min": _folded(minimum),
+        "Mul": _mul,
+        "Neg": _neg,
+        "PRelu": _prelu,
+        "Pow": _pow,
+        "Relu": _relu,
+        "Round": _rounded(np.rint),
+        "Sign": _sign,
+        "Sub": _with_constants(np.subtract, _subtract),
+        "Sum": _sum,
+        "Where": _where,
+    }
+)

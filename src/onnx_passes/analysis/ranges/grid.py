@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnx_passes.analysis.ranges.arrays import nearly_integer, of_rank, shrink
-from onnx_passes.analysis.ranges.rounding import EXACT_IN_FLOAT
+from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
 
 LIMIT = 2**62
 _FLOAT_EXACT = 2.0**53

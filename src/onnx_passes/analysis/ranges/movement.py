@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 import numpy as np
@@ -11,7 +11,8 @@ from onnx_passes.analysis.ranges.elementwise import either
 from onnx_passes.analysis.ranges.grid import Grid, aligned
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.regroup import regrouped
-from onnx_passes.analysis.ranges.site import Rule, Site, axis_of, dims_of
+from onnx_passes.analysis.ranges.site import RANGES, Site, axis_of, dims_of
+from onnx_passes.ops.definition import GENERAL_DOMAINS
 
 
 def _same(site: Site) -> Range:
@@ -271,34 +272,36 @@ def _constant_of_shape(site: Site) -> Range:
     return Range.point(np.zeros(()) if given is None else given.numpy().reshape(()))
 
 
-MOVEMENT: Mapping[str, Rule] = {
-    "ArgMax": _arg,
-    "ArgMin": _arg,
-    "Cast": _cast,
-    "CastLike": _cast,
-    "Concat": _concat,
-    "ConstantOfShape": _constant_of_shape,
-    "DepthToSpace": _any_along_axes,
-    "Dropout": lambda site: None if site.has(2) else [site[0]],
-    "Expand": _same,
-    "Flatten": _reshape,
-    "Gather": _gather,
-    "GatherElements": _any_element,
-    "GatherND": _any_element,
-    "Identity": _same,
-    "Pad": _pad,
-    "Reshape": _reshape,
-    "Resize": _resize,
-    "ReverseSequence": _any_along_axes,
-    "Shape": _shape,
-    "Slice": _slice,
-    "SpaceToDepth": _any_along_axes,
-    "Split": _split,
-    "Squeeze": _reshape,
-    "Tile": _tile,
-    "TopK": _top_k,
-    "Transpose": _transpose,
-    "Unsqueeze": _reshape,
-    "Upsample": _resize,
-}
-QUANTIZED_MOVEMENT: Mapping[str, Rule] = {"DebugMarker": _same, "Im2Col": _im2col}
+RANGES.attach(
+    {
+        "ArgMax": _arg,
+        "ArgMin": _arg,
+        "Cast": _cast,
+        "CastLike": _cast,
+        "Concat": _concat,
+        "ConstantOfShape": _constant_of_shape,
+        "DepthToSpace": _any_along_axes,
+        "Dropout": lambda site: None if site.has(2) else [site[0]],
+        "Expand": _same,
+        "Flatten": _reshape,
+        "Gather": _gather,
+        "GatherElements": _any_element,
+        "GatherND": _any_element,
+        "Identity": _same,
+        "Pad": _pad,
+        "Reshape": _reshape,
+        "Resize": _resize,
+        "ReverseSequence": _any_along_axes,
+        "Shape": _shape,
+        "Slice": _slice,
+        "SpaceToDepth": _any_along_axes,
+        "Split": _split,
+        "Squeeze": _reshape,
+        "Tile": _tile,
+        "TopK": _top_k,
+        "Transpose": _transpose,
+        "Unsqueeze": _reshape,
+        "Upsample": _resize,
+    }
+)
+RANGES.attach({"DebugMarker": _same, "Im2Col": _im2col}, domains=GENERAL_DOMAINS)

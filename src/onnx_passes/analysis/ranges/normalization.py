@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from onnx_passes.analysis.ranges.arrays import along
 from onnx_passes.analysis.ranges.elementwise import add, multiply
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
-from onnx_passes.analysis.ranges.site import Rule, Site, axis_of
+from onnx_passes.analysis.ranges.site import RANGES, Site, axis_of
+from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
 
 _SLACK = 1e-4
 """Room for rounding in what is divided by a deviation."""
@@ -112,13 +113,15 @@ def _hardmax(site: Site) -> Range:
     return Range.integers(0, 1)
 
 
-NORMALIZATION: Mapping[str, Rule] = {
-    "BatchNormalization": _batch_normalization,
-    "Hardmax": _hardmax,
-    "InstanceNormalization": _instance_normalization,
-    "LayerNormalization": _layer_normalization,
-    "LogSoftmax": _log_softmax,
-    "RMSNormalization": _rms_normalization,
-    "Softmax": _softmax,
-}
-CHANNELS_LAST_NORMALIZATION: Mapping[str, Rule] = {"BatchNormalization": _batch_normalization_last}
+RANGES.attach(
+    {
+        "BatchNormalization": _batch_normalization,
+        "Hardmax": _hardmax,
+        "InstanceNormalization": _instance_normalization,
+        "LayerNormalization": _layer_normalization,
+        "LogSoftmax": _log_softmax,
+        "RMSNormalization": _rms_normalization,
+        "Softmax": _softmax,
+    }
+)
+RANGES.attach({"BatchNormalization": _batch_normalization_last}, domains=(CHANNELS_LAST_DOMAIN,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,8 +11,9 @@ from onnx_passes.analysis.ranges.convolutions import is_padded
 from onnx_passes.analysis.ranges.grid import Grid
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.rounding import exact_up_to
-from onnx_passes.analysis.ranges.site import Rule, Site
+from onnx_passes.analysis.ranges.site import RANGES, Site
 from onnx_passes.analysis.windows import averaged
+from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, GENERAL_DOMAINS
 
 
 def _spatial(site: Site, *, last: bool = False) -> list[int] | None:
@@ -165,18 +166,20 @@ def _quant_avg_pool(site: Site) -> Range:
     return Range(low.astype(np.float64), high.astype(np.float64), Grid.integers(low, high))
 
 
-POOLING: Mapping[str, Rule] = {
-    "AveragePool": _average_pool,
-    "GlobalAveragePool": _global_average_pool,
-    "GlobalMaxPool": _max_pool,
-    "MaxPool": _max_pool,
-    "ReduceL1": _reduce_to_size,
-    "ReduceL2": _reduce_to_size,
-    "ReduceMax": _reduce_extreme,
-    "ReduceMean": _reduce_mean,
-    "ReduceMin": _reduce_extreme,
-    "ReduceSum": _reduce_sum,
-    "ReduceSumSquare": _reduce_to_size,
-}
-QUANTIZED_POOLING: Mapping[str, Rule] = {"MaxPoolNHWC": _max_pool_last, "QuantAvgPool2d": _quant_avg_pool}
-CHANNELS_LAST_POOLING: Mapping[str, Rule] = {"MaxPool": _max_pool_last}
+RANGES.attach(
+    {
+        "AveragePool": _average_pool,
+        "GlobalAveragePool": _global_average_pool,
+        "GlobalMaxPool": _max_pool,
+        "MaxPool": _max_pool,
+        "ReduceL1": _reduce_to_size,
+        "ReduceL2": _reduce_to_size,
+        "ReduceMax": _reduce_extreme,
+        "ReduceMean": _reduce_mean,
+        "ReduceMin": _reduce_extreme,
+        "ReduceSum": _reduce_sum,
+        "ReduceSumSquare": _reduce_to_size,
+    }
+)
+RANGES.attach({"MaxPoolNHWC": _max_pool_last, "QuantAvgPool2d": _quant_avg_pool}, domains=GENERAL_DOMAINS)
+RANGES.attach({"MaxPool": _max_pool_last}, domains=(CHANNELS_LAST_DOMAIN,))

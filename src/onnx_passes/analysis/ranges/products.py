@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from onnx_passes.analysis.ranges.contraction import (
@@ -20,7 +18,8 @@ from onnx_passes.analysis.ranges.elementwise import add, multiply
 from onnx_passes.analysis.ranges.grid import Grid
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.rounding import exact_up_to
-from onnx_passes.analysis.ranges.site import Rule, Site
+from onnx_passes.analysis.ranges.site import RANGES, Site
+from onnx_passes.ops.definition import GENERAL_DOMAINS
 
 
 def product(a: Range, b: Range, k: int, unit: float, exact: float) -> Range:
@@ -145,5 +144,5 @@ def _xnor_popcount(site: Site) -> Range:
     return Range.integers(0, k) if k is not None and bits else UNKNOWN
 
 
-PRODUCTS: Mapping[str, Rule] = {"Gemm": _gemm, "MatMul": _matmul}
-BINARY_PRODUCTS: Mapping[str, Rule] = {"XnorPopcountMatMul": _xnor_popcount}
+RANGES.attach({"Gemm": _gemm, "MatMul": _matmul})
+RANGES.attach({"XnorPopcountMatMul": _xnor_popcount}, domains=GENERAL_DOMAINS)

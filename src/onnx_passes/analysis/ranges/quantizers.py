@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +13,10 @@ from onnx_passes.analysis.ranges.arrays import along, of_rank
 from onnx_passes.analysis.ranges.elementwise import corners
 from onnx_passes.analysis.ranges.grid import Grid
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
-from onnx_passes.analysis.ranges.rounding import EXACT_IN_FLOAT, integer_limits
-from onnx_passes.analysis.ranges.site import Rule, Site, counted
+from onnx_passes.analysis.ranges.rounding import integer_limits
+from onnx_passes.analysis.ranges.site import RANGES, Site, counted
+from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
+from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN, GENERAL_DOMAINS
 from onnx_passes.ops.integer_range import bounds
 from onnx_passes.ops.rounding import MODES, round_numpy
 
@@ -209,15 +211,23 @@ def _quantize_dynamically(site: Site) -> list[Range | None]:
     return [Range.integers(0, 255), Range.of(0, math.inf), Range.integers(0, 255)]
 
 
-QUANTIZERS: Mapping[str, Rule] = {
-    "BipolarQuant": _bipolar_quant,
-    "FloatQuant": _float_quant,
-    "IntQuant": _quant,
-    "Quant": _quant,
-    "Trunc": _trunc,
-}
-LINEAR_QUANTIZERS: Mapping[str, Rule] = {
-    "DequantizeLinear": _dequantize_linear,
-    "DynamicQuantizeLinear": _quantize_dynamically,
-    "QuantizeLinear": _quantize_linear,
-}
+RANGES.attach(
+    {
+        "BipolarQuant": _bipolar_quant,
+        "FloatQuant": _float_quant,
+        "IntQuant": _quant,
+        "Quant": _quant,
+        "Trunc": _trunc,
+    },
+    domains=GENERAL_DOMAINS,
+)
+RANGES.attach(
+    {
+        "DequantizeLinear": _dequantize_linear,
+        "DynamicQuantizeLinear": _quantize_dynamically,
+        "QuantizeLinear": _quantize_linear,
+    }
+)
+RANGES.attach(
+    {"DequantizeLinear": _dequantize_linear, "QuantizeLinear": _quantize_linear}, domains=(CONTRIBUTED_DOMAIN,)
+)

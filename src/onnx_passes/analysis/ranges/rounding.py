@@ -7,11 +7,9 @@ import math
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE, EXACT_IN_FLOAT
+
 _UNIT = {ir.DataType.FLOAT16: 2.0**-11, ir.DataType.BFLOAT16: 2.0**-8, ir.DataType.DOUBLE: 2.0**-53}
-EXACT_IN_FLOAT = 2**24
-"""Up to here float32 has all integers, and sums of them are those of integers."""
-EXACT_IN_DOUBLE = 2**53
-"""Up to here double has all integers."""
 _EXACT = {ir.DataType.FLOAT16: 2.0**11, ir.DataType.BFLOAT16: 2.0**8, ir.DataType.DOUBLE: EXACT_IN_DOUBLE}
 _NUMPY = {ir.DataType.FLOAT: np.float32, ir.DataType.FLOAT16: np.float16}
 

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.rounding import unit_of
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import rank, static_shape
 
 
@@ -85,8 +86,15 @@ class Site:
         return self.node.attributes.get_string(name, default)
 
 
-Rule = Callable[[Site], "Range | Sequence[Range | None] | None"]
+RangeRule = Callable[[Site], "Range | Sequence[Range | None] | None"]
 """Finds the range of the result, or of each result; nothing where there is nothing to say."""
+RANGES: Interface[RangeRule] = Interface(
+    "ranges",
+    "the range of its results, from those of its inputs",
+    *(f"onnx_passes.analysis.ranges.{name}" for name in ("activations", "convolutions", "einsum", "elementwise")),
+    *(f"onnx_passes.analysis.ranges.{name}" for name in ("movement", "normalization", "pooling", "products")),
+    *(f"onnx_passes.analysis.ranges.{name}" for name in ("quantizers", "thresholds")),
+)
 
 
 def dims_of(value: ir.Value | None) -> list[int | str | None] | None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from onnx_passes.analysis.ranges.arrays import along
 from onnx_passes.analysis.ranges.elementwise import add
 from onnx_passes.analysis.ranges.grid import Grid
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
-from onnx_passes.analysis.ranges.site import Rule, Site, counted
+from onnx_passes.analysis.ranges.site import RANGES, Site, counted
 from onnx_passes.graph.constants import constant
+from onnx_passes.ops.definition import OUR_DOMAIN, QONNX_DOMAINS
 
 _MOST_COMPARISONS = 2**22
 
@@ -96,5 +95,5 @@ def _weighed(low: np.ndarray, high: np.ndarray, weights: np.ndarray, slack: floa
     return Range(low - slack, high + slack, grid)
 
 
-THRESHOLDS: Mapping[str, Rule] = {"MultiThreshold": _multi_threshold}
-WEIGHTED_THRESHOLDS: Mapping[str, Rule] = {"MultiThreshold": _weighted_multi_threshold}
+RANGES.attach({"MultiThreshold": _multi_threshold}, domains=QONNX_DOMAINS)
+RANGES.attach({"MultiThreshold": _weighted_multi_threshold}, domains=(OUR_DOMAIN,))

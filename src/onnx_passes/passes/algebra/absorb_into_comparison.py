@@ -20,7 +20,7 @@ from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no, yes
 from onnx_passes.rewrite.rule import Rule
 
-_COMPARISONS = tuple(name for name, traits in TRAITS.items() if traits.converse)
+_COMPARISONS = tuple(name for name, traits in TRAITS.standard().items() if traits.converse)
 _ROUNDS_DOWN = ("Less", "GreaterOrEqual")
 _ROUNDS_UP = ("LessOrEqual", "Greater")
 Moved = tuple[str, np.ndarray]

@@ -26,7 +26,9 @@ from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no, yes
 from onnx_passes.rewrite.rule import Rule
 
-_UNDONE = tuple(n for n, t in TRAITS.items() if t.arity == 2 and t.undoes in ("Add", "Sub", "Xor", "BitwiseXor"))
+_UNDONE = tuple(
+    n for n, t in TRAITS.standard().items() if t.arity == 2 and t.undoes in ("Add", "Sub", "Xor", "BitwiseXor")
+)
 
 
 @passes.verify.equality

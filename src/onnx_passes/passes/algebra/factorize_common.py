@@ -18,7 +18,7 @@ from onnx_passes.rewrite.rule import Rule
 
 _LAWS = tuple(
     (outer, inner)
-    for inner, traits in TRAITS.items()
+    for inner, traits in TRAITS.standard().items()
     if traits.commutative and traits.arity == 2
     for outer in traits.distributes_over
 )

@@ -29,7 +29,7 @@ class OrderComparison(Transformation, RewriteRuleSetPass):
 
     def rules(self) -> Sequence[Rule]:
         """Make a rule for each operator that has a converse."""
-        return [_rule(name, traits.converse) for name, traits in TRAITS.items() if traits.converse]
+        return [_rule(name, traits.converse) for name, traits in TRAITS.standard().items() if traits.converse]
 
 
 def _rule(op_type: str, converse: str) -> Rule:

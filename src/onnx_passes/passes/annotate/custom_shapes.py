@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 from onnx_shape_inference import OpShapeInferenceRegistry, ShapeInferenceContext
 
-from onnx_passes.ops.collection import DEFINITIONS, definition_of
+from onnx_passes.ops.collection import definition_of, definitions
 
 
 def by_definition(ctx: ShapeInferenceContext, node: ir.Node) -> None:
@@ -17,7 +17,7 @@ def by_definition(ctx: ShapeInferenceContext, node: ir.Node) -> None:
 
 def add_custom_operators(registry: OpShapeInferenceRegistry) -> None:
     """Register the operators in every domain that has no inference of its own for them."""
-    for definition in DEFINITIONS:
+    for definition in definitions():
         for domain in definition.domains:
             for name in (definition.name, *definition.aliases):
                 if not registry.has(domain, name):

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.datatypes import Range
 from onnx_passes.datatypes.arrays import numbers
+from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE
 from onnx_passes.datatypes.ranges import ZERO
 from onnx_passes.datatypes.smallest import integer_ends
 from onnx_passes.graph.constants import constant
@@ -18,7 +19,6 @@ from onnx_passes.graph.shapes import dimension, rank, static_shape
 from onnx_passes.passes.datatypes.elementwise import Rule, given
 from onnx_passes.passes.datatypes.facts import Fact, Facts
 
-_EXACT = 2**53
 _BITS = Range(0, 1)
 
 
@@ -52,7 +52,7 @@ def _signed_sums(weights: np.ndarray, axes: tuple[int, ...]) -> Iterable[tuple[i
     assert known is not None
     terms = math.prod(known.shape[axis] for axis in axes)
     largest = max(abs(int(known.max())), abs(int(known.min()))) if known.size else 0
-    if terms * largest < _EXACT:
+    if terms * largest < EXACT_IN_DOUBLE:
         parts = [part(known, 0).sum(axis=axes, dtype=np.float64) for part in (np.maximum, np.minimum)]
     else:
         exact = np.array([int(item) for item in known.flat], dtype=object).reshape(known.shape)

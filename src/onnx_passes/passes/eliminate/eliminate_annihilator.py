@@ -35,7 +35,7 @@ class EliminateAnnihilator(Transformation, RewriteRuleSetPass):
 
     def rules(self) -> Sequence[Rule]:
         """Make a rule for each operator that has an annihilator."""
-        return [_rule(name) for name, traits in TRAITS.items() if traits.annihilator is not None]
+        return [_rule(name) for name, traits in TRAITS.standard().items() if traits.annihilator is not None]
 
 
 def _rule(op_type: str) -> Rule:

@@ -32,7 +32,7 @@ class EliminateNegatedComparison(Transformation, RewriteRuleSetPass):
 
     def rules(self) -> Sequence[Rule]:
         """Make a rule for each comparison that has a complement."""
-        return [_rule(name, traits.complement) for name, traits in TRAITS.items() if traits.complement]
+        return [_rule(name, traits.complement) for name, traits in TRAITS.standard().items() if traits.complement]
 
 
 def _rule(comparison: str, complement: str) -> Rule:

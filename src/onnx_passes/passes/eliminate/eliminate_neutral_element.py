@@ -37,7 +37,7 @@ class EliminateNeutralElement(Transformation, RewriteRuleSetPass):
 
     def rules(self) -> Sequence[Rule]:
         """Make a rule for each operator that has a neutral element."""
-        return [_rule(name) for name, traits in TRAITS.items() if traits.identity is not None]
+        return [_rule(name) for name, traits in TRAITS.standard().items() if traits.identity is not None]
 
 
 def _neutral(op_type: str, value: ir.Value) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.rounding import EXACT_IN_FLOAT
 from onnx_passes.analysis.sums import Bounds, size_of
+from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
 
 FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 SMALL = (ir.DataType.UINT8, ir.DataType.INT8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from typing import Any
 
@@ -11,7 +11,9 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.errors import ModelError
-from onnx_passes.ops.collection import DEFINITIONS, definition_of
+from onnx_passes.graph.operators import Key
+from onnx_passes.ops.collection import definition_of
+from onnx_passes.ops.definition import DEFINITIONS
 from onnx_passes.passes.qonnx.dialect import is_backend_node
 from onnx_passes.rewrite.driver import rewrite
 from onnx_passes.rewrite.index import RuleIndex
@@ -45,41 +47,38 @@ class InlineQonnx(Transformation):
         return PassResult(model, modified=inline(model, context))
 
 
-_DOMAINS = frozenset(domain for definition in DEFINITIONS for domain in definition.domains)
-
-
 @cache
-def _compiled() -> RuleIndex:
-    return RuleIndex(inlining(_DOMAINS))
+def _compiled(operators: frozenset[Key]) -> RuleIndex:
+    return RuleIndex(_rules(sorted(operators)))
 
 
 def inline(model: ir.Model, context: Context | None = None) -> bool:
     """Replace all operators that are defined here; tells whether there were any."""
     context, refusals = context or Context(), Refusals()
-    applied = rewrite(model, _compiled(), context, functions=True, refusals=refusals)
+    operators = frozenset(DEFINITIONS.table())
+    domains = {domain for domain, _ in operators}
+    applied = rewrite(model, _compiled(operators), context, functions=True, refusals=refusals)
     left = leftovers_of_rules(
-        model, {ANY: "there is no such operator of QONNX"}, refusals, is_wanted=_is_wanted, functions=True
+        model,
+        {ANY: "there is no such operator of QONNX"},
+        refusals,
+        is_wanted=lambda node: node.domain in domains and not is_backend_node(node),
+        functions=True,
     )
     for text in left.notes():
         context.note(text)
     return applied > 0
 
 
-def _is_wanted(node: ir.Node) -> bool:
-    return node.domain in _DOMAINS and not is_backend_node(node)
-
-
 def inlining(domains: Collection[str]) -> list[Rule]:
     """Make one rule for each operator of some domains that puts its definition in its place."""
-    names = dict.fromkeys(
-        (domain, name)
-        for definition in DEFINITIONS
-        for domain in definition.domains
-        for name in (definition.name, *definition.aliases)
-        if domain in domains
-    )
+    return _rules(sorted(key for key in DEFINITIONS.table() if key[0] in domains))
+
+
+def _rules(operators: Sequence[Key]) -> list[Rule]:
     return [
-        Rule(_pattern(domain, name), _rewrite, _check, name=f"Inline{name}", commute=False) for domain, name in names
+        Rule(_pattern(domain, name), _rewrite, _check, name=f"Inline{name}", commute=False)
+        for domain, name in operators
     ]
 
 

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.core.options import option
+from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, static_shape
 from onnx_passes.passes.quant.qoperator import SATURATING, Parts, columns, taking_apart
@@ -20,8 +21,6 @@ from onnx_passes.passes.quant.widths import type_bounds
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.rule import Rule
 
-_EXACT = 1 << 24
-"""Up to here single precision has all integers."""
 _GREATEST_UNSIGNED_PAIR = 255
 """128 times this fits into 16 bits."""
 
@@ -88,7 +87,7 @@ def _product(parts: Parts, operator: str, total: int | None, axis: int) -> Any:
         parts.decline("a zero point is computed: the product is one of integers as it is")
     if 0 in (parts.given(1).shape or ()):
         parts.decline("there is nothing to sum up, and ONNX Runtime leaves the result unwritten")
-    if total is None or total * _greatest(parts, 0) >= _EXACT:
+    if total is None or total * _greatest(parts, 0) >= EXACT_IN_FLOAT:
         parts.decline("sums may pass 2^24, beyond which single precision does not have all integers")
     one = np.ones((), np.float32)
     left = parts.dequantized(parts.given(0), one, parts.value(2))

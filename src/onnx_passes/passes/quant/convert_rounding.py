@@ -12,6 +12,7 @@ from onnxscript.rewriter.pattern import OrValue
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.quant.convert_bipolar import comparison, from_comparison
@@ -23,8 +24,6 @@ from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no, yes
 from onnx_passes.rewrite.rule import Rule
 
-_LARGEST = 2**24
-"""Beyond this, floats do not hold all integers."""
 _MODES = {"Round": "ROUND", "Floor": "FLOOR", "Ceil": "CEIL"}
 
 
@@ -123,6 +122,6 @@ def _bound(value: ir.Value, x: ir.Value) -> float | Refusal:
     if held is None or held.size != 1 or held.ndim > (rank(x) or 0):
         return no("a bound is not one constant for all elements", at=value)
     number = float(held.flat[0])
-    if not number.is_integer() or abs(number) > _LARGEST:
+    if not number.is_integer() or abs(number) > EXACT_IN_FLOAT:
         return no("a bound is no integer that floats hold", at=value)
     return number

@@ -11,8 +11,8 @@ import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.arrays import nearly_integer
 from onnx_passes.analysis.ranges.range import Range
-from onnx_passes.analysis.ranges.rounding import EXACT_IN_DOUBLE, EXACT_IN_FLOAT
 from onnx_passes.analysis.sums import Bounds
+from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE, EXACT_IN_FLOAT
 from onnx_passes.datatypes.smallest import smallest_for_values
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import detach

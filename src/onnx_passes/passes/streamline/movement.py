@@ -11,8 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.arrays import nearly_integer
 from onnx_passes.analysis.ranges.range import Range
-from onnx_passes.analysis.ranges.rules import RULES
-from onnx_passes.analysis.ranges.site import Site
+from onnx_passes.analysis.ranges.site import RANGES, Site
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.streamline.form import Form, Workshop
@@ -52,7 +51,9 @@ def _moved(shop: Workshop, node: ir.Node, array: np.ndarray) -> list[np.ndarray]
     if array.size == 1:
         return [array.reshape((1,) * length) for length in lengths]
     others = [None if value is None else shop.known(value) for value in node.inputs[1:]]
-    found = RULES["", node.op_type](Site(node, [Range(array, array), *others]))
+    rule = RANGES.get(node)
+    assert rule is not None
+    found = rule(Site(node, [Range(array, array), *others]))
     results = [found] if isinstance(found, Range) else list(found or ())
     points = [result.of_rank(length).low for result, length in zip(results, lengths, strict=False) if _is_point(result)]
     return points if len(points) == len(lengths) else None

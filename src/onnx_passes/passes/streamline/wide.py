@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.rounding import EXACT_IN_FLOAT
 from onnx_passes.analysis.sums import greatest_sum, size_of, summed_axes
+from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.streamline.form import Form, Workshop

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.ops.collection import definition_of
@@ -19,7 +20,6 @@ OPERATOR = "MultiThreshold"
 DOMAINS = GENERAL_DOMAINS
 COUNTING_DOMAINS = tuple(domain for domain in GENERAL_DOMAINS if domain != OUR_DOMAIN)
 """Where thresholds have rows of channels, and steps of one height."""
-_EXACT_IN_FLOAT = 2**24
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Thresholds:
         if self.bias != round(self.bias) or (steps != np.rint(steps)).any():
             return False
         height = np.abs(steps).max(initial=0) * self.rows.shape[1]
-        return bool(height + abs(self.bias) < _EXACT_IN_FLOAT)
+        return bool(height + abs(self.bias) < EXACT_IN_FLOAT)
 
     def levels(self) -> np.ndarray:
         """Return what so many thresholds count for, from none to all, where each counts the same."""
@@ -135,7 +135,7 @@ def integers(known: Range | None, places: tuple[int, ...]) -> tuple[np.ndarray, 
     if grid is None or not grid.exact:
         return "its input is not known to be integer"
     low, high = _joined(grid.low, places, np.min), _joined(grid.high, places, np.max)
-    if max(int(np.abs(low).max()), int(np.abs(high).max())) >= _EXACT_IN_FLOAT:
+    if max(int(np.abs(low).max()), int(np.abs(high).max())) >= EXACT_IN_FLOAT:
         return "its input is beyond what floats hold"
     return low, high
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_EXACT_IN_FLOAT = 2**24
+from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
+
 _ROUNDS = 64
 """Where there is a solution it is found in a few rounds; what takes longer is taken for one that does not exist."""
 
@@ -39,7 +40,7 @@ def find_offsets(
         found = _solve(*ends)
         if found is not None:
             added, thresholds = found
-            if max(np.abs(low).max(), np.abs(high).max()) + np.abs(added).max() > _EXACT_IN_FLOAT:
+            if max(np.abs(low).max(), np.abs(high).max()) + np.abs(added).max() > EXACT_IN_FLOAT:
                 continue
             return Offsets(*_shaped(added, thresholds, places, axis))
     return None
