@@ -25,7 +25,7 @@ class StreamlineFloats(ComposePass):
     Exactness: tolerance: sums and factors change places.
     """
 
-    passes = ("reorder", "move-scale-down", "eliminate", "fold-constants")
+    passes = ("reorder", "move-scale-down", "together(eliminate)", "eliminate-common-subexpression", "fold-constants")
     exhaustive = True
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
