@@ -35,6 +35,7 @@ class Entry:
     preserves: tuple[str, ...] = ()
     members: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
+    laws: tuple[str, ...] = ()
     doc: str = ""
 
     @property
@@ -61,7 +62,7 @@ class Entry:
         return Entry(**plain)
 
 
-_TUPLES = ("groups", "tags", "needs", "followed_by", "preserves", "members", "claims")
+_TUPLES = ("groups", "tags", "needs", "followed_by", "preserves", "members", "claims", "laws")
 
 
 def entry_of(cls: type[Pass], groups: tuple[str, ...], tags: tuple[str, ...], aliases: dict[str, str]) -> Entry:
@@ -88,6 +89,7 @@ def entry_of(cls: type[Pass], groups: tuple[str, ...], tags: tuple[str, ...], al
         preserves=tuple(cls.preserves),
         members=tuple(m if isinstance(m, str) else str(getattr(m, "__name__", m)) for m in members),
         claims=tuple(str(claim) for claim in cls.claims),
+        laws=tuple(str(law) for law in getattr(cls, "laws", ())),
         doc=inspect.cleandoc(cls.__dict__.get("__doc__") or ""),
     )
 

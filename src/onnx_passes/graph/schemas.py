@@ -128,3 +128,18 @@ def _dtypes(types: Sequence[str]) -> frozenset[ir.DataType]:
     if not all(text.startswith("tensor(") for text in types):
         return frozenset()
     return frozenset(ir.DataType[text.removeprefix("tensor(").removesuffix(")").upper()] for text in types)
+
+
+@functools.cache
+def default_attribute(domain: str, op_type: str, name: str, version: int) -> Any:
+    """Return the value that an attribute has where a node leaves it out; nothing if it has no default."""
+    import onnx
+
+    try:
+        declared = onnx.defs.get_schema(op_type, version, domain).attributes.get(name)
+    except onnx.defs.SchemaError:
+        return None
+    if declared is None or not declared.default_value.name:
+        return None
+    value: Any = onnx.helper.get_attribute_value(declared.default_value)
+    return value.decode() if isinstance(value, bytes) else value

@@ -105,6 +105,13 @@ class Match:
     output_values: tuple[ir.Value, ...]
     bindings: dict[str, Any] = field(default_factory=dict[str, Any])
 
+    @property
+    def opset(self) -> int:
+        """Return the version of the standard operators at the match."""
+        scope = self.graph_or_function if isinstance(self.graph_or_function, ir.Function) else self.model
+        imports = scope.opset_imports
+        return imports.get("", imports.get("ai.onnx", 1))
+
     def display(self) -> str:
         """Describe the matched nodes, one a line."""
         return "\n".join(str(node) for node in self.nodes)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_absorption import EliminateAbsorption
+from onnx_passes.passes.eliminate.lattice_laws import EliminateAbsorption
 from tests.passes.eliminate.tools import body, refusals, rewritten
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_annihilator import EliminateAnnihilator
+from onnx_passes.passes.eliminate.element_laws import EliminateAnnihilator
 from tests.passes.eliminate.tools import refusals, rewritten
 
 

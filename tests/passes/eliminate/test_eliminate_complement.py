@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_complement import EliminateComplement
+from onnx_passes.passes.eliminate.element_laws import EliminateComplement
 from tests.passes.eliminate.tools import feeds_of, refusals, rewritten
 from tests.passes.tools import run
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_idempotence import EliminateIdempotence
+from onnx_passes.passes.eliminate.lattice_laws import EliminateIdempotence
 from tests.passes.eliminate.tools import body, refusals, rewritten
 
 

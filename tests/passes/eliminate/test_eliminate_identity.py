@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
+from onnx_passes.passes.eliminate.element_laws import EliminateIdentity
 from tests.passes.eliminate.tools import body, refusals, rewritten
 from tests.passes.tools import apply, assert_equal_results, check, model_of, run, value
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_involution import EliminateInvolution
+from onnx_passes.passes.eliminate.lattice_laws import EliminateInvolution
 from tests.passes.eliminate.tools import body, refusals, rewritten
 
 

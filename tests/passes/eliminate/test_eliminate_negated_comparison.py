@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_negated_comparison import EliminateNegatedComparison
+from onnx_passes.passes.eliminate.lattice_laws import EliminateNegatedComparison
 from tests.passes.eliminate.tools import body, refusals, rewritten
 
 REVERSED = {"Less": "GreaterOrEqual", "LessOrEqual": "Greater", "Greater": "LessOrEqual", "GreaterOrEqual": "Less"}

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_neutral_element import EliminateNeutralElement
+from onnx_passes.passes.eliminate.element_laws import EliminateNeutralElement
 from tests.passes.eliminate.tools import body, refusals, rewritten
 from tests.passes.tools import model_of
 

@@ -85,6 +85,8 @@ def _explain_entry(entry: Entry, found: Found) -> str:
     parts = [title, entry.doc or "(no documentation)"]
     if entry.options:
         parts.append("Options:\n" + "\n".join(_option_line(o.name, o.type, o.default, o.help) for o in entry.options))
+    if entry.laws:
+        parts.append("Laws:\n" + "\n".join(f"  {law}" for law in entry.laws))
     facts = [
         ("Members", entry.members),
         ("Needs", entry.needs),

@@ -20,9 +20,7 @@ _SMALL = 4096
 
 def opset(match: Match) -> int:
     """Return the version of the default operator set at a match."""
-    scope = match.graph_or_function
-    imports = scope.opset_imports if isinstance(scope, ir.Function) else match.model.opset_imports
-    return imports.get("", imports.get("ai.onnx", 1))
+    return match.opset
 
 
 def number(value: ir.Value | None, of: ir.Value | None = None) -> float | None:

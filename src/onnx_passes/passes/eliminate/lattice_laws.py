@@ -1,0 +1,105 @@
+"""Laws of lattices: what an operator does in vain, again, or takes back."""
+
+from __future__ import annotations
+
+from onnx_passes import passes
+from onnx_passes.graph.traits import TRAITS, operators, traits_of
+from onnx_passes.passes.eliminate.evidence import is_integral, keeps_shape
+from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
+
+_law = Vocabulary(is_integral, keeps_shape).law
+_REPEATED = [name for name in operators("elementwise", arity=1, idempotent=True, exact=True) if name != "Identity"]
+_LATTICE = [name for name in operators("elementwise", idempotent=True, exact=True) if traits_of(name).arity != 1]
+_DUAL = {"And": "Or", "Or": "And", "BitwiseAnd": "BitwiseOr", "BitwiseOr": "BitwiseAnd", "Max": "Min", "Min": "Max"}
+_ORDERED = When("is_integral(y)", "the sign of a zero depends on the order")
+
+
+@passes.verify.equality
+@passes.register("eliminate")
+class EliminateAbsorption(LawPass):
+    """Remove two dual operators that give back one of their operands.
+
+    Rewrites: ``And(x, Or(x, y))`` → ``x`` in any order, and so with ``Or`` and ``And``, ``BitwiseAnd`` and
+              ``BitwiseOr``, ``Max`` and ``Min``.
+    Refuses:  ``y`` that may widen ``x``; ``Max`` and ``Min`` of floats, where a NaN in ``y`` prevails.
+    Exactness: bit-exact.
+    """
+
+    needs = ("shape-inference",)
+    laws = tuple(
+        _law(
+            f"{f}(x, {g}(x, y)) → x",
+            When("is_integral(x)", "a NaN would be lost"),
+            When("keeps_shape(x, result, y)", "the result may be wider"),
+            name=f"{f}Of{g}",
+            forks="duplicate",
+        )
+        for f, g in _DUAL.items()
+    )
+
+
+@passes.verify.equality
+@passes.register("eliminate")
+class EliminateIdempotence(LawPass):
+    """Remove repetitions of operators that have no further effect.
+
+    Rewrites: ``f(f(x))`` → ``f(x)`` for ``Abs``, ``Relu``, ``Sign``, ``Ceil``, ``Floor``, ``Round``;
+              ``f(x, x)`` → ``x`` and ``f(f(x, y), y)`` → ``f(x, y)`` for ``And``, ``Or``, ``BitwiseAnd``,
+              ``BitwiseOr``, ``Max``, ``Min``.
+    Refuses:  ``Max(Max(x, y), y)`` of floats, where the sign of a zero depends on the order.
+    Exactness: bit-exact.
+    """
+
+    needs = ("shape-inference",)
+    laws = (
+        *(_law(f"{f}(once := {f}(x)) → once", name=f"{f}Twice", forks="duplicate") for f in _REPEATED),
+        *(_law(f"{f}(x, x) → x", name=f"{f}OfSame") for f in _LATTICE),
+        *(
+            _law(
+                f"{f}(once := {f}(x, y), y) → once",
+                *([_ORDERED] if f in ("Max", "Min") else []),
+                name=f"{f}Again",
+                forks="duplicate",
+            )
+            for f in _LATTICE
+        ),
+    )
+
+
+@passes.verify.equality
+@passes.register("eliminate")
+class EliminateInvolution(LawPass):
+    """Remove an operator that is applied twice and takes itself back.
+
+    Rewrites: ``Neg(Neg(x))`` → ``x``, and so for ``Not`` and ``BitwiseNot``.
+    Refuses:  ``Reciprocal``, which rounds.
+    Exactness: bit-exact.
+    """
+
+    laws = tuple(
+        _law(f"{f}({f}(x)) → x", name=f"{f}Twice", forks="duplicate")
+        for f in operators("elementwise", arity=1, involution=True, exact=True)
+    )
+
+
+@passes.verify.equality
+@passes.register("eliminate")
+class EliminateNegatedComparison(LawPass):
+    """Compare the other way instead of negating a comparison of integers.
+
+    Rewrites: ``Not(Less(x, y))`` → ``GreaterOrEqual(x, y)``, and so for ``LessOrEqual``, ``Greater``,
+              ``GreaterOrEqual``.
+    Refuses:  floats, as every comparison with NaN is false; a comparison that others use.
+    Exactness: bit-exact.
+    """
+
+    needs = ("shape-inference",)
+    laws = tuple(
+        _law(
+            f"Not({f}(x, y)) → {traits.complement}(x, y)",
+            When("is_integral(x)", "comparisons with NaN are false both ways"),
+            name=f"NotOf{f}",
+        )
+        for f, traits in TRAITS.standard().items()
+        if traits.complement
+    )

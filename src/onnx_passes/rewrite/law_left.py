@@ -1,0 +1,131 @@
+"""The left side of a law: the pattern in the language of onnxscript, and the attributes to read after a match."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+from onnxscript.rewriter.pattern import OrValue
+
+from onnx_passes.graph.schemas import default_attribute
+from onnx_passes.rewrite.law_text import (
+    Bindings,
+    Compared,
+    Either,
+    Expression,
+    FunctionCall,
+    LawError,
+    Logic,
+    Operation,
+    Variable,
+    Written,
+    walk,
+)
+from onnx_passes.rewrite.refusal import Refusal, no
+
+_NEWEST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class AttributeRead:
+    """An attribute of a node on the left: bound to a name, or held against the default that it is to have."""
+
+    node: str
+    name: str
+    variable: str | None
+    expected: Any
+
+    def refuse(self, bindings: Bindings) -> Refusal | None:
+        """Read what the node has, or its default, into the bindings; say what is wrong with it."""
+        value: ir.Value | None = bindings[self.node]
+        node = None if value is None else value.producer()
+        if node is None:
+            return None
+        given = node.attributes.get(self.name)
+        if given is not None and given.is_ref():
+            return no(f"attribute '{self.name}' is a parameter of a function", at=node)
+        default = default_attribute(node.domain, node.op_type, self.name, bindings["opset"])
+        found = default if given is None else given.value
+        if self.variable is not None:
+            bindings[self.variable] = found
+        elif found != self.expected:
+            return no(f"attribute '{self.name}' is {found!r}, not {self.expected!r}", at=node)
+        return None
+
+
+def names_of(before: Operation) -> tuple[str, ...]:
+    """List what the left side binds, in the order of the text."""
+    found: list[str] = []
+    for part in walk(before):
+        match part:
+            case Variable(name=name) | Operation(label=str(name)) | Either(label=str(name)):
+                found.append(name)
+            case FunctionCall() | Logic() | Compared():
+                raise LawError("its left side calls functions", "say in a condition what must hold")
+            case _:
+                pass
+    return tuple(dict.fromkeys(found))
+
+
+def attributes_of(before: Operation) -> Iterable[AttributeRead]:
+    """List the attributes that are read after the match: a node may leave them out."""
+    for part in walk(before):
+        if isinstance(part, Operation) and part.label is not None:
+            for name, value in part.attributes.items():
+                if isinstance(value, Variable):
+                    yield AttributeRead(part.label, name, value.name, None)
+                elif _is_default(part, name, value):
+                    yield AttributeRead(part.label, name, None, _literal(value))
+
+
+def _is_default(operation: Operation, name: str, value: Expression) -> bool:
+    return _literal(value) == default_attribute(operation.domain, operation.op_type, name, _NEWEST)
+
+
+def _literal(value: Expression) -> Any:
+    if not isinstance(value, Written):
+        raise LawError("an attribute on its left side is computed", "give it a name or a value")
+    return value.value
+
+
+class PatternBuilder:
+    """The left side as a function that builds the pattern in the language of onnxscript."""
+
+    def __init__(self, before: Operation) -> None:
+        attributes = {id(v) for part in walk(before) if isinstance(part, Operation) for v in part.attributes.values()}
+        variables = (part.name for part in walk(before) if isinstance(part, Variable) and id(part) not in attributes)
+        self._before = before
+        self._variables = tuple(dict.fromkeys(variables))
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        self.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in ("op", *self._variables)])
+
+    def __call__(self, op: Any, *variables: Any) -> Any:
+        """Build the pattern of its variables."""
+        return _build(self._before, op, dict(zip(self._variables, variables, strict=True)))
+
+
+def _build(expression: Expression, op: Any, bound: Mapping[str, Any]) -> Any:
+    """Build a part of a pattern."""
+    match expression:
+        case Variable(name=name):
+            return bound[name]
+        case Either(choices=choices, label=label):
+            return OrValue([_build(choice, op, bound) for choice in choices], name=label)
+        case Operation():
+            fixed = {
+                name: _literal(value)
+                for name, value in expression.attributes.items()
+                if not isinstance(value, Variable) and not _is_default(expression, name, value)
+            }
+            return getattr(op, expression.op_type)(
+                *(_build(operand, op, bound) for operand in expression.operands),
+                _domain=expression.domain,
+                _outputs=[expression.label],
+                _allow_other_inputs=expression.takes_more,
+                **fixed,
+            )
+        case _:
+            return _literal(expression)

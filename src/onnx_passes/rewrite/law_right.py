@@ -1,0 +1,115 @@
+"""The right side of a law, and its conditions: compiled to functions of what a match binds."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onnx_passes.core.errors import did_you_mean
+from onnx_passes.rewrite.law_text import (
+    Bindings,
+    Compared,
+    Expression,
+    FunctionCall,
+    LawError,
+    Logic,
+    Operation,
+    Variable,
+    Written,
+)
+
+Term = Callable[[Bindings], Any]
+
+_GIVEN = ("op", "match")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of Python, and what it is given beside the arguments in the text."""
+
+    call: Callable[..., Any]
+    given: str
+
+    @staticmethod
+    def of(function: Callable[..., Any]) -> Function:
+        """Look whether a function wants the builder or the match."""
+        first = next(iter(inspect.signature(function).parameters), "")
+        return Function(function, first if first in _GIVEN else "")
+
+
+class Terms:
+    """Compiles what is computed of a match: replacements and conditions."""
+
+    def __init__(self, names: Iterable[str], functions: Mapping[str, Function]) -> None:
+        self._names = {*names, "match", "opset"}
+        self._functions = functions
+
+    def of(self, expression: Expression) -> Term:
+        """Compile an expression; what it names must be bound before."""
+        match expression:
+            case Variable(name=name):
+                if name not in self._names:
+                    raise LawError(f"nothing binds '{name}'", f"bound are {', '.join(sorted(self._names))}")
+                return operator.itemgetter(name)
+            case Operation():
+                return self._operation(expression)
+            case FunctionCall(function=name, arguments=arguments):
+                return self._call(name, [self.of(argument) for argument in arguments])
+            case Logic(kind=kind, parts=parts):
+                return _logic(kind, [self.of(part) for part in parts])
+            case Compared(kind=kind, parts=(left, right)):
+                compare, first, second = getattr(operator, kind), self.of(left), self.of(right)
+                return lambda bindings: compare(first(bindings), second(bindings))
+            case Written(value=value):
+                return lambda bindings: value
+            case _:
+                raise LawError("'|' leaves open what to build", "write a law for each")
+
+    def _operation(self, expression: Operation) -> Term:
+        operands = [self.of(operand) for operand in expression.operands]
+        attributes = {name: self.of(value) for name, value in expression.attributes.items()}
+        label, op_type, domain = expression.label, expression.op_type, expression.domain
+        if label is not None:
+            self._names.add(label)
+
+        def build(bindings: Bindings) -> Any:
+            given = {name: term(bindings) for name, term in attributes.items()}
+            built = bindings["op"].op(op_type, *(term(bindings) for term in operands), _domain=domain, **given)
+            if label is not None:
+                bindings[label] = built
+            return built
+
+        return build
+
+    def _call(self, name: str, arguments: Sequence[Term]) -> Term:
+        function = self._functions.get(name)
+        if function is None:
+            known = sorted(self._functions)
+            raise LawError(
+                f"no function is called '{name}'",
+                did_you_mean(name, known) or f"the vocabulary of the law has {', '.join(known) or 'none'}",
+            )
+        call, given = function.call, function.given
+        if given:
+            return lambda bindings: call(bindings[given], *(term(bindings) for term in arguments))
+        return lambda bindings: call(*(term(bindings) for term in arguments))
+
+
+def _logic(kind: str, parts: Sequence[Term]) -> Term:
+    """Join conditions; the answer is that of the part that decided, so that a refusal keeps its reason."""
+    if kind == "not":
+        return lambda bindings: not parts[0](bindings)
+    stops = kind == "or"
+
+    def decide(bindings: Bindings) -> Any:
+        answer: Any = None
+        for part in parts:
+            answer = part(bindings)
+            if bool(answer) == stops:
+                return answer
+        return answer
+
+    return decide

@@ -1,0 +1,186 @@
+"""The text of laws: expressions of operators in the syntax of Python, read into trees.
+
+``Add(x, y)`` or ``x + y`` is an operator; a name in lower case stands for a value, or for an attribute (``a=b``);
+``once := Abs(x)`` names a result; ``a | b`` is either of two; ``...`` stands for any further inputs; ``negated(c)``, in
+lower case, calls a function of Python. Conditions combine such calls and comparisons with ``and``, ``or``, ``not``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from onnx_passes.core.errors import did_you_mean
+from onnx_passes.graph.schemas import standard_operators
+
+_INFIX: Mapping[type[ast.AST], str] = {
+    ast.Add: "Add",
+    ast.Sub: "Sub",
+    ast.Mult: "Mul",
+    ast.Div: "Div",
+    ast.MatMult: "MatMul",
+}
+_COMPARISONS: Mapping[type[ast.AST], Literal["eq", "ne", "lt", "le", "gt", "ge"]] = {
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+    ast.Lt: "lt",
+    ast.LtE: "le",
+    ast.Gt: "gt",
+    ast.GtE: "ge",
+}
+
+
+class LawError(Exception):
+    """What is wrong with the text of a law, and what to do about it."""
+
+    def __init__(self, what: str, hint: str | None = None) -> None:
+        super().__init__(what)
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A name that stands for a value or an attribute."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Written:
+    """A number, a text, or a list of such, written out."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operator applied to operands; its result may have a name."""
+
+    domain: str
+    op_type: str
+    operands: tuple[Expression, ...]
+    attributes: Mapping[str, Expression]
+    takes_more: bool = False
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class Either:
+    """One of several expressions; what is found may have a name."""
+
+    choices: tuple[Expression, ...]
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class FunctionCall:
+    """A function of Python, called with values."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Logic:
+    """Conditions joined by ``and`` or ``or``, or one that must not hold."""
+
+    kind: Literal["and", "or", "not"]
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two things that are compared by a function of the module ``operator``."""
+
+    kind: Literal["eq", "ne", "lt", "le", "gt", "ge"]
+    parts: tuple[Expression, ...]
+
+
+Bindings = dict[str, Any]
+"""What names stand for, once a match is found."""
+
+Expression = Variable | Written | Operation | Either | FunctionCall | Logic | Compared
+
+
+def read(text: str) -> Expression:
+    """Read an expression."""
+    try:
+        return _expression(ast.parse(text.strip(), mode="eval").body)
+    except SyntaxError as error:
+        raise LawError(
+            f"'{text.strip()}' cannot be read: {error.msg}", "write operators as Add(x, y) or x + y"
+        ) from None
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """Iterate over an expression and all its parts, in the order of the text."""
+    yield expression
+    match expression:
+        case Operation(operands=operands, attributes=attributes):
+            parts = (*operands, *attributes.values())
+        case Either(choices=parts) | FunctionCall(arguments=parts) | Logic(parts=parts) | Compared(parts=parts):
+            pass
+        case _:
+            parts = ()
+    for part in parts:
+        yield from walk(part)
+
+
+def _expression(node: ast.expr) -> Expression:
+    match node:
+        case ast.Name(id=name):
+            return Variable(name)
+        case ast.NamedExpr(target=target, value=value):
+            return _labelled(_expression(value), target.id)
+        case ast.BinOp(op=ast.BitOr(), left=left, right=right):
+            first, second = _expression(left), _expression(right)
+            known = first.choices if isinstance(first, Either) and first.label is None else (first,)
+            return Either((*known, second))
+        case ast.BinOp(left=left, op=infix, right=right) if type(infix) in _INFIX:
+            return Operation("", _INFIX[type(infix)], (_expression(left), _expression(right)), {})
+        case ast.UnaryOp(op=ast.USub(), operand=operand) if not isinstance(operand, ast.Constant):
+            return Operation("", "Neg", (_expression(operand),), {})
+        case ast.BoolOp(op=kind, values=values):
+            return Logic("and" if isinstance(kind, ast.And) else "or", tuple(map(_expression, values)))
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return Logic("not", (_expression(operand),))
+        case ast.Compare(left=left, ops=[comparison], comparators=[right]) if type(comparison) in _COMPARISONS:
+            return Compared(_COMPARISONS[type(comparison)], (_expression(left), _expression(right)))
+        case ast.Call():
+            return _call(node)
+        case _:
+            return _written(node)
+
+
+def _labelled(expression: Expression, label: str) -> Expression:
+    if not isinstance(expression, Operation | Either):
+        raise LawError(f"'{label}' names something that is not computed", "name the result of an operator")
+    return replace(expression, label=label)
+
+
+def _call(node: ast.Call) -> Expression:
+    domain, _, name = ast.unparse(node.func).rpartition(".")
+    operands = tuple(_expression(operand) for operand in node.args if not _is_ellipsis(operand))
+    attributes = {word.arg: _expression(word.value) for word in node.keywords if word.arg is not None}
+    if name[:1].islower() and not domain and not attributes:
+        return FunctionCall(name, operands)
+    if not domain and name not in standard_operators():
+        raise LawError(f"ONNX has no operator '{name}'", did_you_mean(name, standard_operators()))
+    # What has attributes needs a name, by which they are read.
+    label = f"{name} at {node.col_offset}" if attributes else None
+    return Operation(domain, name, operands, attributes, len(operands) < len(node.args), label)
+
+
+def _is_ellipsis(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is ...
+
+
+def _written(node: ast.expr) -> Written:
+    try:
+        return Written(ast.literal_eval(node))
+    except ValueError:
+        raise LawError(
+            f"'{ast.unparse(node)}' means nothing in a law", "write operators as Add(x, y) or x + y"
+        ) from None

@@ -1,0 +1,162 @@
+"""Laws: rules that are data, ``before → after`` as text and what must hold, each compiled to a rule."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import onnx_ir as ir
+from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
+
+from onnx_passes.core.base import Transformation
+from onnx_passes.core.errors import RegistrationError
+from onnx_passes.graph.builder import Builder
+from onnx_passes.rewrite.forks import Forks
+from onnx_passes.rewrite.law_left import PatternBuilder, attributes_of, names_of
+from onnx_passes.rewrite.law_right import Function, Term, Terms
+from onnx_passes.rewrite.law_text import (
+    Bindings,
+    Expression,
+    LawError,
+    Operation,
+    Variable,
+    read,
+    walk,
+)
+from onnx_passes.rewrite.match import Match
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.patterns import build_pattern
+from onnx_passes.rewrite.refusal import Refusal, no, reason_of, yes
+from onnx_passes.rewrite.rule import Rule
+
+ARROW = "→"
+_RESULT = "result"
+
+
+@dataclass(frozen=True)
+class When:
+    """A condition on what the names of a law stand for, and the reason to give where it does not hold.
+
+    A function in it may also answer with a refusal, which then brings its own reason.
+    """
+
+    text: str
+    reason: str = ""
+
+
+class Vocabulary:
+    """The functions of Python that the laws of a table may call.
+
+    One whose first parameter is called ``op`` is given the builder of the replacement; ``match``, the match.
+    """
+
+    def __init__(self, *functions: Callable[..., Any]) -> None:
+        self._functions = {function.__name__: Function.of(function) for function in functions}
+
+    def law(self, text: str, *when: When, name: str = "", forks: Forks = "exclusive", commute: bool = True) -> Law:
+        """Write a law, ``before → after``; it is named after the outermost operator unless you name it."""
+        frame = inspect.currentframe()
+        caller = None if frame is None else frame.f_back
+        source = "" if caller is None else f"{caller.f_code.co_filename}:{caller.f_lineno}"
+        return Law(text, when, name, forks, commute, self._functions, source)
+
+
+@dataclass(frozen=True)
+class Law:
+    """One rewrite as data; ``result`` is the name of what the left side computes."""
+
+    text: str
+    when: tuple[When, ...]
+    name: str
+    forks: Forks
+    commute: bool
+    functions: Mapping[str, Function] = field(repr=False)
+    source: str
+
+    def __str__(self) -> str:
+        conditions = ", ".join(condition.text for condition in self.when)
+        return f"{self.text}   when {conditions}" if conditions else self.text
+
+    def rule(self) -> Rule:
+        """Compile the law; what is read from the text is kept for the next time."""
+        name, pattern, rewrite, check = self._parts
+        return Rule(pattern, rewrite, check, name=name, commute=self.commute, forks=self.forks, source=self.source)
+
+    @functools.cached_property
+    def _parts(self) -> tuple[str, language.GraphPattern, Callable[..., Any], Callable[..., Any] | None]:
+        try:
+            before, after = self._sides()
+            attributes = tuple(attributes_of(before))
+            terms = Terms(names_of(before), self.functions)
+            conditions = tuple(_Condition.of(condition, terms) for condition in self.when)
+            build = terms.of(after)
+        except LawError as error:
+            title = f"{self.name}: {self}" if self.name else str(self)
+            raise RegistrationError(
+                f"law '{title}' cannot be used: {error}", where=self.source, hint=error.hint
+            ) from None
+
+        def check(match: Match, **bound: Any) -> Any:
+            bindings = {**bound, "match": match, "opset": match.opset}
+            refusals = (part.refuse(bindings) for part in (*attributes, *conditions))
+            return next((refusal for refusal in refusals if refusal is not None), yes)
+
+        def rewrite(op: Builder, **bound: Any) -> Any:
+            bindings = {**bound, "op": op, "opset": op.opset}
+            for attribute in attributes:
+                attribute.refuse(bindings)
+            return build(bindings)
+
+        name = self.name or before.op_type
+        pattern = build_pattern(PatternBuilder(before), name)
+        return name, pattern, rewrite, check if attributes or conditions else None
+
+    def _sides(self) -> tuple[Operation, Expression]:
+        left, arrow, right = self.text.partition(ARROW)
+        if not arrow:
+            raise LawError("there is no arrow in it", f"write 'before {ARROW} after'")
+        before = read(left)
+        if not isinstance(before, Operation):
+            raise LawError("its left side is no operator", "write what to look for as Add(x, y) or x + y")
+        return replace(before, label=_RESULT), read(right)
+
+
+class LawPass(Transformation, RewriteRuleSetPass):
+    """A pass that is a table of laws, tried in their order."""
+
+    laws: ClassVar[Sequence[Law]] = ()
+
+    @classmethod
+    def unwritten(cls) -> tuple[str, ...]:
+        """Name ``laws``, unless there are some."""
+        return () if cls.laws else ("laws",)
+
+    def rules(self) -> Sequence[Rule]:
+        """Compile the laws."""
+        return [law.rule() for law in self.laws]
+
+
+@dataclass(frozen=True)
+class _Condition:
+    """A condition, compiled, and the names whose value is shown where it does not hold."""
+
+    holds: Term
+    reason: str
+    names: tuple[str, ...]
+
+    @staticmethod
+    def of(condition: When, terms: Terms) -> _Condition:
+        expression = read(condition.text)
+        names = tuple(part.name for part in walk(expression) if isinstance(part, Variable))
+        return _Condition(terms.of(expression), condition.reason or f"not {condition.text}", names)
+
+    def refuse(self, bindings: Bindings) -> Refusal | None:
+        answer = self.holds(bindings)
+        if answer:
+            return None
+        places = (bindings[name] for name in self.names)
+        place = next((value for value in places if isinstance(value, ir.Value)), None)
+        return no(reason_of(answer, self.reason), at=getattr(answer, "at", None) or place)
