@@ -117,6 +117,22 @@ class Editor:
         What it replaces is named in pairs of values; the new ones and what computes them may lie outside of any graph
         until then. Those that are ``settled`` are known to be the same.
         """
+        done = self._apply(rule, nodes, make, replaced, added, initializers, settled=settled)
+        self._knows_graphs = self._knows_graphs and not done
+        self.scope.forget_references()
+        return done
+
+    def _apply(
+        self,
+        rule: str,
+        nodes: Sequence[ir.Node],
+        make: Callable[[], object],
+        replaced: Sequence[tuple[ir.Value, ir.Value]] = (),
+        added: Sequence[ir.Node] = (),
+        initializers: Sequence[ir.Value] = (),
+        *,
+        settled: bool = False,
+    ) -> bool:
         record = self._record(rule)
         record.tried += 1
         record.matched += 1
@@ -128,13 +144,12 @@ class Editor:
             return False
         make()
         record.applied += 1
-        self._knows_graphs = False
         self._conclude(application)
         return True
 
     def remove(self, rule: str, nodes: Sequence[ir.Node]) -> bool:
         """Remove nodes that nobody uses, and what only they used."""
-        return self.change(rule, nodes, lambda: remove_if_dead(nodes, self.scope.keep))
+        return self._apply(rule, nodes, lambda: remove_if_dead(nodes, self.scope.keep))
 
     def store(
         self, rule: str, node: ir.Node, tensors: Mapping[ir.Value, ir.TensorProtocol], *, settled: bool = False
@@ -143,32 +158,25 @@ class Editor:
 
         They are initializers, or Constant nodes where a graph cannot have or should not return an initializer.
         """
-        model, container, names = self.scope.model, self.scope.container, self.scope.names
-        only_nodes = isinstance(container, ir.Function) or model.ir_version < _INITIALIZERS_SINCE
         made = {
-            old: constant_for(old, tensor, names, as_node=only_nodes or old.is_graph_output())
+            old: constant_for(old, tensor, self.scope, as_node=not self._may_initialize or old.is_graph_output())
             for old, tensor in tensors.items()
         }
         nodes = [producer for new in made.values() if (producer := new.producer()) is not None]
         initializers = [new for new in made.values() if new.producer() is None]
-        knows_graphs = self._knows_graphs
 
         def put() -> None:
             for old, new in made.items():
                 put_constant(old, new)
             remove_if_dead([node], self.scope.keep)
 
-        pairs = tuple(made.items())
-        done = self.change(rule, [node], put, replaced=pairs, added=nodes, initializers=initializers, settled=settled)
-        # Constants hold no graphs.
-        self._knows_graphs = knows_graphs
-        return done
+        return self._apply(rule, [node], put, tuple(made.items()), nodes, initializers, settled=settled)
 
     def builder(self) -> Builder:
         """Return what builds nodes for this graph or function."""
         return Builder(
             self.scope.container.opset_imports,
-            initializers_allowed=isinstance(self.scope.container, ir.Graph),
+            initializers_allowed=self._may_initialize,
             graphs_of_model=self.nesting.graphs,
         )
 
@@ -226,6 +234,10 @@ class Editor:
             replaced=tuple(replaced),
             initializers=tuple(initializers),
         )
+
+    @property
+    def _may_initialize(self) -> bool:
+        return isinstance(self.scope.container, ir.Graph) and self.scope.model.ir_version >= _INITIALIZERS_SINCE
 
     def _is_wanted(self, application: Application) -> bool:
         self.stopped = self.stopped or self.context.before_rewrite(application) or ""

@@ -33,6 +33,10 @@ class Scope:
         """Return the names that quantization annotations refer to: their tensors look unused but are not."""
         return _Referenced(self.container)
 
+    def forget_references(self) -> None:
+        """Look anew for names that annotations refer to: these or the tensors have got others."""
+        self.__dict__.pop("keep", None)
+
     def derive(self, claim: Callable[[str], str], name: str, suffix: str) -> str:
         """Claim a name made from another one; deriving from the result again does not make it longer."""
         origin = self._origins.get(name, name)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes.graph.edits import carry_annotations, copy_type
-from onnx_passes.graph.names import Names
+from onnx_passes.rewrite.scope import Scope
 
 
-def constant_for(old: ir.Value, tensor: ir.TensorProtocol, names: Names, *, as_node: bool) -> ir.Value:
+def constant_for(old: ir.Value, tensor: ir.TensorProtocol, scope: Scope, *, as_node: bool) -> ir.Value:
     """Make an initializer, or the result of a Constant node, with the name, type and annotations of a value."""
     node, graph = old.producer(), old.graph
     assert node is not None
     assert isinstance(graph, ir.Graph)
     clashes = not old.name or (not as_node and old.name in graph.initializers)
-    name = names.value(old.name or node.name or "constant") if clashes else str(old.name)
+    name = scope.names.value(old.name or node.name or "constant") if clashes else str(old.name)
     if as_node:
-        label = names.node(node.name) if node.name and old.index() else node.name
+        label = scope.names.node(node.name) if node.name and old.index() else node.name
         constant = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)], name=label)
         constant.metadata_props.update(node.metadata_props)
         constant.doc_string = node.doc_string

@@ -36,38 +36,46 @@ class Eligibility:
 
     def __call__(self, node: ir.Node) -> bool:
         """Tell whether a node may be computed beforehand, if its inputs are constant."""
+        return self.objection(node) is None
+
+    def objection(self, node: ir.Node) -> str | None:
+        """Say why a node may not be computed beforehand, if so."""
         identifier = node.op_identifier()
         if identifier == ("", "Constant", ""):
-            return False
+            return "it is a constant"
         if not node.outputs or any(attribute.is_ref() for attribute in node.attributes.values()):
-            return False
+            return "it takes an attribute from the caller of its function"
         if any(value.type is not None and not isinstance(value.type, ir.TensorType) for value in node.outputs):
-            return False
+            return "its result is no tensor"
         function = self._functions.get(identifier)
         if function is None:
-            return self._is_plain(node)
+            return self._objection_alone(node)
         if identifier not in self._plain:
             self._plain[identifier] = False
             self._plain[identifier] = all(map(self._is_plain_inside, all_nodes(function)))
-        return self._plain[identifier]
+        return None if self._plain[identifier] else "its function may give another result each time, or may not end"
 
     def _is_plain_inside(self, node: ir.Node) -> bool:
         if node.op_identifier() in self._functions:
             return self(node)
-        return node.op_type not in _ENDLESS and (node.op_type == "If" or self._is_plain(node))
+        return node.op_type not in _ENDLESS and (node.op_type == "If" or self._objection_alone(node) is None)
 
-    def _is_plain(self, node: ir.Node) -> bool:
-        if node.domain not in _KNOWN_DOMAINS or any(True for _ in nested_graphs(node)):
-            return False
+    def _objection_alone(self, node: ir.Node) -> str | None:
+        if node.domain not in _KNOWN_DOMAINS:
+            return f"nothing defines operators of domain '{node.domain}'"
+        if any(True for _ in nested_graphs(node)):
+            return "it holds graphs"
         if node.domain == "com.microsoft" and any(part in node.op_type for part in _RANDOM_NAMES):
-            return False
+            return "its result is random"
         if is_random(node) or node.attributes.get_int("training_mode", 0):
-            return False
+            return "its result is random"
         if node.op_type in ("Dropout", "BatchNormalization") and node.domain == "" and self._opset < _TEST_MODE_SINCE:
-            return False
+            return f"it may be in training mode before opset {_TEST_MODE_SINCE}"
         if node.op_type == "DequantizeLinear" and not self._dequantize:
-            return False
-        return not node.op_type.startswith(_UNDEFINED_WITHOUT_DATA)
+            return "weights would grow (dequantize)"
+        if node.op_type.startswith(_UNDEFINED_WITHOUT_DATA):
+            return "its result is no tensor"
+        return None
 
 
 class Candidates:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterator, MutableMapping, Sequence
+from contextlib import ExitStack
 from typing import cast
 
 import onnx_ir as ir
@@ -11,7 +12,8 @@ from onnx_passes import passes
 from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.options import Size, option
 from onnx_passes.core.walk import all_nodes
-from onnx_passes.graph import annotations
+from onnx_passes.graph.constants import is_constant
+from onnx_passes.graph.edits import is_dead
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from onnx_passes.passes.annotate.standard_engine import has_gaps
 from onnx_passes.passes.fold.candidates import Candidates, Eligibility, bytes_of
@@ -19,10 +21,10 @@ from onnx_passes.passes.fold.evaluation import Evaluator, Results, inexact_halve
 from onnx_passes.passes.fold.fold_if import inline_branches
 from onnx_passes.passes.fold.fold_shapes import fold_shapes
 from onnx_passes.passes.fold.limits import Limits, Refusals, Selection
-from onnx_passes.passes.fold.removal import remove_unread
-from onnx_passes.passes.fold.storing import Storage
+from onnx_passes.rewrite.editor import Editor
 
 _ROUNDS = 100
+_CONSTANT = "result of constants"
 _ADDED = "onnx_passes.folded_bytes"
 """Where a model remembers by how much it grew: the limit is one for all runs together."""
 _INFERENCE = ShapeInference(check_type=False, strict_mode=False, gaps_only=False, data_prop=True)
@@ -43,6 +45,7 @@ class FoldConstants(Transformation):
     Exactness: bit-exact.
     """
 
+    announces = True
     needs = ("shape-inference",)
     preserves = ("checker", "shape-inference", "topological-sort", "unique-names")
 
@@ -59,21 +62,29 @@ class FoldConstants(Transformation):
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Fold shapes, constants and branches in turn, as long as each helps the others."""
+        containers = [model.graph, *(model.functions.values() if self.functions else ())]
+        with ExitStack() as stack:
+            editors = [stack.enter_context(Editor(model, context, container)) for container in containers]
+            inferred = self._fold(model, context, editors)
+        return PassResult(model, modified=inferred or any(editor.applied for editor in editors))
+
+    def _fold(self, model: ir.Model, context: Context, editors: Sequence[Editor]) -> bool:
+        """Fold round by round; tells whether an inference on the way changed anything."""
         modified = inferred = False
         added = cast(MutableMapping[str, int], model.meta)
         room = self.max_growth - added.get(_ADDED, 0)
-        refused: list[Refusals] = []
+        parts: list[_Round] = []
         for _ in range(_ROUNDS):
-            parts: list[_Round] = []
-            for scope in self._scopes(model):
-                parts.append(_Round(self, model, scope, room, inferred=inferred))
+            parts = []
+            for editor in editors:
+                parts.append(_Round(self, editor, room, inferred=inferred))
                 room = parts[-1].run()
             changed = any(part.changed for part in parts)
-            refused = [part.refused for part in parts]
-            modified |= changed
             waiting = any(part.waiting or part.branched for part in parts) or _may_know_more(
                 model.graph, changed=changed
             )
+            if any(editor.stopped for editor in editors):
+                break
             if waiting and (changed or not inferred):
                 modified |= _INFERENCE.run(model, Context()).modified
                 inferred = True
@@ -84,70 +95,73 @@ class FoldConstants(Transformation):
         else:
             context.note(f"stopped after {_ROUNDS} rounds, still changing")
         added[_ADDED] = self.max_growth - room
-        for part in refused:
-            for note in part.notes():
-                context.note(note)
-        return PassResult(model, modified)
-
-    def _scopes(self, model: ir.Model) -> Iterator[tuple[ir.Graph, Mapping[str, int], bool]]:
-        yield model.graph, model.opset_imports, False
-        if self.functions:
-            for function in model.functions.values():
-                yield function.graph, function.opset_imports, True
+        for part in parts:
+            part.tell(context)
+        return modified
 
 
 class _Round:
     """One turn over a graph with its subgraphs."""
 
-    def __init__(
-        self,
-        options: FoldConstants,
-        model: ir.Model,
-        scope: tuple[ir.Graph, Mapping[str, int], bool],
-        room: int,
-        *,
-        inferred: bool,
-    ) -> None:
+    def __init__(self, options: FoldConstants, editor: Editor, room: int, *, inferred: bool) -> None:
         self.options = options
-        self.model = model
-        self.graph, self.imports, self.in_function = scope
-        self.storage = Storage(self.graph, model.ir_version, in_function=self.in_function)
+        self.editor = editor
         self.room = room
         self.inferred = inferred
         self.changed = self.waiting = self.branched = False
         self.refused = Refusals()
+        self.may_fold = Eligibility(
+            editor.scope.model, editor.scope.container.opset_imports, dequantize=options.dequantize
+        )
 
     def run(self) -> int:
         """Fold; returns how many bytes may still be added."""
-        self.changed |= fold_shapes(self.graph, self.storage, nonempty=self.options.nonempty)
-        self.changed |= self._fold()
+        before = self.editor.applied
+        fold_shapes(self.editor, nonempty=self.options.nonempty)
+        self._fold()
         # Behind an If of which one branch is left, more is known.
-        self.branched = inline_branches(self.graph, in_function=self.in_function)
-        self.changed |= self.branched
+        self.branched = inline_branches(self.editor)
+        self.changed = self.editor.applied > before
         return self.room
 
-    def _fold(self) -> bool:
+    def tell(self, context: Context) -> None:
+        """Say what was left alone, and why."""
+        for note in self.refused.notes():
+            context.note(note)
+        for reason, nodes in self.refused.reasons.items():
+            for node in nodes:
+                self.editor.refuse(_CONSTANT, reason, node)
+        for node in all_nodes(self.editor.graph) if self.editor.is_watched else ():
+            if not self.refused.has(node) and node.op_type != "Constant":
+                variable = next((v for v in node.inputs if v is not None and not is_constant(v)), None)
+                reason = self.may_fold.objection(node) or "its result is not known to be small, or cannot be computed"
+                self.editor.refuse(_CONSTANT, "an input is not constant" if variable else reason, node, at=variable)
+
+    def _fold(self) -> None:
         limits = Limits(self.options.max_size, self.options.max_input, self.options.max_growth)
-        may_fold = Eligibility(self.model, self.imports, dequantize=self.options.dequantize)
         candidates = Candidates(
-            self.graph,
-            may_fold,
+            self.editor.graph,
+            self.may_fold,
             largest=limits.computed,
             largest_input=limits.input,
             inferred=self.inferred,
         )
         self.waiting = bool(candidates.waiting)
-        evaluator = Evaluator(self.model, self.imports)
+        evaluator = Evaluator(self.editor.scope.model, self.editor.scope.container.opset_imports)
         inexact = inexact_halves(evaluator, candidates.nodes)
-        named = annotations.referenced_names(self.graph)
+        named = self.editor.scope.keep
         selection = Selection(candidates, limits, inexact, named, self.room)
         self.refused = selection.refused
         results = evaluator.run(candidates.nodes, selection.wanted)
         for node in self._store(results, candidates, limits, named):
             self.room -= selection.added[node]
-        return remove_unread(candidates.nodes, named)
+        unread = [node for node in candidates.nodes if node.graph is not None and is_dead(node)]
+        if any(output.name not in named for node in unread for output in node.outputs):
+            self.editor.remove("unused constant", unread)
 
-    def _store(self, results: Results, candidates: Candidates, limits: Limits, named: set[str]) -> Iterator[ir.Node]:
+    def _store(
+        self, results: Results, candidates: Candidates, limits: Limits, named: Collection[str]
+    ) -> Iterator[ir.Node]:
         """Store the results of each node that has all that are read; without, it would have to stay anyway."""
         by_node: dict[ir.Node, dict[ir.Value, ir.TensorProtocol]] = {}
         for value, tensor in results.items():
@@ -157,11 +171,10 @@ class _Round:
         for node, tensors in by_node.items():
             read = [value for value in node.outputs if value.uses() or value.is_graph_output() or value.name in named]
             if all(value in tensors for value in read):
-                for value in read:
-                    self.storage.replace(value, tensors[value])
-                    # The name is that of the tensor now, and what annotations refer to.
-                    value.name = None
-                yield node
+                known = {value: tensors[value] for value in read}
+                # What executed the nodes of the model is what would check it.
+                if self.editor.store(_CONSTANT, node, known, settled=True):
+                    yield node
 
 
 def _may_know_more(graph: ir.Graph, *, changed: bool) -> bool:

@@ -7,18 +7,20 @@ from collections import Counter
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import PassResult, Transformation
 from onnx_passes.core.walk import all_nodes, nested_graphs
 from onnx_passes.graph import annotations
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import copy_type, remove_if_dead, replace_value
-from onnx_passes.graph.names import Names
 from onnx_passes.passes.fold.refused_branches import remaining_branch
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
+
+_RULE = "If with one branch left"
 
 
 @passes.verify.equality
 @passes.register(tags=("fold", "constants"))
-class FoldIf(Transformation):
+class FoldIf(EditorPass):
     """Put the nodes of the only branch that a model can take in the place of an If.
 
     Rewrites: ``y = If (true) <then_branch = … {r = Relu (x)}, …>`` → ``y = Relu (x)``, also where the condition is
@@ -32,29 +34,33 @@ class FoldIf(Transformation):
     needs = ("shape-inference",)
     preserves = ("checker", "shape-inference", "topological-sort", "unique-names")
 
-    def call(self, model: ir.Model) -> PassResult:
+    def edit(self, model: ir.Model, editor: Editor) -> None:
         """Look at the graph and all its subgraphs."""
-        return PassResult(model, modified=inline_branches(model.graph))
+        inline_branches(editor)
 
 
-def inline_branches(scope: ir.Graph, *, in_function: bool = False) -> bool:
-    """Inline every If with a constant condition, also those inside of what was inlined."""
-    decided = [
-        node
-        for node in all_nodes(scope)
-        if node.op_type == "If"
-        and (branch := _taken(node)) is not None
-        # A function cannot hold initializers.
-        and not (in_function and branch.initializers)
-    ]
+def inline_branches(editor: Editor) -> bool:
+    """Inline every If of which one branch is left, also those inside of what was inlined; tells whether any was."""
+    before = editor.applied
+    decided: list[ir.Node] = []
+    for node in all_nodes(editor.graph):
+        if node.op_type != "If" or node.domain != "":
+            continue
+        branch = _taken(node)
+        if branch is None:
+            editor.refuse(_RULE, "its condition is computed", node, at=node.inputs[0] if node.inputs else None)
+        elif isinstance(editor.scope.container, ir.Function) and branch.initializers:
+            editor.refuse(_RULE, "a function cannot hold the initializers of the branch", node)
+        else:
+            decided.append(node)
     if decided:
-        inlining = _Inlining(scope)
+        inlining = _Inlining(editor)
         for node in decided:
             branch = _taken(node)
             # An If inside of a branch that was dropped has lost its condition.
             if branch is not None:
                 inlining.inline(node, branch)
-    return bool(decided)
+    return editor.applied > before
 
 
 def _taken(node: ir.Node) -> ir.Graph | None:
@@ -71,14 +77,19 @@ def _taken(node: ir.Node) -> ir.Graph | None:
 
 
 class _Inlining:
-    def __init__(self, scope: ir.Graph) -> None:
-        self.scope = scope
-        self.names = Names.of(scope)
+    def __init__(self, editor: Editor) -> None:
+        scope = editor.graph
+        self.editor = editor
+        self.names = editor.scope.names
         self.values = Counter(value.name for value in annotations.values(scope))
         self.nodes = Counter(node.name for node in all_nodes(scope))
         self.kept = annotations.referenced_names(scope)
 
     def inline(self, node: ir.Node, branch: ir.Graph) -> None:
+        pairs = tuple(zip(node.outputs, branch.outputs, strict=False))
+        self.editor.change(_RULE, [node], lambda: self._inline(node, branch), replaced=pairs, added=list(branch))
+
+    def _inline(self, node: ir.Node, branch: ir.Graph) -> None:
         graph = node.graph
         assert isinstance(graph, ir.Graph)
         for other in nested_graphs(node):

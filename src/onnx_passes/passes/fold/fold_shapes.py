@@ -9,23 +9,22 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import PassResult, Transformation
 from onnx_passes.core.options import option
 from onnx_passes.core.walk import all_nodes
-from onnx_passes.graph import annotations
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.passes.fold.extents import Element, divide, multiply
-from onnx_passes.passes.fold.removal import remove_unread
-from onnx_passes.passes.fold.storing import Storage
 from onnx_passes.passes.fold.vector_rules import RULES
 from onnx_passes.passes.fold.vectors import Vectors
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
 
 _COPY, _INFER = 0, -1
+_KNOWN, _TARGET = "shape known before the run", "constant shape of a Reshape or Expand"
 
 
 @passes.verify.equality
 @passes.register(tags=("fold", "constants", "shapes"))
-class FoldShapes(Transformation):
+class FoldShapes(EditorPass):
     """Replace what is computed from shapes by constants, where the shapes are known.
 
     Rewrites: ``Shape (x)`` with ``x: float[2, 3]`` → ``[2, 3]``; ``Gather (Shape (x), 1)`` with ``x: float[N, 3]`` →
@@ -42,57 +41,53 @@ class FoldShapes(Transformation):
 
     nonempty: bool = option(False, "assume that no dimension is ever 0, which lets more shapes be constant")
 
-    def call(self, model: ir.Model) -> PassResult:
+    def edit(self, model: ir.Model, editor: Editor) -> None:
         """Follow shapes through the graph and its subgraphs."""
-        storage = Storage(model.graph, model.ir_version)
-        return PassResult(model, modified=fold_shapes(model.graph, storage, nonempty=self.nonempty))
+        fold_shapes(editor, nonempty=self.nonempty)
 
 
-def fold_shapes(scope: ir.Graph, storage: Storage, *, nonempty: bool) -> bool:
-    """Fold in a graph and its subgraphs; tells whether anything changed."""
+def fold_shapes(editor: Editor, *, nonempty: bool) -> None:
+    """Fold in a graph and its subgraphs."""
     vectors = Vectors(RULES)
-    unread: list[ir.Node] = []
-    for node in list(all_nodes(scope)):
-        if vectors.visit(node) and _replace_known(node, vectors, storage):
-            unread.append(node)
+    for node in list(all_nodes(editor.graph)):
+        if node.graph is None:
+            continue
+        if vectors.visit(node) and _replace_known(node, vectors, editor):
+            continue
         if node.op_type in ("Expand", "Reshape") and node.domain == "":
-            unread.extend(_simplify_target(node, vectors, storage, nonempty=nonempty))
-    if not unread:
-        return False
-    remove_unread(list(dict.fromkeys(unread)), annotations.referenced_names(scope))
-    return True
+            _simplify_target(node, vectors, editor, nonempty=nonempty)
 
 
-def _replace_known(node: ir.Node, vectors: Vectors, storage: Storage) -> bool:
+def _replace_known(node: ir.Node, vectors: Vectors, editor: Editor) -> bool:
     """Replace the results of a node by constants, if all that are read are known."""
     if node.op_type == "Constant":
         return False
-    read = [value for value in node.outputs if value.uses() or value.is_graph_output()]
-    arrays = {value: vectors.array(value) for value in read}
-    if not read or any(array is None for array in arrays.values()):
+    arrays = {value: vectors.array(value) for value in node.outputs if value.uses() or value.is_graph_output()}
+    known = {value: ir.Tensor(array) for value, array in arrays.items() if array is not None}
+    if len(known) < len(arrays):
+        unknown = next(value for value in arrays if value not in known)
+        editor.refuse(_KNOWN, "it depends on dimensions that are no numbers", node, at=unknown)
         return False
-    for value, array in arrays.items():
-        assert array is not None
-        storage.replace(value, ir.Tensor(array))
-        value.name = None
-    return True
+    return bool(known) and editor.store(_KNOWN, node, known)
 
 
-def _simplify_target(node: ir.Node, vectors: Vectors, storage: Storage, *, nonempty: bool) -> list[ir.Node]:
-    """Give a Reshape or Expand a constant shape; returns the node that computed it."""
+def _simplify_target(node: ir.Node, vectors: Vectors, editor: Editor, *, nonempty: bool) -> None:
+    """Give a Reshape or Expand a constant shape."""
     source = node.inputs[1] if len(node.inputs) > 1 else None
-    if source is None or is_constant(source):
-        return []
-    producer, graph = source.producer(), node.graph
+    if source is None or is_constant(source) or source.producer() is None:
+        return
     target = (
         _expand_target(node, vectors) if node.op_type == "Expand" else _reshape_target(node, vectors, nonempty=nonempty)
     )
-    if target is None or producer is None or not isinstance(graph, ir.Graph):
-        return []
-    wish = f"{node.outputs[0].name}/shape"
-    constant = storage.add(graph, node, wish, ir.Tensor(np.array(target, np.int64)))
-    node.replace_input_with(1, constant)
-    return [producer]
+    if target is None:
+        editor.refuse(_TARGET, "no constant stands for the dimensions that it is given", node, at=source)
+        return
+    with editor.rewrite(_TARGET, node) as r:
+        shape = r.op.initializer(np.array(target, np.int64), name=f"{node.outputs[0].name}/shape")
+        [result] = r.op.like(node, [node.inputs[0], shape])
+        r.replace(node.outputs[0], result)
+    if r.applied and (made := result.producer()) is not None:
+        vectors.visit(made)
 
 
 def _expand_target(node: ir.Node, vectors: Vectors) -> list[int] | None:

@@ -47,18 +47,26 @@ class Refusals:
     inexact: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
     overridable: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
 
-    def notes(self) -> list[str]:
-        """Say what was left alone, and which option would change that."""
-        texts = {
+    @property
+    def reasons(self) -> dict[str, dict[ir.Node, int]]:
+        """Return the nodes by the reason why they were left alone, which names the option that would change it."""
+        return {
             "too large to store (max-size)": self.large,
             "beyond the growth of the model that is allowed (max-growth)": self.growing,
             "with a constant too large to compute with (max-input)": self.fed,
             "in half precision that ONNX Runtime does not round where they stand": self.inexact,
             "on defaults of inputs, constant only after remove-initializers-from-inputs": self.overridable,
         }
+
+    def has(self, node: ir.Node) -> bool:
+        """Tell whether a node was left alone by a limit."""
+        return any(node in nodes for nodes in self.reasons.values())
+
+    def notes(self) -> list[str]:
+        """Say what was left alone."""
         return [
             f"left {count(nodes, 'node')} {why}: the largest is {name_of(worst)} with {_bytes(nodes[worst])}"
-            for why, nodes in texts.items()
+            for why, nodes in self.reasons.items()
             if nodes and (worst := max(nodes, key=nodes.__getitem__))
         ]
 
