@@ -119,7 +119,6 @@ class Editor:
         """
         done = self._apply(rule, nodes, make, replaced, added, initializers, settled=settled)
         self._knows_graphs = self._knows_graphs and not done
-        self.scope.forget_references()
         return done
 
     def _apply(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import PassResult, Transformation
 from onnx_passes.core.content import tensor_digest
 from onnx_passes.core.options import Size, option
 from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph import annotations
 from onnx_passes.graph.edits import carry_annotations, subgraphs_of
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
 
 Layout = tuple[ir.DataType, tuple[int, ...]]
 Annotation = tuple[tuple[str, str], ...]
@@ -23,7 +25,7 @@ _FIRST = 64
 
 @passes.verify.equality
 @passes.register(tags=("cleanup", "constants"))
-class DeduplicateInitializers(Transformation):
+class DeduplicateInitializers(EditorPass):
     """Keep the first of several initializers with the same element type, shape and bits.
 
     Rewrites: ``Add (x, a), Add (y, b)`` → ``Add (x, a), Add (y, a)``, if ``a`` and ``b`` are bit-identical;
@@ -33,22 +35,19 @@ class DeduplicateInitializers(Transformation):
     Exactness: bit-exact.
     """
 
+    functions = True
     preserves = ("checker", "lift-constants", "remove-unused", "shape-inference", "topological-sort", "unique-names")
 
     max_size: Size | None = option(None, "leave larger tensors alone, without reading them")
 
-    def call(self, model: ir.Model) -> PassResult:
+    def edit(self, model: ir.Model, editor: Editor) -> None:
         """Merge in the graph with its subgraphs, and in the subgraphs of each function."""
-        modified = False
-        for scope in (model.graph, *(function.graph for function in model.functions.values())):
-            again = True
-            while again:
-                merging = _Merging(scope, self.max_size)
-                merging.run()
-                modified |= merging.merged > 0
-                # Annotations that came to refer to the same tensor may now be equal.
-                again = merging.redirected > 0
-        return PassResult(model, modified)
+        again = True
+        while again:
+            merging = _Merging(editor, self.max_size)
+            merging.run()
+            # Annotations that came to refer to the same tensor may now be equal.
+            again = merging.redirected > 0 and not editor.stopped
 
 
 class _Kept:
@@ -75,8 +74,9 @@ class _Kept:
 
 
 class _Merging:
-    def __init__(self, scope: ir.Graph, max_size: int | None) -> None:
-        self.scope = scope
+    def __init__(self, editor: Editor, max_size: int | None) -> None:
+        scope = editor.graph
+        self.editor = editor
         self.max_size = max_size
         graphs = (scope, *all_graphs(scope))
         found = [item for graph in graphs for item in self.candidates(graph)]
@@ -87,12 +87,12 @@ class _Merging:
         }
         self.alike = Counter(self.beginnings.values())
         self.defined = Counter[str]() if len(graphs) == 1 else Counter(v.name or "" for v in annotations.values(scope))
-        self.merged = self.redirected = 0
+        self.redirected = 0
 
     def run(self) -> None:
         """Merge what can be merged."""
         if any(count > 1 for count in self.alike.values()):
-            self.visit(self.scope, [])
+            self.visit(self.editor.graph, [])
 
     def candidates(self, graph: ir.Graph) -> Iterator[tuple[ir.Value, Layout]]:
         for value in graph.initializers.values():
@@ -104,7 +104,6 @@ class _Merging:
 
     def visit(self, graph: ir.Graph, outer: list[_Kept]) -> None:
         here = _Kept()
-        renamed: dict[str, str] = {}
         for value in list(graph.initializers.values()):
             beginning = self.beginnings.get(value)
             if beginning is None or self.alike[beginning] == 1 or value.const_value is None or value.name is None:
@@ -115,10 +114,11 @@ class _Merging:
             if kept is None:
                 here.add(content, annotation, value)
             else:
-                renamed[value.name] = self.replace(value, kept)
-        if renamed:
-            self.redirected += annotations.rename_references(graph, renamed)
-        self.merged += len(renamed)
+                users = list(dict.fromkeys(value.consumers()))
+                merge = partial(self.replace, graph, value, kept)
+                self.editor.change(
+                    "initializers of the same bits", users, merge, replaced=[(value, kept)], settled=True
+                )
         for subgraph in [subgraph for node in graph for subgraph in subgraphs_of(node)]:
             self.visit(subgraph, [*outer, here])
 
@@ -130,14 +130,15 @@ class _Merging:
                 return found
         return None
 
-    def replace(self, value: ir.Value, kept: ir.Value) -> str:
-        assert value.graph is not None
+    def replace(self, graph: ir.Graph, value: ir.Value, kept: ir.Value) -> None:
         assert value.name is not None
         assert kept.name is not None
         carry_annotations(value, kept)
         value.replace_all_uses_with(kept)
-        del value.graph.initializers[value.name]
-        return kept.name
+        del graph.initializers[value.name]
+        if value.name in self.editor.scope.keep:
+            self.redirected += annotations.rename_references(graph, {value.name: kept.name})
+            self.editor.scope.forget_references()
 
 
 def _beginning(tensor: ir.TensorProtocol | None) -> bytes:

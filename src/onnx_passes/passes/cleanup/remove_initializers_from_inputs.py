@@ -5,15 +5,16 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import PassResult, Transformation
 from onnx_passes.core.options import option
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
 
 _INPUTS_OPTIONAL_SINCE = 4
 
 
 @passes.verify.equality
 @passes.register(tags=("cleanup", "interface"))
-class RemoveInitializersFromInputs(Transformation):
+class RemoveInitializersFromInputs(EditorPass):
     """Remove initializers from the inputs of the model, so that they are constants that nobody can override.
 
     Rewrites: ``g (float[1] x, float[1] w = {2}) => (y)`` → ``g (float[1] x) => (y) <float[1] w = {2}>``.
@@ -27,15 +28,17 @@ class RemoveInitializersFromInputs(Transformation):
 
     only_old: bool = option(False, "only in models of IR version 3 or older, where nobody can override them anyway")
 
-    def call(self, model: ir.Model) -> PassResult:
+    def edit(self, model: ir.Model, editor: Editor) -> None:
         """Keep the inputs that have no default."""
         if self.only_old and model.ir_version >= _INPUTS_OPTIONAL_SINCE:
-            return PassResult(model, modified=False)
+            return
         inputs = model.graph.inputs
         kept = [value for value in inputs if not value.is_initializer()]
-        modified = len(kept) < len(inputs)
-        if modified:
+
+        def keep() -> None:
             inputs.clear()
             inputs.extend(kept)
             model.ir_version = max(model.ir_version, _INPUTS_OPTIONAL_SINCE)
-        return PassResult(model, modified)
+
+        if len(kept) < len(inputs):
+            editor.change("initializers among the inputs", (), keep)

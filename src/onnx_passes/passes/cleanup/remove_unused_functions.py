@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import ALL, PassResult, Transformation
+from onnx_passes.core.base import ALL
 from onnx_passes.core.fingerprint import used_functions
 from onnx_passes.core.walk import all_nodes
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
 
 
 @passes.verify.equality
 @passes.register(tags=("cleanup",))
-class RemoveUnusedFunctions(Transformation):
+class RemoveUnusedFunctions(EditorPass):
     """Remove model-local functions that the graph calls neither directly nor through others.
 
     Rewrites: ``f`` without a call → nothing.
@@ -22,11 +26,9 @@ class RemoveUnusedFunctions(Transformation):
 
     preserves = ALL
 
-    def call(self, model: ir.Model) -> PassResult:
+    def edit(self, model: ir.Model, editor: Editor) -> None:
         """Keep what can be reached from the graph."""
         called = used_functions(model, (node.op_identifier() for node in all_nodes(model.graph)))
         used = {function.identifier() for function in called}
-        unused = [identifier for identifier in model.functions if identifier not in used]
-        for identifier in unused:
-            del model.functions[identifier]
-        return PassResult(model, modified=bool(unused))
+        for identifier in [identifier for identifier in model.functions if identifier not in used]:
+            editor.change("function without a call", (), partial(model.functions.pop, identifier))

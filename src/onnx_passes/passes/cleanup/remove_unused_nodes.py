@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import PassResult, Transformation
-from onnx_passes.graph.edits import detach, subgraphs_of
+from onnx_passes.graph.edits import detach, is_dead, subgraphs_of
 from onnx_passes.graph.liveness import Reaching
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
 
 
 @passes.verify.equality
 @passes.register(tags=("cleanup",))
-class RemoveUnusedNodes(Transformation):
+class RemoveUnusedNodes(EditorPass):
     """Remove nodes and initializers that no output depends on, in graphs, subgraphs and functions.
 
     Rewrites: ``y = Relu(x); z = Abs(x)`` → ``y = Relu(x)``, if ``z`` is neither read nor an output.
@@ -21,28 +25,28 @@ class RemoveUnusedNodes(Transformation):
     Exactness: bit-exact.
     """
 
+    functions = True
     preserves = ("checker", "lift-constants", "shape-inference", "topological-sort", "unique-names")
 
-    def call(self, model: ir.Model) -> PassResult:
-        """Sweep the graph and every function."""
-        modified = False
-        for scope in (model.graph, *(function.graph for function in model.functions.values())):
-            modified |= _sweep(Reaching(scope, kept=True))
-        return PassResult(model, modified)
+    def edit(self, model: ir.Model, editor: Editor) -> None:
+        """Sweep the graph, or a function."""
+        live = Reaching(editor.graph, kept=True)
+        # Inner graphs first, so that nothing in them still reads what is removed from outer ones.
+        for graph in reversed(live.graphs):
+            dead = [node for node in graph if node not in live.nodes]
+            for node in reversed(dead):
+                if node.graph is not None and is_dead(node):
+                    editor.remove("unused node", [node])
+            # Those that read each other in a circle, or that only annotations of unused values name.
+            rest = [node for node in dead if node.graph is not None]
+            if rest:
+                editor.change("unused nodes", rest, partial(_remove, graph, rest))
+            for name in [name for name, value in graph.initializers.items() if value not in live.values]:
+                editor.change("unused initializer", (), partial(graph.initializers.pop, name))
 
 
-def _sweep(live: Reaching) -> bool:
-    modified = False
-    # Inner graphs first, so that nothing in them still reads what is removed from outer ones.
-    for graph in reversed(live.graphs):
-        dead = [node for node in graph if node not in live.nodes]
-        for node in dead:
-            for inner in (inner for subgraph in subgraphs_of(node) for inner in subgraph.all_nodes()):
-                detach(inner)
-        if dead:
-            graph.remove(dead, safe=True)
-        unused = [name for name, value in graph.initializers.items() if value not in live.values]
-        for name in unused:
-            del graph.initializers[name]
-        modified |= bool(dead or unused)
-    return modified
+def _remove(graph: ir.Graph, nodes: Sequence[ir.Node]) -> None:
+    for node in nodes:
+        for inner in (inner for subgraph in subgraphs_of(node) for inner in subgraph.all_nodes()):
+            detach(inner)
+    graph.remove(nodes, safe=True)

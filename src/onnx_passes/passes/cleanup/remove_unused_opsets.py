@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from functools import partial
 
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import ALL, PassResult, Transformation
+from onnx_passes.core.base import ALL
 from onnx_passes.core.walk import all_nodes
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
 
 _DEFAULT = {"", "ai.onnx"}
 
 
 @passes.verify.equality
 @passes.register(tags=("cleanup",))
-class RemoveUnusedOpsets(Transformation):
+class RemoveUnusedOpsets(EditorPass):
     """Remove imports of operator sets that no node uses, from the model and from its functions.
 
     Rewrites: ``opset_import: ["" : 18, "com.example" : 1]`` → ``opset_import: ["" : 18]``.
@@ -25,24 +28,20 @@ class RemoveUnusedOpsets(Transformation):
 
     preserves = ALL
 
-    def call(self, model: ir.Model) -> PassResult:
+    def edit(self, model: ir.Model, editor: Editor) -> None:
         """Compare imports with the domains of nodes and functions."""
         used = _domains(model.graph)
-        modified = False
         for function in model.functions.values():
             inside = _domains(function)
-            modified |= _keep(function.opset_imports, inside)
+            _keep(function.opset_imports, inside, editor)
             used |= inside | {function.domain}
-        modified |= _keep(model.opset_imports, used)
-        return PassResult(model, modified)
+        _keep(model.opset_imports, used, editor)
 
 
 def _domains(scope: ir.Graph | ir.Function) -> set[str]:
     return {node.domain for node in all_nodes(scope)} | _DEFAULT
 
 
-def _keep(imports: MutableMapping[str, int], used: set[str]) -> bool:
-    unused = [domain for domain in imports if domain not in used]
-    for domain in unused:
-        del imports[domain]
-    return bool(unused)
+def _keep(imports: MutableMapping[str, int], used: set[str], editor: Editor) -> None:
+    for domain in [domain for domain in imports if domain not in used]:
+        editor.change("unused operator set", (), partial(imports.pop, domain))

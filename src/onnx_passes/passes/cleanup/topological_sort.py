@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import ALL, PassResult, Transformation
+from onnx_passes.core.base import ALL
 from onnx_passes.core.errors import ModelError
 from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph.edits import subgraphs_of
 from onnx_passes.graph.wording import name_of
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
 
 
 @passes.verify.equality
 @passes.register(tags=("cleanup",))
-class TopologicalSort(Transformation):
+class TopologicalSort(EditorPass):
     """Order the nodes of all graphs and functions so that each comes after those it reads from.
 
     Rewrites: ``b = Relu(a); a = Abs(x)`` → ``a = Abs(x); b = Relu(a)``; what already is in order stays.
@@ -24,25 +27,21 @@ class TopologicalSort(Transformation):
     Exactness: bit-exact.
     """
 
+    functions = True
     preserves = ALL
 
-    def call(self, model: ir.Model) -> PassResult:
+    def edit(self, model: ir.Model, editor: Editor) -> None:
         """Sort the graph, its subgraphs and the functions."""
-        modified = False
-        for scope in (model.graph, *(function.graph for function in model.functions.values())):
-            modified |= sort_nodes(scope)
-        return PassResult(model, modified)
+        sort_nodes(editor)
 
 
-def sort_nodes(scope: ir.Graph) -> bool:
-    """Sort a graph and its subgraphs; returns whether anything moved."""
-    modified = False
-    for graph in (scope, *all_graphs(scope)):
+def sort_nodes(editor: Editor) -> None:
+    """Sort a graph and its subgraphs, or a function."""
+    for graph in (editor.graph, *all_graphs(editor.graph)):
         order = _sorted(graph)
-        if any(a is not b for a, b in zip(graph, order, strict=True)):
-            graph.extend(order)
-            modified = True
-    return modified
+        moved = [a for a, b in zip(graph, order, strict=True) if a is not b]
+        if moved:
+            editor.change("nodes in topological order", moved, partial(graph.extend, order))
 
 
 def _sorted(graph: ir.Graph) -> list[ir.Node]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import ALL, PassResult, Transformation
+from onnx_passes.core.base import ALL
 from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph import annotations
-from onnx_passes.graph.names import Names
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
 
 
 @passes.verify.equality
 @passes.register(tags=("cleanup",))
-class UniqueNames(Transformation):
+class UniqueNames(EditorPass):
     """Make the names of values and nodes unique over a graph and its subgraphs, and over each function.
 
     Rewrites: the first to carry a name keeps it, others get a number: ``t, t → t, t_1``; nodes without a name
@@ -22,58 +25,66 @@ class UniqueNames(Transformation):
     Exactness: bit-exact.
     """
 
+    functions = True
     preserves = ALL
 
-    def call(self, model: ir.Model) -> PassResult:
-        """Rename in the graph with its subgraphs and in each function."""
-        modified = False
-        for scope in (model.graph, *(function.graph for function in model.functions.values())):
-            modified |= _Renaming(scope).run()
-        return PassResult(model, modified)
+    def edit(self, model: ir.Model, editor: Editor) -> None:
+        """Rename in the graph with its subgraphs, or in a function."""
+        renaming = _Renaming(editor)
+        values = [renaming.values_of(graph) for graph in renaming.graphs]
+        if any(values):
+            nodes = [node for renamed in values for value in renamed if (node := value.producer()) is not None]
+            editor.change("values without a name of their own", nodes, lambda: renaming.rename_values(values))
+        nodes = renaming.nodes_without_own_name()
+        if nodes:
+            editor.change("nodes without a name of their own", list(nodes), lambda: _rename_nodes(nodes))
 
 
 class _Renaming:
-    def __init__(self, scope: ir.Graph) -> None:
-        self.scope = scope
-        self.graphs: list[ir.Graph] = [scope, *all_graphs(scope)]
-        self.names = Names.of(scope)
-        self.interface = {*scope.inputs, *scope.outputs}
-        self.values = {value.name for value in self.interface}
-        self.nodes: set[str] = set()
+    def __init__(self, editor: Editor) -> None:
+        self.graphs: list[ir.Graph] = [editor.graph, *all_graphs(editor.graph)]
+        self.names = editor.scope.names
+        self.interface = {*editor.graph.inputs, *editor.graph.outputs}
+        self.taken = {value.name for value in self.interface}
 
-    def run(self) -> bool:
-        renamed = [self.rename_values(graph) for graph in self.graphs]
-        # Inner scopes first: an annotation refers to the nearest tensor of the name it gives.
-        for graph, names in reversed(list(zip(self.graphs, renamed, strict=True))):
-            if names:
-                annotations.rename_references(graph, names)
-        named = [self.rename_nodes(graph) for graph in self.graphs]
-        return any(renamed) or any(named)
-
-    def rename_values(self, graph: ir.Graph) -> dict[str, str]:
-        """Rename what clashes with an earlier value; returns old and new names."""
-        renamed: dict[str, str] = {}
+    def values_of(self, graph: ir.Graph) -> dict[ir.Value, str]:
+        """Find new names for values that clash with an earlier one."""
+        renamed: dict[ir.Value, str] = {}
         for value in dict.fromkeys(
             (*graph.inputs, *graph.initializers.values(), *(v for node in graph for v in node.outputs))
         ):
             old = value.name
             if value in self.interface or not (old or value.uses()):
                 continue
-            if old and old not in self.values:
-                self.values.add(old)
-                continue
-            value.name = self.names.value(old or _wish(value))
-            renamed[old or ""] = value.name
+            if old and old not in self.taken:
+                self.taken.add(old)
+            else:
+                renamed[value] = self.names.value(old or _wish(value))
         return renamed
 
-    def rename_nodes(self, graph: ir.Graph) -> bool:
-        modified = False
-        for node in graph:
-            if not node.name or node.name in self.nodes:
-                node.name = self.names.node(node.name or node.op_type)
-                modified = True
-            self.nodes.add(node.name)
-        return modified
+    def rename_values(self, renamed: Sequence[Mapping[ir.Value, str]]) -> None:
+        # Inner scopes first: an annotation refers to the nearest tensor of the name it gives.
+        for graph, names in reversed(list(zip(self.graphs, renamed, strict=True))):
+            if names:
+                references = {value.name or "": name for value, name in names.items()}
+                for value, name in names.items():
+                    value.name = name
+                annotations.rename_references(graph, references)
+
+    def nodes_without_own_name(self) -> dict[ir.Node, str]:
+        """Find new names for nodes that have none, or that of an earlier one."""
+        taken: set[str] = set()
+        renamed: dict[ir.Node, str] = {}
+        for node in (node for graph in self.graphs for node in graph):
+            if not node.name or node.name in taken:
+                renamed[node] = self.names.node(node.name or node.op_type)
+            taken.add(renamed.get(node) or node.name or "")
+        return renamed
+
+
+def _rename_nodes(renamed: Mapping[ir.Node, str]) -> None:
+    for node, name in renamed.items():
+        node.name = name
 
 
 def _wish(value: ir.Value) -> str:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import PassResult, Transformation
 from onnx_passes.core.content import Contents, Key, operator, present_inputs
 from onnx_passes.core.options import Size, option
 from onnx_passes.core.walk import nested_graphs
 from onnx_passes.graph import annotations
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.edits import copy_type_and_shape, replace_value
-from onnx_passes.graph.names import Names
 from onnx_passes.graph.randomness import is_random
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.passes.eliminate.evidence import is_integral
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
 
+_RULE = "the same computation"
 _PURE = ("", "ai.onnx.ml")
 _JUST_NAMES = ("Identity", "Constant")
 _ORDER_MATTERS = ("Max", "Min")
@@ -24,7 +27,7 @@ _ORDER_MATTERS = ("Max", "Min")
 
 @passes.verify.equality
 @passes.register("eliminate")
-class EliminateCommonSubexpression(Transformation):
+class EliminateCommonSubexpression(EditorPass):
     """Compute once what several nodes compute from the same inputs with the same attributes.
 
     Rewrites: ``a = Relu(x); b = Relu(x)`` → ``a = Relu(x)``, used for both. Subgraphs share what the graphs around
@@ -36,18 +39,15 @@ class EliminateCommonSubexpression(Transformation):
     Exactness: bit-exact.
     """
 
+    functions = True
     needs = ("topological-sort",)
     preserves = ("checker", "lift-constants", "shape-inference", "topological-sort", "unique-names")
 
     max_size: Size = option(1 << 16, "compare the contents of initializers up to this size")
 
-    def call(self, model: ir.Model) -> PassResult:
-        """Share in the graph with its subgraphs, and in each function."""
-        modified = False
-        random = _random_functions(model)
-        for scope in (model.graph, *(function.graph for function in model.functions.values())):
-            modified |= _Sharing(scope, model, random, self.max_size).run()
-        return PassResult(model, modified)
+    def edit(self, model: ir.Model, editor: Editor) -> None:
+        """Share in the graph with its subgraphs, or in a function."""
+        _Sharing(editor, self.max_size).visit(editor.graph, [])
 
 
 def _random_functions(model: ir.Model) -> set[ir.OperatorIdentifier]:
@@ -70,20 +70,14 @@ def _random_functions(model: ir.Model) -> set[ir.OperatorIdentifier]:
 class _Sharing:
     """One walk over a graph and its subgraphs; what has been computed so far is known by its key."""
 
-    def __init__(self, scope: ir.Graph, model: ir.Model, random: set[ir.OperatorIdentifier], max_size: int) -> None:
-        self.scope = scope
-        self.functions = model.functions
-        self.random = random
+    def __init__(self, editor: Editor, max_size: int) -> None:
+        self.editor = editor
+        self.functions = editor.scope.model.functions
+        self.random = _random_functions(editor.scope.model)
         self.max_size = max_size
         self.contents = Contents()
         self.merged: list[ir.Node] = []
         """Nodes that were removed: kept alive, as keys name values by their identity."""
-        self._names: Names | None = None
-        self._referenced: set[str] | None = None
-
-    def run(self) -> bool:
-        self.visit(self.scope, [])
-        return bool(self.merged)
 
     def visit(self, graph: ir.Graph, outer: list[dict[Key, ir.Node]]) -> None:
         """Walk over a graph in the order of its nodes; ``outer`` is what the graphs around it have computed."""
@@ -99,8 +93,12 @@ class _Sharing:
             same = next((found[key] for found in known if key in found), None)
             if same is None:
                 here[key] = node
-            elif self.may_merge(node, same):
-                self.merge(node, same)
+            elif (reason := self.objection(node, same)) is not None:
+                self.editor.refuse(_RULE, reason, node, at=same)
+            else:
+                pairs = zip(node.outputs, same.outputs, strict=False)
+                replaced = [(old, new) for old, new in pairs if old.uses() or old.is_graph_output()]
+                self.editor.change(_RULE, [node], partial(self.merge, node, same), replaced=replaced)
 
     def is_pure(self, node: ir.Node) -> bool:
         if node.domain in _PURE and operator(node) not in self.functions:
@@ -122,37 +120,26 @@ class _Sharing:
             return id(value)
         return self.contents.tensor(tensor)
 
-    def may_merge(self, node: ir.Node, same: ir.Node) -> bool:
+    def objection(self, node: ir.Node, same: ir.Node) -> str | None:
         if node.op_type in _JUST_NAMES and any(output.is_graph_output() for output in node.outputs):
-            return False
+            return "it gives an output its name"
         for old, new in zip(node.outputs, same.outputs, strict=False):
             mine, theirs = annotations.get(old), annotations.get(new)
-            if (mine and theirs and mine != theirs) or old.name in self.referenced:
-                return False
-        return True
+            if mine and theirs and mine != theirs:
+                return "the results have different quantization annotations"
+            if old.name in self.editor.scope.keep:
+                return "a quantization annotation refers to its result"
+        return None
 
     def merge(self, node: ir.Node, same: ir.Node) -> None:
         assert node.graph is not None
         for old, new in zip(node.outputs, same.outputs, strict=False):
             copy_type_and_shape(old, new)
-            replace_value(old, new, self.names)
+            replace_value(old, new, self.editor.scope.names)
         for key, text in node.metadata_props.items():
             same.metadata_props.setdefault(key, text)
         node.graph.remove(node, safe=True)
         self.merged.append(node)
-
-    @property
-    def names(self) -> Names:
-        if self._names is None:
-            self._names = Names.of(self.scope)
-        return self._names
-
-    @property
-    def referenced(self) -> set[str]:
-        """Return the tensors that annotations refer to by name, which have to stay."""
-        if self._referenced is None:
-            self._referenced = annotations.referenced_names(self.scope)
-        return self._referenced
 
 
 def _is_symmetric(node: ir.Node) -> bool:

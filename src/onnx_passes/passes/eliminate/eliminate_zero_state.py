@@ -5,18 +5,19 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import PassResult, Transformation
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import constant
-from onnx_passes.graph.edits import remove_if_dead
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
 
+_RULE = "initial state that is zero"
 _STATES = {"GRU": (5,), "LSTM": (5, 6), "RNN": (5,)}
 """Recurrent operators, and which of their inputs are initial states."""
 
 
 @passes.verify.equality
 @passes.register("eliminate")
-class EliminateZeroState(Transformation):
+class EliminateZeroState(EditorPass):
     """Leave out initial states of recurrent operators that are zero, which they are by default.
 
     Rewrites: ``LSTM(x, w, r, b, , ConstantOfShape(s), ConstantOfShape(s))`` → ``LSTM(x, w, r, b)``; GRU and RNN alike.
@@ -26,19 +27,19 @@ class EliminateZeroState(Transformation):
 
     preserves = ("shape-inference", "topological-sort", "unique-names")
 
-    def call(self, model: ir.Model) -> PassResult:
+    def edit(self, model: ir.Model, editor: Editor) -> None:
         """Look at the recurrent operators of the graph and its subgraphs."""
-        modified = False
         for node in [node for node in all_nodes(model.graph) if node.domain == "" and node.op_type in _STATES]:
-            for index in _STATES[node.op_type]:
-                state = node.inputs[index] if index < len(node.inputs) else None
-                if state is not None and _is_zero(state):
-                    node.replace_input_with(index, None)
-                    producer = state.producer()
-                    if producer is not None:
-                        remove_if_dead([producer])
-                    modified = True
-        return PassResult(model, modified=modified)
+            given = {i: state for i in _STATES[node.op_type] if i < len(node.inputs) and (state := node.inputs[i])}
+            zero = {index for index, state in given.items() if _is_zero(state)}
+            for index, state in given.items():
+                if index not in zero:
+                    editor.refuse(_RULE, "its initial state is not known to be zero", node, at=state)
+            if zero:
+                with editor.rewrite(_RULE, node) as r:
+                    inputs = [None if index in zero else value for index, value in enumerate(node.inputs)]
+                    results = zip(node.outputs, r.op.like(node, inputs), strict=True)
+                    r.replace_all({old: new for old, new in results if old.name})
 
 
 def _is_zero(value: ir.Value) -> bool:

@@ -127,6 +127,7 @@ class _Inlining:
                 self.nodes[node.name] += 1
         if renamed:
             annotations.rename_references(branch, renamed)
+            self.editor.scope.forget_references()
 
     def _take_over(self, node: ir.Node, results: list[ir.Value], moved: set[ir.Value]) -> None:
         """Let the results of the branch take the place, and where they can the names, of those of the If."""
