@@ -44,21 +44,43 @@ def convert_opset(model: ir.Model, version: int) -> ir.Model:
     Returns the model itself, changed in place. Names, metadata, annotations, weights and nodes of other domains
     stay. Raises ModelError, and leaves the model alone, if a node has no equivalent in that version.
     """
-    versions = target_versions()
-    if version not in versions:
-        raise ModelError(f"there is no conversion to opset {version}", hint=f"choose {versions[0]} to {versions[-1]}")
-    scopes: list[Scope] = [model.graph, *model.functions.values()]
-    conversions = [
-        _Conversion(scope, scope.opset_imports[""], version, model.functions.keys())
-        for scope in scopes
-        if scope.opset_imports.get("", version) != version
-    ]
-    for conversion in conversions:
-        conversion.apply()
-    if conversions:
-        needed = onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", version)])
-        model.ir_version = max(model.ir_version, needed)
+    OpsetConversion(model, version).apply()
     return model
+
+
+class OpsetConversion:
+    """What there is to do for another version; finding out changes nothing yet, and raises ModelError if it cannot."""
+
+    def __init__(self, model: ir.Model, version: int) -> None:
+        versions = target_versions()
+        if version not in versions:
+            raise ModelError(
+                f"there is no conversion to opset {version}", hint=f"choose {versions[0]} to {versions[-1]}"
+            )
+        self._model = model
+        self._version = version
+        scopes: list[Scope] = [model.graph, *model.functions.values()]
+        self._parts = [
+            _Conversion(scope, scope.opset_imports[""], version, model.functions.keys())
+            for scope in scopes
+            if scope.opset_imports.get("", version) != version
+        ]
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    @property
+    def nodes(self) -> list[ir.Node]:
+        """List the nodes that become others."""
+        return [node for part in self._parts for node in part.changed_nodes()]
+
+    def apply(self) -> None:
+        """Convert the model in place."""
+        for part in self._parts:
+            part.apply()
+        if self._parts:
+            needed = onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", self._version)])
+            self._model.ir_version = max(self._model.ir_version, needed)
 
 
 @dataclasses.dataclass
@@ -104,6 +126,9 @@ class _Conversion:
                 self._examine(node)
         if self._kinds:
             self._convert()
+
+    def changed_nodes(self) -> list[ir.Node]:
+        return [node for kind in self._kinds.values() if kind.is_changed() for node in kind.nodes]
 
     def apply(self) -> None:
         names: Names | None = None

@@ -5,15 +5,16 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import PassResult, Transformation
 from onnx_passes.core.options import option
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
 
 
 @passes.verify.equality
 @passes.register(
     tags=("convert",), aliases={f"convert-opset{version}": f"version={version}" for version in range(7, 26)}
 )
-class ConvertOpset(Transformation):
+class ConvertOpset(EditorPass):
     """Convert graph, subgraphs and functions to another version of the default operator set.
 
     Rewrites: ``opset_import: ["" : 11]`` → ``opset_import: ["" : 21]``, and the nodes whose operator changed in
@@ -26,14 +27,10 @@ class ConvertOpset(Transformation):
 
     version: int = option(21, "version of the default operator set")
 
-    def call(self, model: ir.Model) -> PassResult:
-        """Convert in place."""
-        from onnx_passes.graph.opset import convert_opset
+    def edit(self, model: ir.Model, editor: Editor) -> None:
+        """Convert in place, all at once: a model of two versions would be none."""
+        from onnx_passes.graph.opset import OpsetConversion
 
-        before = _versions(model)
-        converted = convert_opset(model, self.version)
-        return PassResult(converted, modified=_versions(converted) != before)
-
-
-def _versions(model: ir.Model) -> list[int | None]:
-    return [scope.opset_imports.get("") for scope in (model.graph, *model.functions.values())]
+        conversion = OpsetConversion(model, self.version)
+        if conversion:
+            editor.change("another operator set", conversion.nodes, conversion.apply)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from functools import partial
 from itertools import zip_longest
 
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import PassResult, Transformation
+from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.errors import PassFailedError
 from onnx_passes.core.fingerprint import used_functions
 from onnx_passes.graph import annotations
-from onnx_passes.graph.edits import copy_type, replace_value, subgraphs_of
+from onnx_passes.graph.edits import copy_type, detach, replace_value, subgraphs_of
 from onnx_passes.graph.expansion import MOST_NODES, expanded_size
 from onnx_passes.graph.names import Names
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.cleanup.topological_sort import sort_nodes
+from onnx_passes.rewrite.editor import Editor
 
 Scope = ir.Graph | ir.Function
+Results = list[ir.Value | None]
 Functions = Mapping[ir.OperatorIdentifier, ir.Function]
 
 
@@ -35,7 +39,13 @@ class InlineFunctions(Transformation):
     Exactness: bit-exact.
     """
 
+    announces = True
+
     def call(self, model: ir.Model) -> PassResult:
+        """Run without a manager."""
+        return self.run(model, Context())
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
         """Check everything first, then inline inside functions and at last in the graph."""
         if not model.functions:
             return PassResult(model, modified=False)
@@ -46,17 +56,26 @@ class InlineFunctions(Transformation):
                 hint="keep them as functions",
             )
         imports = _common_imports(model, functions)
-        for scope in (*functions.values(), model.graph):
+        scopes = (*functions.values(), model.graph)
+        for scope in scopes:
             for call in _calls(scope, functions):
                 _refuse_misfits(call, functions[call.op_identifier()])
-        for function in functions.values():
-            sort_nodes(function.graph)
-        for scope in (*functions.values(), model.graph):
-            _inline_calls(scope, functions)
-        model.opset_imports.clear()
-        model.opset_imports.update(imports)
-        model.functions.clear()
-        return PassResult(model, modified=True)
+        with ExitStack() as stack:
+            editors = [stack.enter_context(Editor(model, context, scope)) for scope in scopes]
+            for editor in editors[:-1]:
+                sort_nodes(editor)
+            for editor in editors:
+                if not any(earlier.stopped for earlier in editors):
+                    _inline_calls(editor, functions, imports)
+            if not any(editor.stopped for editor in editors):
+                editors[-1].change("functions that nothing calls any more", (), lambda: _remove(model, imports))
+        return PassResult(model, modified=any(editor.applied for editor in editors))
+
+
+def _remove(model: ir.Model, imports: Mapping[str, int]) -> None:
+    model.opset_imports.clear()
+    model.opset_imports.update(imports)
+    model.functions.clear()
 
 
 def _callees_first(model: ir.Model) -> Functions:
@@ -127,18 +146,19 @@ def _label(identifier: ir.OperatorIdentifier) -> str:
     return f"'{domain}.{name}'" + (f" ({overload})" if overload else "")
 
 
-def _inline_calls(scope: Scope, functions: Functions) -> None:
-    calls = list(_calls(scope, functions))
-    if not calls:
-        return
-    names = Names.of(scope)
-    for call in calls:
-        _inline(call, functions[call.op_identifier()], names)
+def _inline_calls(editor: Editor, functions: Functions, imports: Mapping[str, int]) -> None:
+    for call in list(_calls(editor.scope.container, functions)):
+        body, results = _prepare(call, functions[call.op_identifier()], editor.scope.names)
+        pairs = [(old, new) for old, new in zip(call.outputs, results, strict=False) if new is not None]
+        put = partial(_put, editor, call, body, results, imports)
+        if not editor.change("call of a function", [call], put, replaced=pairs, added=list(body)):
+            for node in body.all_nodes():
+                detach(node)
+            return
 
 
-def _inline(call: ir.Node, function: ir.Function, names: Names) -> None:
-    graph = call.graph
-    assert graph is not None
+def _prepare(call: ir.Node, function: ir.Function, names: Names) -> tuple[ir.Function, Results]:
+    """Make a copy of a body for a call, and return what it results in."""
     body = function.clone(deep_copy=True)
     _fill_in_attributes(body, {**function.attributes, **call.attributes})
     _adapt_names(body, call, names)
@@ -148,11 +168,19 @@ def _inline(call: ir.Node, function: ir.Function, names: Names) -> None:
     body.outputs.clear()
     for formal, actual in given.items():
         _replace_uses(formal, actual)
-    nodes = list(body)
+    return body, results
+
+
+def _put(editor: Editor, call: ir.Node, body: ir.Function, results: Results, imports: Mapping[str, int]) -> None:
+    graph, nodes = call.graph, list(body)
+    assert graph is not None
+    for domain in {node.domain for node in body.all_nodes()} & imports.keys():
+        editor.scope.container.opset_imports.setdefault(domain, imports[domain])
     body.remove(nodes)
     graph.insert_before(call, nodes)
-    _take_over(call, results, names)
+    _take_over(call, results, editor.scope.names)
     graph.remove(call, safe=True)
+    editor.scope.forget_references()
 
 
 def _fill_in_attributes(body: ir.Function, given: Mapping[str, ir.Attr]) -> None:
@@ -207,7 +235,7 @@ def _replace_uses(old: ir.Value, new: ir.Value | None) -> None:
         user.replace_input_with(index, None)
 
 
-def _take_over(call: ir.Node, results: list[ir.Value | None], names: Names) -> None:
+def _take_over(call: ir.Node, results: Results, names: Names) -> None:
     """Let the results of the body take the place, and where they can the names, of those of the call."""
     outside = {*call.inputs}
     named: set[ir.Value] = set()

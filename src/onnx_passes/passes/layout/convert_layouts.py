@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import PassResult, Transformation
 from onnx_passes.core.errors import OptionError, PassFailedError
 from onnx_passes.core.options import internal, option
 from onnx_passes.graph.edits import carry_annotations, copy_type
 from onnx_passes.graph.names import Names
 from onnx_passes.ops.definition import OUR_DOMAIN
 from onnx_passes.passes.layout.layouts import Change, change_text, parse_change
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
 
 _MARK = "onnx_passes.layout"
 
 
 @passes.verify.equality
 @passes.register(tags=("layout",))
-class ConvertLayouts(Transformation):
+class ConvertLayouts(EditorPass):
     """Let the model take inputs and return outputs in another layout: a transposition at the interface.
 
     Rewrites: with ``inp=[NHWC>NCHW]`` the first input ``x: float[1,3,8,9]`` → ``x: float[1,8,9,3]``, and what read it
@@ -53,42 +55,26 @@ class ConvertLayouts(Transformation):
                     f"{text} names no axes, as a LayoutConverter does", hint="write NCHW>NHWC, or add assumes: NCHW"
                 )
 
-    def call(self, model: ir.Model) -> PassResult:
-        """Check everything first, then change inputs and outputs."""
-        graph = model.graph
+    def edit(self, model: ir.Model, editor: Editor) -> None:
+        """Check everything first, then change inputs and outputs one by one."""
+        graph, names = model.graph, editor.scope.names
         required = [value for value in graph.inputs if not value.is_initializer()]
         inputs = _pending(required, self.inp, "input")
         outputs = _pending(list(graph.outputs), self.out, "output")
-        names = Names.of(graph)
-        if self.keep_interface:
-            self._put_converters(model, inputs, outputs, names)
-        else:
-            self._inputs = {value.name or "": change for value, change in inputs}
-            self._outputs = {value.name or "": change for value, change in outputs}
-            for value, change in inputs:
-                _convert_input(graph, value, change, names)
-            for value, change in outputs:
-                _convert_output(graph, value, change, names)
-        return PassResult(model, modified=bool(inputs or outputs))
-
-    def _put_converters(
-        self,
-        model: ir.Model,
-        inputs: Sequence[tuple[ir.Value, Change]],
-        outputs: Sequence[tuple[ir.Value, Change]],
-        names: Names,
-    ) -> None:
         self._inputs, self._outputs = {}, {}
-        if inputs or outputs:
-            model.opset_imports.setdefault(OUR_DOMAIN, 1)
+        put_input = _put_at_input if self.keep_interface else _convert_input
+        put_output = _put_at_output if self.keep_interface else _convert_output
         for value, change in inputs:
-            nodes = _there_and_back(value, change, names)
-            _read_instead(value, nodes)
-            value.metadata_props[_MARK] = str(change)
-            _prepend(model.graph, nodes)
+            name, put = value.name or "", partial(put_input, graph, value, change, names)
+            done = editor.change("layout of an input", list(dict.fromkeys(value.consumers())), put)
+            if done and not self.keep_interface:
+                self._inputs[name] = change
         for value, change in outputs:
-            nodes = _there_and_back(value, change, names)
-            _return_instead(model.graph, value, nodes, change, names)
+            name, put = value.name or "", partial(put_output, graph, value, change, names)
+            producer = value.producer()
+            done = editor.change("layout of an output", [] if producer is None else [producer], put)
+            if done and not self.keep_interface:
+                self._outputs[name] = change
 
     def inputs_after(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return data for the model before the last call as the model after it takes it."""
@@ -139,6 +125,21 @@ def _convert_input(graph: ir.Graph, value: ir.Value, change: Change, names: Name
     value.shape = _permuted(old, _inverse(change.perm))
     value.metadata_props[_MARK] = str(change)
     _prepend(graph, [node])
+
+
+def _put_at_input(graph: ir.Graph, value: ir.Value, change: Change, names: Names) -> None:
+    """Put a converter and what undoes it behind an input."""
+    graph.opset_imports.setdefault(OUR_DOMAIN, 1)
+    nodes = _there_and_back(value, change, names)
+    _read_instead(value, nodes)
+    value.metadata_props[_MARK] = str(change)
+    _prepend(graph, nodes)
+
+
+def _put_at_output(graph: ir.Graph, value: ir.Value, change: Change, names: Names) -> None:
+    """Put a converter and what undoes it in front of an output."""
+    graph.opset_imports.setdefault(OUR_DOMAIN, 1)
+    _return_instead(graph, value, _there_and_back(value, change, names), change, names)
 
 
 def _read_instead(value: ir.Value, nodes: Sequence[ir.Node]) -> None:
