@@ -16,24 +16,50 @@ if TYPE_CHECKING:
     from onnx_passes.core.base import PassResult as PassResult
     from onnx_passes.core.base import Transformation as Transformation
     from onnx_passes.core.compose import ComposePass as ComposePass
+    from onnx_passes.core.instruments import Instrument as Instrument
     from onnx_passes.core.options import Size as Size
     from onnx_passes.core.options import option as option
+    from onnx_passes.debug.bisect import bisect as bisect
+    from onnx_passes.debug.lineage import why as why
+    from onnx_passes.debug.reduction_task import reduce as reduce
+    from onnx_passes.debug.why_not import why_not as why_not
+    from onnx_passes.graph.builder import Builder as Builder
     from onnx_passes.graph.constants import constant as constant
+    from onnx_passes.graph.diff import diff as diff
     from onnx_passes.graph.load import load as load
     from onnx_passes.graph.save import save as save
+    from onnx_passes.passes.analyse.inspection import inspect as inspect
+    from onnx_passes.passes.analyse.ranges import ranges as ranges
+    from onnx_passes.rewrite.editor import Editor as Editor
+    from onnx_passes.rewrite.match import Match as Match
+    from onnx_passes.rewrite.passes import EditorPass as EditorPass
     from onnx_passes.rewrite.passes import RewriteRulePass as RewriteRulePass
     from onnx_passes.rewrite.passes import RewriteRuleSetPass as RewriteRuleSetPass
+    from onnx_passes.rewrite.patterns import Op as Op
+    from onnx_passes.rewrite.patterns import Var as Var
+    from onnx_passes.rewrite.refusal import Answer as Answer
     from onnx_passes.rewrite.refusal import no as no
     from onnx_passes.rewrite.refusal import yes as yes
     from onnx_passes.rewrite.rule import Rule as Rule
+    from onnx_passes.testing.fuzz import fuzz as fuzz
+    from onnx_passes.verify.measuring import Measuring as Measuring
     from onnx_passes.verify.resources import limited as limited
+    from onnx_passes.verify.verification import Verification as Verification
 
 __version__ = "0.5.0.dev0"
 
 _HOMES = {
     "Analysis": "core.base",
     "Annotation": "core.base",
+    "Answer": "rewrite.refusal",
+    "Builder": "graph.builder",
     "ComposePass": "core.compose",
+    "Editor": "rewrite.editor",
+    "EditorPass": "rewrite.passes",
+    "Instrument": "core.instruments",
+    "Match": "rewrite.match",
+    "Measuring": "verify.measuring",
+    "Op": "rewrite.patterns",
     "Pass": "core.base",
     "PassResult": "core.base",
     "Result": "api",
@@ -42,14 +68,24 @@ _HOMES = {
     "Rule": "rewrite.rule",
     "Size": "core.options",
     "Transformation": "core.base",
+    "Var": "rewrite.patterns",
+    "Verification": "verify.verification",
     "apply": "api",
+    "bisect": "debug.bisect",
     "constant": "graph.constants",
+    "diff": "graph.diff",
+    "fuzz": "testing.fuzz",
+    "inspect": "passes.analyse.inspection",
     "limited": "verify.resources",
     "load": "graph.load",
     "no": "rewrite.refusal",
     "option": "core.options",
+    "ranges": "passes.analyse.ranges",
+    "reduce": "debug.reduction_task",
     "run_model": "api",
     "save": "graph.save",
+    "why": "debug.lineage",
+    "why_not": "debug.why_not",
     "yes": "rewrite.refusal",
 }
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 import onnx_passes.passes  # noqa: F401  # pyright: ignore[reportUnusedImport] - teaches the registry foreign rules
@@ -20,13 +20,16 @@ from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import plan
 from onnx_passes.core.records import RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.load import load
+from onnx_passes.graph.interface_names import InterfaceNames
+from onnx_passes.graph.load import Source, load
+from onnx_passes.graph.save import SaveReport, Target, save, to_proto
 from onnx_passes.verify.contracts import Paranoid
 from onnx_passes.verify.execute import Executable, ExecutionError, Executor, Profile
 from onnx_passes.verify.generate import generate
 from onnx_passes.verify.measuring import Measuring
 from onnx_passes.verify.ranges import Range
-from onnx_passes.verify.reference import Array, Source, read_inputs
+from onnx_passes.verify.reference import Array, read_inputs
+from onnx_passes.verify.reference import Source as Samples
 from onnx_passes.verify.requirements import Requirements
 from onnx_passes.verify.structure import Property
 from onnx_passes.verify.verification import Verification
@@ -36,8 +39,17 @@ from onnx_passes.verify.verification import Verification
 class Result:
     """The model after a run, and what every step did."""
 
-    model: ir.Model
+    model: ir.Model = field(repr=False)
     record: RunRecord
+
+    @property
+    def proto(self) -> onnx.ModelProto:
+        """Return the model as a message of its own, all weights in it."""
+        return to_proto(self.model)
+
+    def save(self, target: Target, *, external: bool | None = None) -> SaveReport:
+        """Write the model, all of it or nothing, as ``onnx_passes.save`` does."""
+        return save(self.model, target, external=external)
 
     @property
     def modified(self) -> bool:
@@ -58,7 +70,7 @@ class Result:
 
 
 def apply(
-    model: ir.Model | str | os.PathLike[str],
+    model: Source,
     pipeline: PassLike | Iterable[PassLike],
     *,
     options: Mapping[str, Mapping[str, object]] | None = None,
@@ -70,11 +82,13 @@ def apply(
     paranoid: bool = False,
     in_place: bool = False,
 ) -> Result:
-    """Apply passes to a model, given as object or file.
+    """Apply passes to a model.
 
-    ``pipeline`` is pipeline text, a pass (name, class or object), or several of them. A model object is left
-    as it is and a changed copy returned, unless ``in_place`` is set. ``options`` sets options by pass name,
-    ``paranoid`` checks that every pass keeps the contract of its kind, and the whole model after each.
+    ``model`` is a path, an ``ir.Model``, an ``onnx.ModelProto``, the bytes of a file, or a ``torch.onnx.ONNXProgram``.
+    None of them is changed, unless ``in_place`` is set, which lets an ``ir.Model`` be changed itself.
+
+    ``pipeline`` is pipeline text, a pass (name, class or object), or several of them. ``options`` sets options by
+    pass name, ``paranoid`` checks that every pass keeps the contract of its kind, and the whole model after each.
 
     Every pass is verified on ``inputs`` (files, arrays or mappings from names to arrays) or, without any, on
     generated ones; ``verify`` switches that off, or says how.
@@ -84,15 +98,16 @@ def apply(
     ``structure`` lists properties that every pass must leave the model with: ``["acyclic", "at-most(Conv, 3)"]``.
     """
     loaded = load(model)
-    if isinstance(model, ir.Model) and not in_place:
-        loaded = copy_model(model)
+    is_held = isinstance(model, ir.Model) or getattr(model, "model", None) is loaded
+    if is_held and not in_place:
+        loaded = copy_model(loaded)
     planned = plan(pipeline, defaults=options)
-    watchers = [*instruments, Paranoid()] if paranoid else [*instruments]
+    watchers = [InterfaceNames(), *instruments, *([Paranoid()] if paranoid else [])]
     measuring = metrics if isinstance(metrics, Measuring) else Measuring(metrics, dataset=inputs)
     watchers.append(measuring.also(planned) if verify else measuring)
     if verify:
         verification = Verification(inputs=inputs, mode="every" if paranoid else "each") if verify is True else verify
-        verification.source = None if in_place else _again(model)
+        verification.source = None if in_place else _again(model, is_held)
         watchers.append(verification)
     if structure:
         watchers.append(Requirements(structure))
@@ -101,9 +116,9 @@ def apply(
 
 
 def run_model(
-    model: ir.Model | str | os.PathLike[str], inputs: Mapping[str, Array] | Sequence[Source] = (), *, seed: int = 0
+    model: Source, inputs: Mapping[str, Array] | Sequence[Samples] = (), *, seed: int = 0
 ) -> dict[str, Array]:
-    """Run a model, given as object or file, and return its outputs by name.
+    """Run a model, given as for ``apply``, and return its outputs by name.
 
     ``inputs`` are arrays by name, or sources as for ``apply``; without any, one sample is generated from the seed.
     Operators of quantized networks run too. Several samples add one leading dimension to every output.
@@ -138,6 +153,8 @@ def _stacked(name: str, arrays: Sequence[Array]) -> Array:
     return np.stack(arrays)
 
 
-def _again(model: ir.Model | str | os.PathLike[str]) -> Callable[[], ir.Model]:
-    """Return where the model that a run starts with can be had again: the run itself works on a copy."""
-    return (lambda: copy_model(model)) if isinstance(model, ir.Model) else (lambda: load(model))
+def _again(model: Source, is_held: bool) -> Callable[[], ir.Model] | None:
+    """Return where the model that a run starts with can be had again, unless it can be read only once."""
+    if model == "-" or hasattr(model, "read"):
+        return None
+    return (lambda: copy_model(load(model))) if is_held else (lambda: load(model))

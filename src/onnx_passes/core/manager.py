@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
@@ -23,7 +23,7 @@ from onnx_passes.core.records import Application, RunRecord, Status, StepRecord
 class Outcome:
     """The model after the run, and the record of how it came about."""
 
-    model: ir.Model
+    model: ir.Model = field(repr=False)
     record: RunRecord
 
 

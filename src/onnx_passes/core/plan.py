@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from onnx_passes.core.base import ALL, Pass
@@ -32,13 +32,17 @@ class Why:
         }[self.reason]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Step:
     """One pass of the plan; a sequence has the plan of its members in it."""
 
     pass_: Pass
     why: Why
     children: tuple[Step, ...] = ()
+
+    def __repr__(self) -> str:
+        members = f", {len(self.children)} members" if self.children else ""
+        return f"<Step {self.name}: {self.why}{members}>"
 
     @property
     def name(self) -> str:
@@ -61,7 +65,7 @@ class Step:
 class Plan:
     """Steps in order, and the pipeline that asked for them."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[Step, ...] = field(repr=False)
     pipeline: str
 
     def walk(self) -> Iterator[tuple[int, Step]]:

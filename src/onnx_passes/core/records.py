@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from onnx_passes.core.plan import Plan
 
 
+_LONGEST = 80
+"""Characters of pipeline text that are shown of a run or a step."""
+
+
 class Status(StrEnum):
     """How a step ended."""
 
@@ -89,7 +93,7 @@ class Evidence:
         return {key: value for key, value in vars(self).items() if value not in (None, "", 0)}
 
 
-@dataclass
+@dataclass(repr=False)
 class StepRecord:
     """One executed (or skipped) step of the plan."""
 
@@ -112,6 +116,12 @@ class StepRecord:
     evidence: Evidence | None = None
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     has_children: bool = False
+
+    def __repr__(self) -> str:
+        outcome = [f"{self.status}{f' ({self.reason})' if self.reason else ''}", _change(self)]
+        if self.evidence is not None:
+            outcome.append(self.evidence.level)
+        return f"<StepRecord {self.number} {_short(self.text)}: {', '.join(outcome)}>"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for a report; an analysis result must be plain data itself to appear."""
@@ -144,7 +154,7 @@ class StepRecord:
         return data
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Application:
     """One application of a rewrite rule, numbered over the whole run.
 
@@ -169,8 +179,11 @@ class Application:
     many: bool = False
     settled: bool = False
 
+    def __repr__(self) -> str:
+        return f"<Application {self.number} of {self.rule}: {len(self.matched)} → {len(self.added)} nodes>"
 
-@dataclass
+
+@dataclass(repr=False)
 class RunRecord:
     """The whole run: size before and after, and every step in order."""
 
@@ -184,7 +197,13 @@ class RunRecord:
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     metrics_note: str = ""
     level: str = ""
-    plan: Plan | None = field(default=None, repr=False)
+    plan: Plan | None = None
+
+    def __repr__(self) -> str:
+        text = f"<RunRecord {_short(self.pipeline)}: {self.before.nodes} → {self.after.nodes} nodes, "
+        numbers = [_count(len(self.steps), "step"), _count(self.applications, "rewrite")]
+        parts = [*numbers, self.level, f"{self.cpu:.1f} s CPU"]
+        return f"{text}{', '.join(filter(None, parts))}>"
 
     @property
     def modified(self) -> bool:
@@ -215,6 +234,22 @@ class RunRecord:
             "steps": [step.to_json() for step in self.steps],
             **{key: value for key, value in measured.items() if value},
         }
+
+
+def _change(step: StepRecord) -> str:
+    """Say what a step did to the model."""
+    if not step.modified:
+        return "no change"
+    rewrites = f", {_count(step.applications, 'rewrite')}" if step.applications else ""
+    return f"{step.nodes_before} → {step.nodes_after} nodes{rewrites}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def plain_numbers(numbers: Mapping[str, float]) -> dict[str, float | str]:

@@ -20,6 +20,7 @@ from onnx_passes.debug.judges import ByFunction, Judge, Verdict
 from onnx_passes.debug.points import Leaf, Trace
 from onnx_passes.debug.result_judges import ByResults
 from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.load import Source, load
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Bisection:
 
 
 def bisect(
-    model: ir.Model,
+    model: Source,
     pipeline: PassLike | Iterable[PassLike] | Plan,
     *,
     is_bad: Judge | Callable[[ir.Model], object] | None = None,
@@ -87,7 +88,7 @@ def bisect(
     """
     judge = is_bad if isinstance(is_bad, Judge) else ByResults() if is_bad is None else ByFunction(is_bad)
     planned = pipeline if isinstance(pipeline, Plan) else plan(pipeline, defaults=options)
-    return _Search(model, planned, judge).run()
+    return _Search(load(model), planned, judge).run()
 
 
 def first_bad(good: int, bad: int, judge: Callable[[int], Verdict]) -> tuple[int, int]:

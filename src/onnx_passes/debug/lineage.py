@@ -4,17 +4,40 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+import onnx_passes.passes  # noqa: F401  # pyright: ignore[reportUnusedImport] - teaches the registry foreign rules
+from onnx_passes.core.compose import PassLike
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.core.instruments import Instrument
-from onnx_passes.core.plan import Step
+from onnx_passes.core.manager import Manager
+from onnx_passes.core.plan import Plan, Step, plan
 from onnx_passes.core.records import Application, RunRecord, StepRecord
 from onnx_passes.debug.events import Ancestry, Event
 from onnx_passes.debug.items import Item, Key, added_items, item_of, item_of_value
 from onnx_passes.debug.snapshots import Changes, Snapshot, Thing, changes
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.load import Source, load
+
+
+def why(
+    model: Source,
+    node: str,
+    pipeline: PassLike | Iterable[PassLike] | Plan,
+    *,
+    options: Mapping[str, Mapping[str, object]] | None = None,
+) -> Ancestry:
+    """Run a pipeline, unverified, and tell which rewrites a node came from or, if it is gone, who removed it.
+
+    ``node`` names a node or a value, of the result or of any step. The model is left as it is.
+    """
+    planned = pipeline if isinstance(pipeline, Plan) else plan(pipeline, defaults=options)
+    lineage = Lineage()
+    Manager([lineage]).run(planned, copy_model(load(model)))
+    return lineage.of(node)
 
 
 @dataclass

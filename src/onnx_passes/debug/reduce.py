@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 import onnx_ir as ir
@@ -44,8 +44,8 @@ _ROUNDS = 8
 class Reduction:
     """What is left of a model, the samples that go with it, and what it took."""
 
-    model: ir.Model
-    samples: list[Sample]
+    model: ir.Model = field(repr=False)
+    samples: list[Sample] = field(repr=False)
     tests: int
     seconds: float
     nodes_before: int

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import onnx_ir as ir
 
+import onnx_passes.passes  # noqa: F401  # pyright: ignore[reportUnusedImport] - teaches the registry foreign rules
+from onnx_passes.core.compose import PassLike
 from onnx_passes.core.errors import OnnxPassesError, UsageError
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.manager import Manager
-from onnx_passes.core.plan import Plan, Step, Why
+from onnx_passes.core.plan import Plan, Step, Why, plan
 from onnx_passes.core.records import StepRecord
-from onnx_passes.debug.interesting import ByPipeline, Observation, Symptom, fails_by_pipeline
-from onnx_passes.debug.reduce import Reduction, reduce
+from onnx_passes.debug.interesting import ByPipeline, Observation, Symptom, fails_by_pipeline, usable_samples
+from onnx_passes.debug.reduce import Reduction
+from onnx_passes.debug.reduce import reduce as reduce_model
 from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.load import Source, load
 from onnx_passes.verify.execute import Executor, Sample
 from onnx_passes.verify.verification import Limits
 
@@ -27,6 +32,37 @@ class ReducedFailure:
     pipeline: str
     symptom: Symptom
     error: Exception
+
+    @property
+    def model(self) -> ir.Model:
+        """Return what is left of the model."""
+        return self.reduction.model
+
+    @property
+    def samples(self) -> list[Sample]:
+        """Return the inputs on which it fails."""
+        return self.reduction.samples
+
+
+def reduce(
+    model: Source,
+    pipeline: PassLike | Iterable[PassLike] | Plan,
+    *,
+    inputs: Sequence[Any] = (),
+    seed: int = 0,
+    options: Mapping[str, Mapping[str, object]] | None = None,
+    limits: Limits | None = None,
+    most_seconds: float = 300.0,
+) -> ReducedFailure:
+    """Reduce a model to the fewest nodes and the simplest data on which a pipeline still fails in the same way.
+
+    ``inputs`` are as for ``apply``; without any they are generated from the seed. The model is left as it is. Raises
+    UsageError if the pipeline does not fail.
+    """
+    start = load(model)
+    planned = pipeline if isinstance(pipeline, Plan) else plan(pipeline, defaults=options)
+    samples = usable_samples(start, inputs, seed=seed)
+    return reduce_failure(planned, start, samples, limits=limits, most_seconds=most_seconds)
 
 
 def reduce_failure(
@@ -47,7 +83,7 @@ def reduce_failure(
             hint="check passes, inputs and tolerance",
         )
     start, fails = _narrowed(planned, model, samples, seen, limits, executor)
-    reduction = reduce(start, samples, fails, executor=executor, most_seconds=most_seconds)
+    reduction = reduce_model(start, samples, fails, executor=executor, most_seconds=most_seconds)
     fails = _with_fewer_steps(fails, reduction)
     last = fails_by_pipeline(fails.planned, limits, executor=executor).observe(reduction.model, reduction.samples)
     return ReducedFailure(reduction, fails.planned.pipeline, seen.symptom, (last or seen).error)

@@ -19,6 +19,7 @@ from onnx_passes.core.registry import REGISTRY
 from onnx_passes.debug.attempts import Attempt, Site
 from onnx_passes.debug.find_node import find_node
 from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.load import Source, load
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.patterns import operator_of
 from onnx_passes.rewrite.rule import Rule
@@ -94,7 +95,7 @@ class WhyNot:
 
 
 def why_not(
-    model: ir.Model,
+    model: Source,
     rule: PassLike,
     *,
     at: str | None = None,
@@ -112,7 +113,7 @@ def why_not(
     if not wanted:
         raise _no_rules(planned.pipeline)
     needed = [step for step in steps if step.why.reason == "needed"]
-    copied = Manager().run(Plan(tuple(needed), planned.pipeline), copy_model(model)).model
+    copied = Manager().run(Plan(tuple(needed), planned.pipeline), copy_model(load(model))).model
     node = None if at is None else find_node(copied, at)
     reports = [report for step in wanted for report in _reports(copied, step, node, top)]
     return WhyNot(reports, tuple(step.text for step in needed))

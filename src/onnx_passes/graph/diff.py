@@ -23,11 +23,12 @@ from onnx_passes.graph.changes import (
 from onnx_passes.graph.equality import Structure, compare
 from onnx_passes.graph.linediff import unified_diff
 from onnx_passes.graph.listing import call_text, constant_text, listing, results_text
+from onnx_passes.graph.load import Source, load
 from onnx_passes.graph.lockstep import Difference
 from onnx_passes.graph.wording import attribute_differences, count
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ModelDiff:
     """The changes from one model, graph or function to another."""
 
@@ -42,6 +43,12 @@ class ModelDiff:
     added_functions: tuple[str, ...] = ()
     removed_functions: tuple[str, ...] = ()
     functions: Mapping[str, ModelDiff] = field(default_factory=dict[str, "ModelDiff"])
+
+    def __repr__(self) -> str:
+        return f"<ModelDiff {self.summary()}>"
+
+    def __str__(self) -> str:
+        return self.to_text()
 
     @property
     def is_empty(self) -> bool:
@@ -111,13 +118,14 @@ class ModelDiff:
         }
 
 
-def diff(a: Structure, b: Structure) -> ModelDiff:
-    """Return what has changed from ``a`` to ``b``.
+def diff(before: Structure | Source, after: Structure | Source) -> ModelDiff:
+    """Return what has changed from one model, graph or function to another; models may be given as all that is loaded.
 
     Nodes are aligned by what they compute and what they are used for. Models of the same structure have no
     changes but, possibly, in shapes of the interface, unused imports and unused functions.
     """
     contents = Contents()
+    a, b = _structure(before), _structure(after)
     if isinstance(a, ir.Function) and isinstance(b, ir.Function):
         return _function_changes(a, b, contents)
     if isinstance(a, ir.Function) or isinstance(b, ir.Function):
@@ -136,6 +144,10 @@ def diff(a: Structure, b: Structure) -> ModelDiff:
         removed_functions=_without(a, b),
         functions={name: change for name, change in functions.items() if not change.is_empty},
     )
+
+
+def _structure(given: Structure | Source) -> Structure:
+    return given if isinstance(given, ir.Graph | ir.Function) else load(given)
 
 
 def _graph(structure: ir.Model | ir.Graph) -> ir.Graph:

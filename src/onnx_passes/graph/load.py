@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 import onnx
 import onnx.serialization
@@ -30,7 +30,22 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "Source", "load", "origin", "root_cause"]
 
-Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | onnx.ModelProto | ir.Model
+
+class Exported(Protocol):
+    """What an exporter hands over, such as ``torch.onnx.ONNXProgram``."""
+
+    @property
+    def model(self) -> ir.Model:
+        """Return the model."""
+        ...
+
+    @property
+    def model_proto(self) -> onnx.ModelProto:
+        """Return the model as a message."""
+        ...
+
+
+Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | onnx.ModelProto | ir.Model | Exported
 
 FORMATS = {
     ".onnx": "binary",
@@ -60,11 +75,15 @@ def load(source: Source) -> ir.Model:
     """Load a model; big weights are read once or, if they are in files of their own, only mapped.
 
     ``source`` is a path, ``-`` for standard input, bytes, an open binary file, an ``onnx.ModelProto``, which is
-    copied, or an ``ir.Model``, which is returned as it is. Binary, ONNX text, JSON and protobuf text are told
-    apart by suffix and content. What was repaired is found in ``origin(model).repairs``. Raises ModelError.
+    copied, or an ``ir.Model`` or ``torch.onnx.ONNXProgram``, whose model is returned as it is. Binary, ONNX text,
+    JSON and protobuf text are told apart by suffix and content. What was repaired is found in
+    ``origin(model).repairs``. Raises ModelError.
     """
     if isinstance(source, ir.Model):
         return source
+    held = getattr(source, "model", None)
+    if isinstance(held, ir.Model):
+        return held
     with paused_collector():
         if isinstance(source, onnx.ModelProto):
             return _import(*copy_model(source), None, "ModelProto", "binary")
@@ -74,7 +93,11 @@ def load(source: Source) -> ir.Model:
             return _from_bytes(memoryview(sys.stdin.buffer.read()), None, "standard input")
         if isinstance(source, str | os.PathLike):
             return _from_path(Path(source))
-        return _from_file(source)
+        if hasattr(source, "read"):
+            return _from_file(cast("BinaryIO", source))
+        if isinstance(proto := getattr(source, "model_proto", None), onnx.ModelProto):
+            return load(proto)
+    raise ModelError(f"{type(source).__name__} is no model", hint="give a path, bytes, a ModelProto or an ir.Model")
 
 
 def _from_file(file: BinaryIO) -> ir.Model:

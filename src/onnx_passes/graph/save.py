@@ -93,6 +93,11 @@ def save(
     return report
 
 
+def to_proto(model: ir.Model, where: str = "ModelProto") -> onnx.ModelProto:
+    """Return a model as a message of its own that holds all weights. Raises ModelError if it cannot be one."""
+    return serialise(model, lambda _, tensor: _in_memory(tensor), where)
+
+
 def _format(asked: str | None, suffix: str) -> str:
     if asked is None:
         return FORMATS.get(suffix.lower(), "binary")
@@ -212,7 +217,7 @@ def _stream(model: ir.Model, layout: Layout | None, where: str) -> Stream:
 
 
 def _rendered(model: ir.Model, format_: str, where: str) -> tuple[bytes, tuple[str, ...]]:
-    proto = serialise(model, lambda _, tensor: _in_memory(tensor), where)
+    proto = to_proto(model, where)
     if format_ == "text":
         text, notes = to_text(proto)
         return text.encode(), tuple(notes)

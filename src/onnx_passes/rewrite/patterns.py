@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
 from onnxscript.rewriter import pattern as onnxscript_pattern
@@ -12,6 +12,18 @@ from onnxscript.rewriter import pattern as onnxscript_pattern
 from onnx_passes.core.errors import RegistrationError
 from onnx_passes.graph.schemas import misspelt
 from onnx_passes.rewrite.source import source_of
+
+Var: TypeAlias = language.ValuePattern
+"""A value of a pattern: a variable, or what a node of the pattern computes."""
+
+
+class Op(Protocol):
+    """The ``op`` of a pattern: ``op.Add(x, y)`` is the result of a node that is to be found."""
+
+    def __getattr__(self, op_type: str, /) -> Callable[..., Any]:
+        """Return what makes a node of an operator."""
+        ...
+
 
 _BUILDING = threading.Lock()
 """Operators between pattern variables go through a global of onnxscript: one pattern at a time."""

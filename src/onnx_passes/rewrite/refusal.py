@@ -26,6 +26,10 @@ class Refusal:
         return f"no({self.reason!r})"
 
 
+Answer = bool | Refusal
+"""What a check says."""
+
+
 def no(reason: str, at: ir.Value | ir.Node | None = None) -> Refusal:
     """Refuse a match, saying why, and at which value or node."""
     return Refusal(reason, at)

@@ -77,9 +77,8 @@ def command(model: str, passes: tuple[str, ...], config_file: str | None, as_jso
     judge = _judge(asked, chosen.config, Path(config_file).parent if config_file is not None else None)
 
     from onnx_passes.debug.bisect import bisect
-    from onnx_passes.graph.load import load
 
-    found = bisect(load(model), chosen.plan(), is_bad=judge)
+    found = bisect(model, chosen.plan(), is_bad=judge)
     click.echo(json.dumps(found.to_json(), indent=2) if as_json else str(found))
     return ExitCode.VERIFICATION if found.found else ExitCode.OK
 

@@ -25,10 +25,9 @@ def command(model: str, layers: bool, dims: tuple[str, ...], run_it: bool, as_js
     Shapes are inferred on a copy. Amounts that depend on dynamic dimensions are formulas, unless --dim gives numbers.
     Bodies of If, Loop and Scan count once each.
     """
-    from onnx_passes.graph.load import load
     from onnx_passes.passes.analyse.inspection import inspect
 
-    found = inspect(load(model), dimensions=dict(_size(text) for text in dims), run=run_it)
+    found = inspect(model, dimensions=dict(_size(text) for text in dims), run=run_it)
     if as_json:
         click.echo(json.dumps(found.to_json(layers=layers), indent=2))
     else:

@@ -58,8 +58,8 @@ def command(
     """
     from onnx_passes.cli.settings import settings
     from onnx_passes.debug.interesting import fails_by_command, usable_samples
-    from onnx_passes.debug.reduce import reduce
-    from onnx_passes.debug.reduction_task import reduce_failure
+    from onnx_passes.debug.reduce import reduce as reduce_model
+    from onnx_passes.debug.reduction_task import reduce
     from onnx_passes.graph.load import load
     from onnx_passes.verify.reproducer import read_reproducer
 
@@ -71,12 +71,12 @@ def command(
     planned = None if shell is not None else _planned(chosen, kept)
     start = kept.model if kept is not None else load(model)
     data = inputs or (kept.samples if kept is not None else ()) or chosen.config.reference.inp
-    samples = usable_samples(start, data, seed=seed)
     if planned is None:
-        reduction = reduce(start, samples, fails_by_command(shell or ""), most_seconds=most_seconds)
+        samples = usable_samples(start, data, seed=seed)
+        reduction = reduce_model(start, samples, fails_by_command(shell or ""), most_seconds=most_seconds)
         report: dict[str, Any] = {"command": shell}
     else:
-        failure = reduce_failure(planned, start, samples, limits=limits, most_seconds=most_seconds)
+        failure = reduce(start, planned, inputs=data, seed=seed, limits=limits, most_seconds=most_seconds)
         reduction = failure.reduction
         found = getattr(failure.error, "failure", None)
         report = {"difference": str(failure.error)} if found is None else found.to_json()

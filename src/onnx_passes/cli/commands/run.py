@@ -221,12 +221,13 @@ def _refuse_missing(source: str) -> None:
 def _instruments(chosen: Settings, choices: Choices, checks: list[Instrument]) -> list[Instrument]:
     from onnx_passes.core.instruments import Limit
     from onnx_passes.debug.intermediates import Checkpoint, KeepIntermediates
+    from onnx_passes.graph.interface_names import InterfaceNames
     from onnx_passes.report.changes import PrintChanged
     from onnx_passes.report.failed import ShowFailedRun
     from onnx_passes.report.progress import Progress
     from onnx_passes.verify.contracts import Paranoid
 
-    instruments: list[Instrument] = [] if choices.quiet else [ShowFailedRun()]
+    instruments: list[Instrument] = [InterfaceNames()] if choices.quiet else [InterfaceNames(), ShowFailedRun()]
     if choices.limit is not None:
         instruments.append(Limit(choices.limit))
     if choices.paranoid:

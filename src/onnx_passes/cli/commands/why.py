@@ -32,12 +32,7 @@ def command(model: str, node: str, passes: tuple[str, ...], config_file: str | N
     if not chosen.pipeline:
         raise click.UsageError("Missing argument 'PASS…'.")
 
-    from onnx_passes.core.manager import Manager
-    from onnx_passes.debug.lineage import Lineage
-    from onnx_passes.graph.load import load
+    from onnx_passes.debug.lineage import why
 
-    planned = chosen.plan()
-    lineage = Lineage()
-    Manager([lineage]).run(planned, load(model))
-    story = lineage.of(node)
+    story = why(model, node, chosen.plan())
     click.echo(json.dumps(story.to_json(), indent=2) if as_json else str(story))

@@ -31,8 +31,7 @@ def command(model: str, rule: str, at: str | None, top: int, config_file: str | 
     """
     from onnx_passes.cli.settings import settings
     from onnx_passes.debug.why_not import why_not
-    from onnx_passes.graph.load import load
 
     chosen = settings(config_file, [rule])
-    answer = why_not(load(model), rule, at=at, top=top, options=chosen.options)
+    answer = why_not(model, rule, at=at, top=top, options=chosen.options)
     click.echo(json.dumps(answer.to_json(), indent=2) if as_json else str(answer))

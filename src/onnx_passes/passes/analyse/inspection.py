@@ -23,6 +23,7 @@ from onnx_passes.core.base import Context
 from onnx_passes.core.build import collect
 from onnx_passes.core.errors import ModelError, OnnxPassesError, PassFailedError, UsageError
 from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.load import Source, load
 from onnx_passes.verify.execute import ExecutionError, Executor
 from onnx_passes.verify.generate import generate
 
@@ -36,7 +37,7 @@ class Trial:
     why: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Inspection:
     """What was found; ``dimensions`` are the numbers that were put for dynamic dimensions."""
 
@@ -51,6 +52,10 @@ class Inspection:
     streamlined: Streamlined | None = None
     notes: tuple[str, ...] = ()
     trial: Trial | None = None
+
+    def __repr__(self) -> str:
+        size = self.summary.size
+        return f"<Inspection of {self.summary.name}: {size.nodes} nodes, {size.parameters} parameters>"
 
     def to_json(self, *, layers: bool = True) -> dict[str, Any]:
         """Return plain data.
@@ -81,9 +86,9 @@ class Inspection:
         }
 
 
-def inspect(model: ir.Model, *, dimensions: Mapping[str, int] | None = None, run: bool = False) -> Inspection:
+def inspect(source: Source, *, dimensions: Mapping[str, int] | None = None, run: bool = False) -> Inspection:
     """Look at a model, with numbers for dynamic dimensions if given; ``run`` tries whether it can be executed."""
-    sizes = dict(dimensions or {})
+    model, sizes = load(source), dict(dimensions or {})
     inferred, notes = with_shapes(model, sizes)
     quantizers = quantizers_of(inferred)
     return Inspection(

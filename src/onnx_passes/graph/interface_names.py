@@ -1,0 +1,65 @@
+"""Dimension names that inference makes up are for the time of a run: the interface of a model keeps its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import onnx_ir as ir
+
+from onnx_passes.core.instruments import Instrument
+from onnx_passes.core.records import RunRecord
+from onnx_passes.graph import annotations
+
+_MADE_UP = re.compile(r"\b_d\d+\b")
+"""How shape inference names a dimension that has no name, or whose size it cannot tell."""
+
+Dimension = int | ir.SymbolicDim
+
+
+class InterfaceNames(Instrument):
+    """Gives inputs and outputs the dimension names back that they had, anonymous ones none, once a run is over.
+
+    What the run found out stays: numbers, and names that are the model's own or a pass's. Inside the model, what is
+    said in terms of a name that was made up for an input has no meaning without it and becomes anonymous, too.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[str | None, Sequence[Dimension]] = {}
+        self._own: set[str] = set()
+
+    def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
+        """Note the interface."""
+        interface = (*model.graph.inputs, *model.graph.outputs)
+        self._before = {value.name: tuple(value.shape) for value in interface if value.shape is not None}
+        self._own = {name for shape in self._before.values() for dim in shape for name in _made_up(dim)}
+
+    def after_pipeline(self, run: RunRecord, model: ir.Model) -> None:
+        """Go back to its names."""
+        lost = {name for value in model.graph.inputs for dim in value.shape or () for name in self._lost(dim)}
+        for value in (*model.graph.inputs, *model.graph.outputs):
+            before = self._before.get(value.name, ())
+            _rename(value, lambda axis, dim, before=before: _as_before(before, axis) if self._lost(dim) else dim)
+        if lost:
+            for value in annotations.values(model.graph):
+                _rename(value, lambda _, dim: None if lost.intersection(_made_up(dim)) else dim)
+
+    def _lost(self, dim: Dimension) -> set[str]:
+        return {*_made_up(dim)} - self._own
+
+
+def _made_up(dim: Dimension) -> Sequence[str]:
+    return _MADE_UP.findall(dim.value) if isinstance(dim, ir.SymbolicDim) and dim.value else ()
+
+
+def _as_before(before: Sequence[Dimension], axis: int) -> Dimension | None:
+    """Return what the model said of a dimension, unless that was a number: then the axes have moved."""
+    dim = before[axis] if axis < len(before) else None
+    return None if isinstance(dim, int) and dim >= 0 else dim
+
+
+def _rename(value: ir.Value, change: Callable[[int, Dimension], Dimension | None]) -> None:
+    shape = value.shape
+    dims = [change(axis, dim) for axis, dim in enumerate(shape or ())]
+    if shape is not None and any(new is not old for new, old in zip(dims, shape, strict=True)):
+        value.shape = ir.Shape(dims, denotations=[shape.get_denotation(axis) for axis in range(len(shape))])
