@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import RegistrationError
 from onnx_passes.core.naming import kebab
-from onnx_passes.core.options import format_options, internal, option
+from onnx_passes.core.options import format_options
 from onnx_passes.core.records import Application, RuleRecord, StepRecord
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ class Context:
         self.record.notes.append(text)
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(option, internal, dataclasses.field))
+# Type checkers find a default among the keywords of a field specifier only: without one, any value is a default.
+@dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field,))
 class Pass(ir.passes.PassBase):
     """A step on a model; options are annotated fields of the class, as in a dataclass.
 

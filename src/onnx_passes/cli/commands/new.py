@@ -13,7 +13,8 @@ from onnx_passes.core.naming import kebab
 _PASSES = {
     "rule": '''"""{title}."""
 
-from onnx_passes import RewriteRulePass, Transformation, constant, no, passes, yes
+import onnx_ir as ir
+from onnx_passes import Answer, Builder, Match, Op, RewriteRulePass, Transformation, Var, constant, no, passes, yes
 
 
 @passes.verify.equality
@@ -22,51 +23,61 @@ class {name}(Transformation, RewriteRulePass):
     """{title}.
 
     Rewrites: ``x * 1 → x``
-    Refuses:  the factor is not constant, or not all ones.
+    Refuses:  the factor is not constant, or not a scalar one.
     Exactness: bit-exact.
     """
 
-    def pattern(self, op, x, factor):
+    def pattern(self, op: Op, x: Var, factor: Var) -> Var:
+        """Match a product."""
         return op.Mul(x, factor)
 
-    def check(self, op, x, factor):
-        ones = constant(factor)
-        if ones is None:
+    def check(self, op: Match, x: ir.Value, factor: ir.Value) -> Answer:
+        """Refuse any factor but one."""
+        number = constant(factor)
+        if number is None:
             return no("the factor is not constant", at=factor)
-        if ones.size != 1 or ones.ndim > 0 or ones.item() != 1:
+        if number.ndim > 0 or number.item() != 1:
             return no("the factor is not a scalar one", at=factor)
         return yes
 
-    def rewrite(self, op, x, factor):
+    def rewrite(self, op: Builder, x: ir.Value, factor: ir.Value) -> ir.Value:
+        """Leave out the product."""
         return x
 ''',
     "transformation": '''"""{title}."""
 
-from onnx_passes import PassResult, Transformation, option, passes
+import onnx_ir as ir
+from onnx_passes import Editor, EditorPass, option, passes
 
 
 @passes.verify.equality
 @passes.register()
-class {name}(Transformation):
+class {name}(EditorPass):
     """{title}.
 
-    Rewrites: documentation of nodes → none
-    Refuses:  nothing.
+    Rewrites: ``Relu(Relu(x)) → Relu(x)``
+    Refuses:  what the option ``keep`` names.
     Exactness: bit-exact.
     """
 
-    keep: bool = option(False, "keep what there is")
+    keep: str = option("", "name of a value to be kept")
 
-    def call(self, model):
-        modified = False
-        for node in model.graph.all_nodes():
-            if node.doc_string and not self.keep:
-                node.doc_string = None
-                modified = True
-        return PassResult(model, modified)
+    def edit(self, model: ir.Model, editor: Editor) -> None:
+        """Rewrite every Relu that follows another one."""
+        for node in tuple(model.graph):
+            source = node.inputs[0] if node.op_type == "Relu" else None
+            inner = None if source is None else source.producer()
+            if inner is None or inner.op_type != "Relu":
+                continue
+            with editor.rewrite("Relu of Relu", node, matched=[inner, node]) as rewrite:
+                if node.outputs[0].name == self.keep:
+                    rewrite.refuse("its result is to be kept", at=node.outputs[0])
+                else:
+                    rewrite.replace(node.outputs[0], rewrite.op.Relu(inner.inputs[0]))
 ''',
     "annotation": '''"""{title}."""
 
+import onnx_ir as ir
 from onnx_passes import Annotation, PassResult, passes
 
 
@@ -79,7 +90,8 @@ class {name}(Annotation):
     Exactness: bit-exact.
     """
 
-    def call(self, model):
+    def call(self, model: ir.Model) -> PassResult:
+        """Mark every node."""
         modified = False
         for node in model.graph.all_nodes():
             if node.metadata_props.get("seen_by") != "{text}":
@@ -89,6 +101,7 @@ class {name}(Annotation):
 ''',
     "analysis": '''"""{title}."""
 
+import onnx_ir as ir
 from onnx_passes import Analysis, passes
 
 
@@ -101,32 +114,51 @@ class {name}(Analysis):
     Exactness: bit-exact.
     """
 
-    def analyze(self, model):
+    def analyze(self, model: ir.Model) -> dict[str, int]:
+        """Count nodes."""
         return {{"nodes": model.graph.num_nodes()}}
 ''',
 }
 
-_CHECKS = {
-    "rule": """    assert result.modified
-    assert [node.op_type for node in result.model.graph] == ["Relu"]
-""",
-    "transformation": """    assert result.modified
-    assert not onnx_passes.apply(result.model, {name}()).modified
-""",
-    "annotation": """    assert result.modified
-    assert not onnx_passes.apply(result.model, {name}()).modified
-""",
-    "analysis": """    assert not result.modified
-    assert result["{text}"] == {{"nodes": 2}}
-""",
-}
+_TEST = '''"""Tests of {text}."""
 
-_TEST = '''import onnx_ir as ir
+{imports}from onnx_passes.testing import check_pass
 
-import onnx_passes
 from {file} import {name}
 
-MODEL = """
+BEFORE = """
+<ir_version: 10, opset_import: ["": 20]>
+example (float[2] x) => (float[2] y)
+<float one = {{1.0}}>
+{{
+    scaled = Mul(x, one)
+    inner = Relu(scaled)
+    y = Relu(inner)
+}}
+"""
+'''
+
+_AFTER_RULE = '''
+AFTER = """
+<ir_version: 10, opset_import: ["": 20]>
+example (float[2] x) => (float[2] y)
+{{
+    inner = Relu(x)
+    y = Relu(inner)
+}}
+"""
+
+
+def test_removes_a_factor_of_one_alone() -> None:
+    """Compare with the model that is expected, and run both; a refusal says why."""
+    check_pass(BEFORE, {name}(), AFTER)
+    other = BEFORE.replace("1.0", "2.0")
+    result = check_pass(other, {name}(), other)
+    assert "the factor is not a scalar one" in result.steps[-1].rules[0].refused
+'''
+
+_AFTER_TRANSFORMATION = '''
+AFTER = """
 <ir_version: 10, opset_import: ["": 20]>
 example (float[2] x) => (float[2] y)
 <float one = {{1.0}}>
@@ -137,12 +169,37 @@ example (float[2] x) => (float[2] y)
 """
 
 
-def test_{file}():
-    model = ir.from_onnx_text(MODEL)
-    for node in model.graph:
-        node.doc_string = "an example"
-    result = onnx_passes.apply(model, {name}(), paranoid=True)
+def test_merges_two_relus_unless_told_otherwise() -> None:
+    """Compare with the model that is expected, and run both; a refusal says why."""
+    check_pass(BEFORE, {name}(), AFTER)
+    result = check_pass(BEFORE, {name}(keep="y"), BEFORE)
+    assert "its result is to be kept" in result.steps[-1].rules[0].refused
 '''
+
+_AFTER_ANNOTATION = '''
+
+def test_marks_nodes_once() -> None:
+    """Change nothing but metadata, and nothing the second time."""
+    result = check_pass(BEFORE, {name}(), BEFORE)
+    assert {{node.metadata_props["seen_by"] for node in result.model.graph}} == {{"{text}"}}
+    assert not onnx_passes.apply(result.model, {name}()).modified
+'''
+
+_AFTER_ANALYSIS = '''
+
+def test_counts_nodes() -> None:
+    """Find what is there, and change nothing."""
+    result = check_pass(BEFORE, {name}(), BEFORE)
+    assert not result.modified
+    assert result["{text}"] == {{"nodes": 3}}
+'''
+
+_TESTS = {
+    "rule": _AFTER_RULE,
+    "transformation": _AFTER_TRANSFORMATION,
+    "annotation": _AFTER_ANNOTATION,
+    "analysis": _AFTER_ANALYSIS,
+}
 
 
 @click.command("new", short_help="Write the scaffold of a pass and its test.")
@@ -157,10 +214,11 @@ def command(name: str, kind: str, directory: str) -> None:
     words = text.split("-")
     class_name = "".join(word.capitalize() for word in words) if "-" in name or name.islower() else name
     fields = {"name": class_name, "text": text, "file": "_".join(words), "title": " ".join(words).capitalize()}
+    fields["imports"] = "import onnx_passes\n" if "onnx_passes.apply" in _TESTS[kind] else ""
     folder = Path(directory)
     files = {
         folder / f"{fields['file']}.py": _PASSES[kind].format(**fields),
-        folder / f"test_{fields['file']}.py": (_TEST + _CHECKS[kind]).format(**fields),
+        folder / f"test_{fields['file']}.py": (_TEST + _TESTS[kind]).format(**fields),
     }
     for path in files:
         if path.exists():
