@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import onnx_passes
-from onnx_passes.analysis.streamlined import Streamlined, is_quantizer, streamlined
+from onnx_passes.analysis.streamlined import Streamlined, streamlined
+from onnx_passes.ops.quantizing import is_quantizer
 from tests.passes.streamline.tools import DOMAIN, network, numbers, quant
 from tests.passes.tools import value
 

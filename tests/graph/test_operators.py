@@ -8,7 +8,7 @@ import pytest
 
 from onnx_passes.core.errors import RegistrationError
 from onnx_passes.graph import operators
-from onnx_passes.graph.operators import INTERFACES, Interface, interfaces_of
+from onnx_passes.graph.operators import INTERFACES, Interface, Operator, interfaces_of
 from onnx_passes.graph.traits import TRAITS, traits_of
 from onnx_passes.graph.traits import operators as with_traits
 
@@ -43,12 +43,12 @@ def test_decorates(colour: Interface[str]):
 
 
 def test_takes_names_and_domains_of_a_definition(colour: Interface[str]):
-    class Mine:
+    class Mine(Operator):
         name, aliases, domains = "Mine", ("OldMine",), ("a", "b")
 
     colour.of(Mine)("green")
     assert set(colour.table()) == {("a", "Mine"), ("a", "OldMine"), ("b", "Mine"), ("b", "OldMine")}
-    assert [interface.name for interface in interfaces_of(Mine())] == ["colour"]
+    assert [interface.name for interface in interfaces_of(Mine)] == ["colour"]
 
 
 def test_refuses_two_answers(colour: Interface[str]):

@@ -1,4 +1,4 @@
-"""How much an operator computes: multiply-accumulates, and other operations, as one table.
+"""How much operators compute: multiply-accumulates, and other operations.
 
 Multiply-accumulates (MACs) are those of matrix products and convolutions. Other operations count one for each element
 of an elementwise function, be it Add or Gelu, one for each element that a reduction or a pooling window reads, and for
@@ -7,15 +7,16 @@ composed operators the sum of their steps: Softmax is max, subtract, exp, sum an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import onnx_ir as ir
 
 from onnx_passes.analysis.amounts import Amount, UnknownSizeError, dims, product, size
+from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.traits import operators
-from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, GENERAL_DOMAINS
+from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, CONTRIBUTED_DOMAIN, GENERAL_DOMAINS
 
 
 class Work(NamedTuple):
@@ -26,12 +27,12 @@ class Work(NamedTuple):
 
 
 Formula = Callable[[ir.Node], Work]
-QUANTIZED_DOMAINS = GENERAL_DOMAINS
+WORK: Interface[Formula] = Interface("work", "its multiply-accumulates and other operations")
 
 
 def work_of(node: ir.Node) -> Work | None:
     """Return the work of a node, or nothing for an operator without a formula. Raises UnknownSizeError."""
-    formula = FORMULAS.get((node.domain, node.op_type))
+    formula = WORK.get(node)
     return None if formula is None else formula(node)
 
 
@@ -223,9 +224,7 @@ _QUANTIZED: dict[str, Formula] = {
 _CHANNELS_LAST = ("AveragePool", "BatchNormalization", "Conv", "MaxPool")
 """Operators that do as much whatever the order of axes: weights have as many elements for each result."""
 
-FORMULAS: Mapping[tuple[str, str], Formula] = {
-    **{("", name): formula for name, formula in _STANDARD.items()},
-    **{("com.microsoft", name): formula for name, formula in _CONTRIBUTED.items()},
-    **{(domain, name): formula for domain in QUANTIZED_DOMAINS for name, formula in _QUANTIZED.items()},
-    **{(CHANNELS_LAST_DOMAIN, name): _STANDARD[name] for name in _CHANNELS_LAST},
-}
+WORK.attach(_STANDARD)
+WORK.attach(_CONTRIBUTED, domains=(CONTRIBUTED_DOMAIN,))
+WORK.attach(_QUANTIZED, domains=GENERAL_DOMAINS)
+WORK.attach({name: _STANDARD[name] for name in _CHANNELS_LAST}, domains=(CHANNELS_LAST_DOMAIN,))

@@ -8,14 +8,12 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from onnx_passes.analysis.formulas import QUANTIZED_DOMAINS
 from onnx_passes.core.walk import all_nodes
-from onnx_passes.graph.constants import constant
-from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.wording import operator_name
+from onnx_passes.ops.quantizing import Dequantizing, given, is_quantizer, quantizer_of
 
-_BITS_INPUT = {"Quant": 3, "IntQuant": 3, "Trunc": 4}
-_DTYPE_INPUT = {"QuantizeLinear": 2, "DequantizeLinear": 0}
+_PASSES_ON = frozenset({"Clip", "DequantizeLinear", "Identity", "Reshape", "Transpose"})
+_DEQUANTIZER = Dequantizing()
 
 
 class Quantizer(NamedTuple):
@@ -42,66 +40,10 @@ def quantizers_of(model: ir.Model) -> Counter[Quantizer]:
 
 
 def _quantizer(node: ir.Node) -> Iterator[Quantizer]:
-    name, first = node.op_type, _given(node, 0)
-    of = "weights" if _is_weight(first) else "activations"
-    operator = operator_name(node)
-    if node.domain in QUANTIZED_DOMAINS:
-        if name in _BITS_INPUT:
-            bits = constant(_given(node, _BITS_INPUT[name]))
-            signed = bool(node.attributes.get_int("signed", 1)) if name != "Trunc" else None
-            yield Quantizer(
-                operator, float(bits.max()) if bits is not None and bits.size else None, signed, of, _per(node)
-            )
-        elif name == "BipolarQuant":
-            yield Quantizer(operator, 1.0, True, of, _per(node))
-        elif name == "FloatQuant":
-            yield Quantizer(operator, _float_bits(node), True, of, _per(node))
-        elif name == "MultiThreshold":
-            yield Quantizer(operator, _threshold_bits(node), None, of, "")
-    elif node.domain in ("", "com.microsoft") and name in _DTYPE_INPUT:
-        dtype = _quantized_dtype(node)
-        known = dtype is not None and dtype.is_integer()
-        bits, signed = (dtype.itemsize * 8, dtype.is_signed()) if known and dtype is not None else (None, None)
-        if dtype is not None and not known:
-            bits, signed = dtype.itemsize * 8, True
-        yield Quantizer(operator, bits, signed, of, _per(node))
-    elif node.domain == "" and name == "DynamicQuantizeLinear":
-        yield Quantizer(operator, 8.0, False, of, "tensor")
-
-
-def _quantized_dtype(node: ir.Node) -> ir.DataType | None:
-    """Return the type on the integer side: that of the result, the zero point, or what is given as attribute."""
-    if node.op_type == "DequantizeLinear":
-        value = _given(node, 0)
-        return None if value is None else value.dtype
-    zero_point = _given(node, 2)
-    if zero_point is not None and zero_point.dtype is not None:
-        return zero_point.dtype
-    given = node.attributes.get_int("output_dtype", 0)
-    return ir.DataType(given) if given else node.outputs[0].dtype or ir.DataType.UINT8
-
-
-def _float_bits(node: ir.Node) -> float | None:
-    exponent, mantissa = constant(_given(node, 2)), constant(_given(node, 3))
-    if exponent is None or mantissa is None:
-        return None
-    return 1.0 + float(exponent.max()) + float(mantissa.max())
-
-
-def _threshold_bits(node: ir.Node) -> float | None:
-    shape = static_shape(_given(node, 1))
-    return float(shape[-1].bit_length()) if shape else None
-
-
-def _per(node: ir.Node) -> str:
-    shape = static_shape(_given(node, 1))
-    if shape is None:
-        return ""
-    return "tensor" if all(extent == 1 for extent in shape) else "channel"
-
-
-def _given(node: ir.Node, index: int) -> ir.Value | None:
-    return node.inputs[index] if index < len(node.inputs) else None
+    found = _DEQUANTIZER if node.op_type == "DequantizeLinear" else quantizer_of(node)
+    if found is not None:
+        of = "weights" if _is_weight(given(node, 0)) else "activations"
+        yield Quantizer(operator_name(node), found.bits(node), found.signed(node), of, found.per(node))
 
 
 def _is_weight(value: ir.Value | None) -> bool:
@@ -114,8 +56,7 @@ def _is_weight(value: ir.Value | None) -> bool:
             return value.is_initializer()
         if producer.op_type == "Constant":
             return True
-        passes_on = (*_DTYPE_INPUT, *_BITS_INPUT, "Clip", "Transpose", "Reshape", "Identity", "BipolarQuant")
-        if producer.op_type not in passes_on:
+        if producer.op_type not in _PASSES_ON and not is_quantizer(producer):
             return False
-        value = _given(producer, 0)
+        value = given(producer, 0)
     return False

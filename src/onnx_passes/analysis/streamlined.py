@@ -21,6 +21,7 @@ from onnx_passes.datatypes.smallest import smallest_for
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import name_of
+from onnx_passes.ops.quantizing import is_quantizer
 
 PRODUCTS = frozenset(
     {"Conv", "ConvInteger", "ConvTranspose", "Einsum", "Gemm", "MatMul", "MatMulInteger", "XnorPopcountMatMul"}
@@ -28,9 +29,6 @@ PRODUCTS = frozenset(
 """Operators that do nothing but multiply and add up, so that integers stay integers."""
 _SCALED_PRODUCTS = frozenset({"QLinearConv", "QLinearMatMul", "QGemm"})
 """Operators that multiply integers and scale the sums."""
-_QUANTIZERS = frozenset(
-    {"BipolarQuant", "FloatQuant", "IntQuant", "MultiThreshold", "Quant", "QuantAvgPool2d", "Trunc"}
-)
 _INPUT_BITS = 16
 """Inputs of wider integer types are indices and sizes, no data that were quantized."""
 _INDICES = frozenset({"Gather", "GatherElements", "GatherND", "OneHot"})
@@ -133,13 +131,6 @@ def streamlined(model: ir.Model, ranges: Mapping[ir.Value, Range] | None = None)
         elif node in behind and node in ahead and _computes_floats(node, known) and not _is_affine(node):
             blockers.append(_blocker(node))
     return Streamlined(macs, head, integer, tuple(accumulators), tuple(blockers))
-
-
-def is_quantizer(node: ir.Node) -> bool:
-    """Tell whether a node makes integers, or multiples of them, of anything."""
-    if node.op_type in ("QuantizeLinear", "DynamicQuantizeLinear") and node.domain == "":
-        return True
-    return node.op_type in _QUANTIZERS and node.domain != ""
 
 
 def _behind_quantizers(graph: ir.Graph, known: Mapping[ir.Value, Range]) -> set[ir.Node]:

@@ -9,11 +9,11 @@ from typing import Any, Literal, NamedTuple, cast
 
 import onnx_ir as ir
 
-from onnx_passes.analysis.formulas import QUANTIZED_DOMAINS
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.wording import operator_name
+from onnx_passes.ops.definition import DEFINITIONS, GENERAL_DOMAINS
 
-Definer = Literal["onnx", "onnxruntime", "function", "quantized networks", "nothing"]
+Definer = Literal["onnx", "onnxruntime", "function", "quantized networks", "plug-in", "nothing"]
 _CPU = "CPUExecutionProvider"
 
 
@@ -68,9 +68,9 @@ def _support(node: ir.Node, version: int | None, *, is_function: bool) -> Suppor
         return Support(operator_name(node), 0, "onnx", None if by_function and not kernel else kernel)
     if (domain, name) in _contributed():
         return Support(operator_name(node), 0, "onnxruntime", _has_kernel(domain, name, 1))
-    if domain in QUANTIZED_DOMAINS or domain.startswith(("qonnx.", "finn.")):
+    if domain in GENERAL_DOMAINS or domain.startswith(("qonnx.", "finn.")):
         return Support(operator_name(node), 0, "quantized networks", False)
-    return Support(operator_name(node), 0, "nothing", False)
+    return Support(operator_name(node), 0, "nothing" if DEFINITIONS.get(node) is None else "plug-in", False)
 
 
 def _schema(domain: str, name: str, version: int) -> tuple[int | None, bool]:

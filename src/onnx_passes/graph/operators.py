@@ -11,7 +11,7 @@ import importlib
 import importlib.metadata
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import onnx_ir as ir
 
@@ -27,12 +27,12 @@ STANDARD = ("",)
 """The domain of ONNX itself."""
 
 
-class Operator(Protocol):
-    """Anything that says how an operator is called, and where it is found."""
+class Operator:
+    """How an operator is called, and where it is found."""
 
-    name: Any
-    aliases: Any
-    domains: Any
+    name: ClassVar[str]
+    aliases: ClassVar[tuple[str, ...]] = ()
+    domains: ClassVar[tuple[str, ...]]
 
 
 class Interface(Generic[T]):
@@ -49,7 +49,7 @@ class Interface(Generic[T]):
         self._complete = False
         INTERFACES[name] = self
 
-    def of(self, *operators: str | Operator | type[Operator], domains: Iterable[str] = STANDARD) -> Callable[[T], T]:
+    def of(self, *operators: str | type[Operator], domains: Iterable[str] = STANDARD) -> Callable[[T], T]:
         """Attach what is decorated to operators: names in ``domains``, or definitions, which know their own."""
 
         def attach(found: T) -> T:
@@ -76,9 +76,13 @@ class Interface(Generic[T]):
 
     def get(self, node: ir.Node) -> T | None:
         """Return what is known of the operator of a node."""
+        return self.find(node.domain, node.op_type)
+
+    def find(self, domain: str, name: str) -> T | None:
+        """Return what is known of an operator."""
         if not self._complete:
             self._load()
-        return self._table.get((node.domain, node.op_type))
+        return self._table.get((domain, name))
 
     def named(self, name: str, domain: str = "") -> T | None:
         """Return what is built in, or attached so far, for an operator."""
@@ -136,7 +140,7 @@ def load_plugins() -> None:
             )
 
 
-def interfaces_of(operator: Operator) -> list[Interface[Any]]:
+def interfaces_of(operator: type[Operator]) -> list[Interface[Any]]:
     """List the interfaces that are known of an operator, as far as their rooms were entered."""
     keys = {(domain, name) for domain in operator.domains for name in (operator.name, *operator.aliases)}
     return [interface for interface in INTERFACES.values() if not keys.isdisjoint(interface.table())]

@@ -28,7 +28,9 @@ class Traits:
     ``monotone`` is 1 if the result grows with the first input, -1 if it falls, 0 if neither. ``parity`` is -1 if
     ``f(-x) = -f(x)``, 1 if ``f(-x) = f(x)``. ``converse`` is the comparison with swapped inputs, ``complement`` the
     one that holds exactly when this one does not (NaN apart). ``undoes`` names the operator that takes it back. No rule
-    duplicates what is ``expensive`` just to get past a fork.
+    duplicates what is ``expensive`` just to get past a fork. What
+    ``decides`` has a result that jumps where its inputs move by the last bit; one of ``exact_grid`` holds exactly what
+    its grid says, whatever was rounded before.
     """
 
     kind: Kind = "other"
@@ -47,6 +49,8 @@ class Traits:
     converse: str = ""
     complement: str = ""
     expensive: bool = False
+    decides: bool = False
+    exact_grid: bool = False
 
 
 def _unary(*names: str, **traits: object) -> dict[str, Traits]:
@@ -64,16 +68,20 @@ def _kind(kind: Kind, *names: str, expensive: bool = False) -> dict[str, Traits]
 _LAW = {"commutative": True, "associative": True}
 _LATTICE = {**_LAW, "exact": True, "idempotent": True}
 
-TRAITS: Interface[Traits] = Interface("traits", "what it has in common with other operators, such as its algebra")
+TRAITS: Interface[Traits] = Interface(
+    "traits",
+    "what it has in common with other operators, such as its algebra",
+    "onnx_passes.ops.xnor_popcount_matmul",
+)
 TRAITS.attach(
     {
         **_unary("Neg", involution=True, exact=True, monotone=-1, parity=-1, undoes="Neg"),
         **_unary("Not", "BitwiseNot", involution=True, exact=True, monotone=-1),
         **_unary("Reciprocal", involution=True, parity=-1, undoes="Reciprocal"),
         **_unary("Abs", idempotent=True, exact=True, parity=1),
-        **_unary("Sign", idempotent=True, exact=True, monotone=1, parity=-1),
-        **_unary("Ceil", "Floor", idempotent=True, exact=True, monotone=1),
-        **_unary("Round", idempotent=True, exact=True, monotone=1, parity=-1),
+        **_unary("Sign", idempotent=True, exact=True, monotone=1, parity=-1, decides=True, exact_grid=True),
+        **_unary("Ceil", "Floor", idempotent=True, exact=True, monotone=1, decides=True, exact_grid=True),
+        **_unary("Round", idempotent=True, exact=True, monotone=1, parity=-1, decides=True, exact_grid=True),
         **_unary("Relu", idempotent=True, exact=True, monotone=1),
         **_unary("Identity", idempotent=True, exact=True, monotone=1, parity=-1),
         **_unary("Exp", monotone=1, undoes="Log"),
@@ -102,14 +110,15 @@ TRAITS.attach(
         **_binary("BitwiseOr", **_LATTICE, identity=0, annihilator=-1, distributes_over=("BitwiseAnd",)),
         **_binary("BitwiseXor", **_LAW, exact=True, identity=0, undoes="BitwiseXor"),
         **_binary("Equal", commutative=True, exact=True, converse="Equal"),
-        **_binary("Less", exact=True, converse="Greater", complement="GreaterOrEqual"),
-        **_binary("LessOrEqual", exact=True, converse="GreaterOrEqual", complement="Greater"),
-        **_binary("Greater", exact=True, converse="Less", complement="LessOrEqual"),
-        **_binary("GreaterOrEqual", exact=True, converse="LessOrEqual", complement="Less"),
+        **_binary("Less", exact=True, decides=True, converse="Greater", complement="GreaterOrEqual"),
+        **_binary("LessOrEqual", exact=True, decides=True, converse="GreaterOrEqual", complement="Greater"),
+        **_binary("Greater", exact=True, decides=True, converse="Less", complement="LessOrEqual"),
+        **_binary("GreaterOrEqual", exact=True, decides=True, converse="LessOrEqual", complement="Less"),
         "Max": Traits("elementwise", 0, commutative=True, associative=True, exact=True, idempotent=True, monotone=1),
         "Min": Traits("elementwise", 0, commutative=True, associative=True, exact=True, idempotent=True, monotone=1),
         "Sum": Traits("elementwise", 0, commutative=True, associative=True, identity=0.0, monotone=1),
         "Mean": Traits("elementwise", 0, commutative=True, monotone=1),
+        "DequantizeLinear": Traits(exact_grid=True),
         "Where": Traits("elementwise", 3),
         **_kind(
             "reduction", "ArgMax", "ArgMin", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax"

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError, did_you_mean
 from onnx_passes.graph.constants import constant
-from onnx_passes.graph.operators import Interface
+from onnx_passes.graph.operators import Interface, Operator
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops import DOMAIN
 
@@ -90,15 +90,13 @@ class Call:
         return self.attributes[attribute]
 
 
-class Definition(ABC):
+class Definition(Operator, ABC):
     """What one operator is. The docstring of a subclass is the text of its documentation.
 
     ``compute`` says what it computes, in numpy; ``lower`` says the same in standard operators, for any version from 9
     on; ``fast`` may say it in a way that runs faster but reads worse. All three agree bit by bit.
     """
 
-    name: ClassVar[str]
-    aliases: ClassVar[tuple[str, ...]] = ()
     domains: ClassVar[tuple[str, ...]] = GENERAL_DOMAINS
     inputs: ClassVar[tuple[Input, ...]]
     attributes: ClassVar[tuple[Attribute, ...]] = ()

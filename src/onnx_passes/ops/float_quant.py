@@ -13,7 +13,7 @@ from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.definition import Attribute, Input, define
 from onnx_passes.ops.integer_range import two_to_the
 from onnx_passes.ops.portable import power_of_two
-from onnx_passes.ops.quantizer import Quantizer, Working
+from onnx_passes.ops.quantizer import Quantizer, Working, parameter
 from onnx_passes.ops.rounding import round_nodes, round_numpy, rounding_mode
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class FloatQuant(Quantizer):
     """
 
     name = "FloatQuant"
+    to_integers = False
     inputs = (
         Input("x", "the values"),
         Input("scale", "what the values are divided by"),
@@ -52,6 +53,15 @@ class FloatQuant(Quantizer):
         Attribute("has_subnormal", "int", "whether there are subnormal numbers; results always have them", default=1),
         Attribute("saturation", "int", "whether what is too large becomes the largest number", default=1),
     )
+
+    def bits(self, node: ir.Node) -> float | None:
+        """Return the bits of sign, exponent and mantissa."""
+        exponent, mantissa = parameter(node, _EXPONENT_BITS), parameter(node, _MANTISSA_BITS)
+        return None if exponent is None or mantissa is None else 1.0 + float(exponent.max()) + float(mantissa.max())
+
+    def signed(self, node: ir.Node) -> bool | None:
+        """Return that floats have a sign."""
+        return True
 
     def checked(self, node: ir.Node) -> dict[str, Any]:
         """Return all attributes of a node, given or default. Raises ModelError, naming the node, for wrong ones."""

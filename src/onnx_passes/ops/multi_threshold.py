@@ -12,6 +12,7 @@ from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.definition import OUR_DOMAIN, QONNX_DOMAINS, Attribute, Call, Definition, Input, define
+from onnx_passes.ops.quantizing import CountingThresholds
 from onnx_passes.ops.step_functions import ADDED, Steps, count, look_up, search
 from onnx_passes.ops.thresholds import FEW, FEW_COUNTED_SMALL, comparable, count_given, known_shape, reached
 
@@ -22,7 +23,7 @@ _USUAL_LAYOUTS = {2: "NC", 3: "NWC", 4: "NCHW"}
 
 
 @define
-class MultiThreshold(Definition):
+class MultiThreshold(Definition, CountingThresholds):
     """Count the thresholds that a value has reached: ``out_scale * #{n: x >= thresholds[c, n]} + out_bias``.
 
     Thresholds are given for each channel, or once for all, in any order. NaN reaches none, and none is reached that is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,16 @@ import onnx_ir as ir
 from onnx_passes.ops.definition import Attribute, Input, define
 from onnx_passes.ops.integer_range import clamp, clamp_nodes
 from onnx_passes.ops.portable import equal, greater_or_equal
-from onnx_passes.ops.quantizer import Quantizer, Working
+from onnx_passes.ops.quantizer import Quantizer, Working, clamped_levels, is_everywhere, parameter
+from onnx_passes.ops.quantizing import BIPOLAR_LEVELS, IntegerGrid, IntegerLevels
 from onnx_passes.ops.rounding import round_nodes, round_numpy, rounding_mode
 
 if TYPE_CHECKING:
     from onnx_passes.graph.builder import Builder
 
 _SCALE, _ZERO_POINT, _BITS = 1, 2, 3
+_MOST_BITS = 52
+"""More are not told apart by doubles."""
 
 
 @define
@@ -46,6 +50,35 @@ class Quant(Quantizer):
         Attribute("narrow", "int", "whether the range is one integer smaller", default=0),
         rounding_mode("ROUND"),
     )
+
+    def grid(self, node: ir.Node) -> IntegerGrid | None:
+        """Return the integers of the widest channel; one signed bit is -1 or 1."""
+        scale, zero, bits = (parameter(node, index) for index in (_SCALE, _ZERO_POINT, _BITS))
+        if scale is None or zero is None or bits is None or not 1 <= float(bits.max()) <= _MOST_BITS:
+            return None
+        width, narrow = float(bits.max()), node.attributes.get_int("narrow", 0)
+        if node.attributes.get_int("signed", 1):
+            low, high = -(2 ** (width - 1)) + narrow, 2 ** (width - 1) - 1
+        else:
+            low, high = 0, 2**width - 1 - narrow
+        return IntegerGrid(math.floor(low), max(math.ceil(high), 1), scale.astype(np.float64), zero.astype(np.float64))
+
+    def levels(self, node: ir.Node) -> IntegerLevels | str:
+        """Return the integers that it clamps to; one signed bit is -1 or 1, narrow or not."""
+        attributes = self.checked(node)
+        signed, narrow = bool(attributes["signed"]), bool(attributes["narrow"])
+        bipolar = signed and is_everywhere(node, _BITS, 1)
+        found = clamped_levels(node, _SCALE, _BITS, signed=signed, narrow=narrow and not bipolar)
+        return BIPOLAR_LEVELS if bipolar and not isinstance(found, str) else found
+
+    def bits(self, node: ir.Node) -> float | None:
+        """Return the bit width, that of the widest channel."""
+        bits = parameter(node, _BITS)
+        return None if bits is None else float(bits.max())
+
+    def signed(self, node: ir.Node) -> bool | None:
+        """Return what the attribute says."""
+        return bool(node.attributes.get_int("signed", 1))
 
     def quantize(self, inputs: Sequence[np.ndarray], attributes: Mapping[str, Any]) -> np.ndarray:
         """Compute the result."""

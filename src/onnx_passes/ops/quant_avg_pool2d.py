@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_passes.ops.definition import Attribute, Call, Definition, Input, define
 from onnx_passes.ops.layouts import channels_first, channels_last
 from onnx_passes.ops.portable import round_half_even
+from onnx_passes.ops.quantizing import Quantizing
 from onnx_passes.ops.windows import Windows
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @define
-class QuantAvgPool2d(Definition):
+class QuantAvgPool2d(Definition, Quantizing):
     """Add up integers in square windows, and shift the sums right as far as they have more than ``obits`` bits.
 
     The most bits that a sum may have are those of ``(2^ibits - 1) * kernel^2``. Shifting rounds down, also what is
@@ -37,6 +38,14 @@ class QuantAvgPool2d(Definition):
         Attribute("signed", "int", "whether results are signed, for tools that follow", required=True),
         Attribute("data_layout", "string", "the axes", default="NCHW", choices=("NCHW", "NHWC")),
     )
+
+    def bits(self, node: ir.Node) -> float | None:
+        """Return what the attribute says."""
+        return float(node.attributes.get_int("obits", 0)) or None
+
+    def signed(self, node: ir.Node) -> bool | None:
+        """Return what the attribute says."""
+        return bool(node.attributes.get_int("signed", 0))
 
     def compute(self, inputs: Sequence[np.ndarray], attributes: Mapping[str, Any]) -> np.ndarray:
         """Compute the result; attributes are complete and checked."""

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.graph.constants import constant
+from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.definition import Call, Definition
+from onnx_passes.ops.quantizing import IntegerLevels, Quantizing, given
 
 if TYPE_CHECKING:
     from onnx_shape_inference import ShapeInferenceContext
@@ -17,7 +20,10 @@ if TYPE_CHECKING:
     from onnx_passes.graph.builder import Builder
 
 
-class Quantizer(Definition):
+_ZERO_POINT = 2
+
+
+class Quantizer(Definition, Quantizing):
     """An operator that computes element by element, in float64 for that type and in float32 for all others.
 
     The result has the type of the values; of integers it is float32. ``quantize`` and ``build`` are given all inputs
@@ -60,6 +66,46 @@ class Quantizer(Definition):
             if shape is not None and value is not None and value.shape is not None and len(value.shape):
                 shape = broadcast_shapes(shape, value.shape)
         ctx.set_shape_and_dtype(node.outputs[0], shape, None if first.dtype is None else _result(first.dtype))
+
+
+def rounds_to_integers(node: ir.Node | None) -> bool:
+    """Tell whether a node is of a quantizer that is defined here, to integers times a scale, element by element."""
+    definition = None if node is None else definition_of(node)
+    return isinstance(definition, Quantizer) and definition.to_integers
+
+
+def parameter(node: ir.Node, index: int) -> np.ndarray | None:
+    """Return what a parameter of a node holds, if it is constant and not empty."""
+    array = constant(given(node, index))
+    return None if array is None or not array.size else array
+
+
+def is_everywhere(node: ir.Node, index: int, number: float) -> bool:
+    """Tell whether a parameter of a node is constant, and the same number everywhere."""
+    array = parameter(node, index)
+    return array is not None and bool(np.all(array == number))
+
+
+def clamped_levels(node: ir.Node, scale: int, bits: int, *, signed: bool, narrow: bool) -> IntegerLevels | str:
+    """Return the integers that a quantizer clamps to, given where its scale and its bit width are."""
+    if any(constant(value) is None for value in node.inputs[1:]):
+        return "a parameter is computed"
+    if not is_everywhere(node, scale, 1) or not is_everywhere(node, _ZERO_POINT, 0):
+        return "its scale is not 1, or its zero point not 0"
+    width = parameter(node, bits)
+    if width is None or not np.all(width == width.flat[0]):
+        return "its bit width is not the same everywhere"
+    number = float(width.flat[0])
+    if not number.is_integer() or number < 1:
+        return "its bit width is no whole number"
+    amount = int(number)
+    steps = 2**amount - 1 - narrow
+    if steps == 0:
+        return "it has a single level"
+    if not signed:
+        return IntegerLevels(0, steps, datatype="BINARY" if amount == 1 else f"UINT{amount}")
+    low = -(2 ** (amount - 1)) + narrow
+    return IntegerLevels(low, low + steps, datatype=f"INT{amount}")
 
 
 class Working(Call):

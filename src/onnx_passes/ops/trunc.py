@@ -11,7 +11,8 @@ import onnx_ir as ir
 from onnx_passes.ops.definition import Attribute, Input, define
 from onnx_passes.ops.integer_range import clamp, clamp_nodes, two_to_the
 from onnx_passes.ops.portable import power_of_two, round_half_even
-from onnx_passes.ops.quantizer import Quantizer, Working
+from onnx_passes.ops.quantizer import Quantizer, Working, clamped_levels, parameter
+from onnx_passes.ops.quantizing import IntegerLevels
 from onnx_passes.ops.rounding import round_nodes, round_numpy, rounding_mode
 
 if TYPE_CHECKING:
@@ -44,6 +45,14 @@ class TruncToBits(Quantizer):
     def takes(self, node: ir.Node) -> bool:
         """Tell whether a node is of this version."""
         return len(node.inputs) <= len(self.inputs)
+
+    def levels(self, node: ir.Node) -> IntegerLevels | str:
+        """Say that nothing is clamped."""
+        return "what it rounds to has no bounds"
+
+    def bits(self, node: ir.Node) -> float | None:
+        """Return the number of bits that are kept."""
+        return _bits(node, _OUT_BITS_1)
 
     def quantize(self, inputs: Sequence[np.ndarray], attributes: Mapping[str, Any]) -> np.ndarray:
         """Compute the result."""
@@ -90,6 +99,16 @@ class Trunc(Quantizer):
         """Tell whether a node is of this version."""
         return len(node.inputs) >= len(self.inputs)
 
+    def levels(self, node: ir.Node) -> IntegerLevels | str:
+        """Return the integers that it clamps to."""
+        given = self.checked(node)
+        signed, narrow = bool(given["signed"]), bool(given["narrow"])
+        return clamped_levels(node, _OUT_SCALE, _OUT_BITS, signed=signed, narrow=narrow)
+
+    def bits(self, node: ir.Node) -> float | None:
+        """Return the number of bits of the result."""
+        return _bits(node, _OUT_BITS)
+
     def quantize(self, inputs: Sequence[np.ndarray], attributes: Mapping[str, Any]) -> np.ndarray:
         """Compute the result."""
         x, scale, zero_point, _, out_scale, bits = inputs
@@ -120,6 +139,11 @@ class Trunc(Quantizer):
         )
         n = round_nodes(op, call, call["rounding_mode"], n)
         return op.Mul(op.Sub(n, op.Div(zero_point, factor)), out_scale)
+
+
+def _bits(node: ir.Node, index: int) -> float | None:
+    bits = parameter(node, index)
+    return None if bits is None else float(bits.max())
 
 
 def _factor(out_scale: np.ndarray, scale: np.ndarray) -> np.ndarray:

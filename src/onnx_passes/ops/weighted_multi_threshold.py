@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.definition import OUR_DOMAIN, Attribute, Call, Definition, Input, define
+from onnx_passes.ops.quantizing import CountingThresholds
 from onnx_passes.ops.step_functions import ADDED, Steps, add_up, count, look_up, search
 from onnx_passes.ops.thresholds import FEW, FEW_COUNTED_SMALL, columns_of, comparable, count_given, known_shape, reached
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @define
-class WeightedMultiThreshold(Definition):
+class WeightedMultiThreshold(Definition, CountingThresholds):
     """Add up the weights of the thresholds that a value has reached, for values and thresholds of any shape.
 
     ``y = sum(weights[..., n] where x >= thresholds[..., n]) + out_bias``. The last axis of the thresholds counts them;

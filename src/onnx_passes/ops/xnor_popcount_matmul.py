@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.shapes import dimension
+from onnx_passes.graph.traits import TRAITS, Traits
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.definition import Call, Definition, Input, define
 
@@ -56,3 +57,6 @@ class XnorPopcountMatMul(Definition):
         infer = registry.get("", "MatMul", version=ctx.opset)
         if infer is not None:
             infer(ctx, node)
+
+
+TRAITS.of(XnorPopcountMatMul)(Traits(expensive=True, exact_grid=True))

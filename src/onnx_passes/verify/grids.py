@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +14,8 @@ import onnx_ir as ir
 from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE
 from onnx_passes.graph import annotations
 from onnx_passes.graph.constants import constant, constant_tensor
+from onnx_passes.ops.quantizing import quantizer_of
 from onnx_passes.verify.reference import Array, integer_limits
-
-_QUANTIZER_DOMAINS = {"qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general", "finn"}
 
 
 @dataclass(frozen=True)
@@ -55,26 +53,18 @@ def annotated_grid(value: ir.Value) -> Grid | None:
 
 def grid_of(node: ir.Node, rank: int) -> Grid | None:
     """Return the grid of a quantizer whose parameters are constant."""
-    parameters = [constant(value) for value in node.inputs[1:]]
-    if not parameters or parameters[0] is None:
+    quantizer = quantizer_of(node)
+    found = None if quantizer is None else quantizer.grid(node)
+    if found is not None:
+        return Grid(found.low, found.high, found.scale, found.zero)
+    scale = constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    if (
+        scale is None
+        or (node.domain, node.op_type) != ("", "QuantizeLinear")
+        or node.attributes.get_int("block_size", 0)
+    ):
         return None
-    scale = parameters[0].astype(np.float64)
-    if node.domain in _QUANTIZER_DOMAINS and node.op_type == "BipolarQuant":
-        return Grid(-1, 1, scale, np.array(0.0))
-    if node.domain in _QUANTIZER_DOMAINS and node.op_type in ("Quant", "IntQuant") and len(parameters) == 3:
-        _, zero, bits = parameters
-        if zero is None or bits is None or bits.size == 0 or not 1 <= float(bits.max()) <= 52:
-            return None
-        width, narrow = float(bits.max()), node.attributes.get_int("narrow", 0)
-        if node.attributes.get_int("signed", 1):
-            low, high = -(2 ** (width - 1)) + narrow, 2 ** (width - 1) - 1
-        else:
-            low, high = 0, 2**width - 1 - narrow
-        # One signed bit is bipolar.
-        return Grid(math.floor(low), max(math.ceil(high), 1), scale, zero.astype(np.float64))
-    if node.domain == "" and node.op_type == "QuantizeLinear" and not node.attributes.get_int("block_size", 0):
-        return _linear_grid(node, scale, rank)
-    return None
+    return _linear_grid(node, scale.astype(np.float64), rank)
 
 
 def _linear_grid(node: ir.Node, scale: Array, rank: int) -> Grid | None:

@@ -10,14 +10,9 @@ import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.analysis.ranges.rounding import exact_up_to, integer_limits
+from onnx_passes.graph.traits import traits_of
+from onnx_passes.ops.quantizing import is_quantizer
 
-_ROUNDING = frozenset(
-    {
-        "BipolarQuant", "Ceil", "DequantizeLinear", "Floor", "IntQuant", "MultiThreshold", "Quant", "QuantizeLinear",
-        "Round", "Sign", "Trunc", "XnorPopcountMatMul",
-    }
-)  # fmt: skip
-"""Operators whose results are exact whatever they are given."""
 _IN_STEPS = frozenset({"BatchNormalization", "Mean"})
 """Operators that round in between, whatever their result looks like."""
 _SHORT = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
@@ -36,12 +31,17 @@ def judged(found: Range, node: ir.Node, ranges: Sequence[Range | None]) -> Range
     grid = found.grid
     if grid is None or node.outputs[0].dtype in _SHORT:
         return found if grid is None else Range(found.low, found.high, replace(grid, exact=False))
-    if integer_limits(node.outputs[0].dtype) is not None or node.op_type in _ROUNDING:
+    if integer_limits(node.outputs[0].dtype) is not None or _is_rounded(node):
         return held(found, node.outputs[0].dtype)
     sources = all(known is None or known.is_point or (known.grid is not None and known.grid.exact) for known in ranges)
     limit = exact_up_to(node.outputs[0].dtype)
     exact = sources and node.op_type not in _IN_STEPS and grid.is_held(limit) and _are_ends(found)
     return found if exact == grid.exact else Range(found.low, found.high, replace(grid, exact=exact))
+
+
+def _is_rounded(node: ir.Node) -> bool:
+    """Tell whether the result of a node is exact whatever it is given."""
+    return traits_of(node).exact_grid or is_quantizer(node)
 
 
 def _are_ends(found: Range) -> bool:

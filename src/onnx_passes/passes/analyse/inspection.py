@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from onnx_passes.analysis.cost import ModelCost, cost_of
 from onnx_passes.analysis.dimensions import bind, dynamic_inputs, require_known
-from onnx_passes.analysis.formulas import FORMULAS
+from onnx_passes.analysis.formulas import WORK
 from onnx_passes.analysis.quantizers import Quantizer, quantizers_of
 from onnx_passes.analysis.statistics import GraphStatistics, statistics_of
 from onnx_passes.analysis.streamlined import Streamlined, streamlined
@@ -109,7 +109,7 @@ def inspect(source: Source, *, dimensions: Mapping[str, int] | None = None, run:
 def with_shapes(model: ir.Model, sizes: Mapping[str, int]) -> tuple[ir.Model, list[str]]:
     """Return a copy with all shapes that can be inferred, functions inlined, and remarks on what could not be done."""
     copy, notes = copy_model(model), list[str]()
-    for identifier in [identifier for identifier in copy.functions if identifier[:2] in FORMULAS]:
+    for identifier in [identifier for identifier in copy.functions if identifier[:2] in WORK.table()]:
         del copy.functions[identifier]
     context = Context()
     try:

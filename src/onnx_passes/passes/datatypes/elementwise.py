@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import reduce
 
 import numpy as np
@@ -12,10 +12,15 @@ import onnx_ir as ir
 from onnx_passes.datatypes import BIPOLAR, IntegerType, Range
 from onnx_passes.datatypes.smallest import integer_ends
 from onnx_passes.graph.constants import constant
-from onnx_passes.passes.datatypes.facts import UNKNOWN, Fact, Facts, fact_of_element
-
-Rule = Callable[[ir.Node, Facts], Fact | None]
-"""Finds out about the first output of a node; nothing where it cannot tell."""
+from onnx_passes.passes.datatypes.facts import (
+    DATATYPES,
+    QUANTIZED_DOMAINS,
+    UNKNOWN,
+    DatatypeRule,
+    Fact,
+    Facts,
+    fact_of_element,
+)
 
 _UNIT = Range(-1, 1)
 
@@ -35,7 +40,9 @@ def _concat(node: ir.Node, facts: Facts) -> Fact | None:
     return reduce(Fact.joined, [facts.of(value) for value in node.inputs]) if node.inputs else None
 
 
-def _arithmetic(operation: Callable[..., Range], arity: int | None = None, *, keeps_bipolar: bool = False) -> Rule:
+def _arithmetic(
+    operation: Callable[..., Range], arity: int | None = None, *, keeps_bipolar: bool = False
+) -> DatatypeRule:
     def rule(node: ir.Node, facts: Facts) -> Fact | None:
         known = [facts.of(value) for value in node.inputs]
         ranges = [fact.range for fact in known if fact.range is not None]
@@ -185,41 +192,43 @@ MOVEMENT = (
     "SpaceToDepth", "Split", "Squeeze", "Tile", "TopK", "Transpose", "Unsqueeze",
 )  # fmt: skip
 
-ELEMENTWISE: Mapping[str, Rule] = {
-    **dict.fromkeys(MOVEMENT, like_first),
-    "Abs": _arithmetic(_abs, 1),
-    "Add": _arithmetic(Range.__add__, 2),
-    "Cast": _cast,
-    "Ceil": _round,
-    "Clip": _clip,
-    "Concat": _concat,
-    "ConstantOfShape": _constant_of_shape,
-    "Dropout": _dropout,
-    "Floor": _round,
-    "Max": _arithmetic(_max),
-    "Min": _arithmetic(_min),
-    "Mul": _arithmetic(Range.__mul__, 2, keeps_bipolar=True),
-    "Neg": _arithmetic(Range.__neg__, 1, keeps_bipolar=True),
-    "Pad": _pad,
-    "Relu": _relu,
-    "Resize": _resize,
-    "Round": _round,
-    "Scatter": _scatter,
-    "ScatterElements": _scatter,
-    "ScatterND": _scatter,
-    "Sign": _sign,
-    "Sub": _arithmetic(Range.__sub__, 2),
-    "Sum": _arithmetic(_sum),
-    "Trilu": _trilu,
-    "Upsample": _resize,
-    "Where": _where,
-}
-"""Operators of the default domain."""
-
-MOVED: Mapping[str, Rule] = {
-    "Im2Col": _im2col,
-    "MaxPoolNHWC": like_first,
-    "MaxPool": like_first,
-    "DebugMarker": like_first,
-}
-"""Operators of QONNX that move numbers."""
+DATATYPES.attach(
+    {
+        **dict.fromkeys(MOVEMENT, like_first),
+        "Abs": _arithmetic(_abs, 1),
+        "Add": _arithmetic(Range.__add__, 2),
+        "Cast": _cast,
+        "Ceil": _round,
+        "Clip": _clip,
+        "Concat": _concat,
+        "ConstantOfShape": _constant_of_shape,
+        "Dropout": _dropout,
+        "Floor": _round,
+        "Max": _arithmetic(_max),
+        "Min": _arithmetic(_min),
+        "Mul": _arithmetic(Range.__mul__, 2, keeps_bipolar=True),
+        "Neg": _arithmetic(Range.__neg__, 1, keeps_bipolar=True),
+        "Pad": _pad,
+        "Relu": _relu,
+        "Resize": _resize,
+        "Round": _round,
+        "Scatter": _scatter,
+        "ScatterElements": _scatter,
+        "ScatterND": _scatter,
+        "Sign": _sign,
+        "Sub": _arithmetic(Range.__sub__, 2),
+        "Sum": _arithmetic(_sum),
+        "Trilu": _trilu,
+        "Upsample": _resize,
+        "Where": _where,
+    }
+)
+DATATYPES.attach(
+    {
+        "Im2Col": _im2col,
+        "MaxPoolNHWC": like_first,
+        "MaxPool": like_first,
+        "DebugMarker": like_first,
+    },
+    domains=QUANTIZED_DOMAINS,
+)

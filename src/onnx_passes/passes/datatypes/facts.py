@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,9 @@ from onnx_passes.datatypes.elements import ELEMENTS
 from onnx_passes.datatypes.integers import BINARY
 from onnx_passes.datatypes.smallest import integer_ends
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.tensor_types import datatype_of
+from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, GENERAL_DOMAINS
 
 
 @dataclass(frozen=True)
@@ -131,3 +133,13 @@ def _fact_of_input(value: ir.Value) -> Fact:
     """Believe what is declared of an input; a result that no node before has computed may be anything."""
     declared = datatype_of(value) if value.producer() is None else None
     return fact_of_element(value.dtype) if declared is None else Fact.of(declared)
+
+
+DatatypeRule = Callable[[ir.Node, Facts], Fact | None]
+"""Finds what is known of the first result of a node; nothing where there is nothing to say."""
+QUANTIZED_DOMAINS = (*GENERAL_DOMAINS, CHANNELS_LAST_DOMAIN)
+DATATYPES: Interface[DatatypeRule] = Interface(
+    "datatype",
+    "the data type of its result, from those of its inputs",
+    *(f"onnx_passes.passes.datatypes.{name}" for name in ("elementwise", "products", "quantizers")),
+)

@@ -11,15 +11,7 @@ from onnx_passes.analysis.ranges import range as analysis
 from onnx_passes.core.walk import nested_graphs
 from onnx_passes.datatypes import FixedPoint, IntegerType, Range, ScaledInteger
 from onnx_passes.graph.tensor_types import datatype_of
-from onnx_passes.passes.datatypes.elementwise import ELEMENTWISE, Rule
-from onnx_passes.passes.datatypes.facts import UNKNOWN, Fact, Facts, fact_of_element
-from onnx_passes.passes.datatypes.products import PRODUCTS
-from onnx_passes.passes.datatypes.quantizers import DOMAINS, QUANTIZED, dequantize_linear
-
-RULES: Mapping[tuple[str, str], Rule] = {
-    **{("", name): rule for name, rule in {**ELEMENTWISE, **PRODUCTS, "DequantizeLinear": dequantize_linear}.items()},
-    **{(domain, name): rule for domain in DOMAINS for name, rule in QUANTIZED.items()},
-}
+from onnx_passes.passes.datatypes.facts import DATATYPES, UNKNOWN, Fact, Facts, fact_of_element
 
 _SCALED_SUMS = {"Add", "Conv", "Gemm", "MatMul", "Mul", "Sub"}
 _SCALED_SUM = ScaledInteger(32)
@@ -61,10 +53,10 @@ class Inference:
         return fact if grid is None else fact.within(Range(int(grid.low.min()), int(grid.high.max())))
 
     def _result(self, node: ir.Node, index: int) -> Fact | None:
-        operator = ("" if node.domain == "ai.onnx" else node.domain, node.op_type)
+        operator = (node.domain, node.op_type)
         if operator == ("", "If"):
             return self._joined_branches(node, index)
-        rule = RULES.get(operator) if index == 0 or operator == ("", "Split") else None
+        rule = DATATYPES.get(node) if index == 0 or operator == ("", "Split") else None
         found = None if rule is None else rule(node, self.facts)
         if found is None and self._allow_scaledint and node.op_type in _SCALED_SUMS and self._all_scaled(node):
             return Fact(_SCALED_SUM)
@@ -79,5 +71,5 @@ class Inference:
 
     def _unknown(self, node: ir.Node, value: ir.Value) -> Fact:
         """Believe what is declared of the results of operators that nothing is known of."""
-        declared = datatype_of(value) if node.domain and (node.domain, node.op_type) not in RULES else None
+        declared = datatype_of(value) if node.domain and DATATYPES.get(node) is None else None
         return fact_of_element(value.dtype) if declared is None else Fact.of(declared)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +16,8 @@ from onnx_passes.datatypes.ranges import ZERO
 from onnx_passes.datatypes.smallest import integer_ends
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, rank, static_shape
-from onnx_passes.passes.datatypes.elementwise import Rule, given
-from onnx_passes.passes.datatypes.facts import Fact, Facts
+from onnx_passes.passes.datatypes.elementwise import given
+from onnx_passes.passes.datatypes.facts import DATATYPES, QUANTIZED_DOMAINS, Fact, Facts
 
 _BITS = Range(0, 1)
 
@@ -183,12 +183,15 @@ def xnor_popcount(node: ir.Node, facts: Facts) -> Fact | None:
     return None if terms is None else Fact.between(Range(0, terms))
 
 
-PRODUCTS: Mapping[str, Rule] = {
-    "Conv": _conv,
-    "ConvInteger": _conv_integer,
-    "Gemm": _gemm,
-    "MatMul": _matmul,
-    "MatMulInteger": _matmul_integer,
-    "ReduceSum": _reduce_sum,
-}
-"""Operators of the default domain; the weights of QONNX's channels-last Conv have the output channels first as well."""
+DATATYPES.attach(
+    {
+        "Conv": _conv,
+        "ConvInteger": _conv_integer,
+        "Gemm": _gemm,
+        "MatMul": _matmul,
+        "MatMulInteger": _matmul_integer,
+        "ReduceSum": _reduce_sum,
+    }
+)
+DATATYPES.of("Conv", domains=QUANTIZED_DOMAINS)(_conv)
+DATATYPES.of("XnorPopcountMatMul", domains=QUANTIZED_DOMAINS)(xnor_popcount)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 import onnx_ir as ir
@@ -15,18 +14,8 @@ from onnx_passes.datatypes.smallest import integer_ends
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.wording import name_of
-from onnx_passes.passes.datatypes.elementwise import MOVED, Rule, given
-from onnx_passes.passes.datatypes.facts import Fact, Facts
-from onnx_passes.passes.datatypes.products import PRODUCTS, xnor_popcount
-
-DOMAINS = (
-    "qonnx.custom_op.general",
-    "qonnx.custom_op.channels_last",
-    "onnx.brevitas",
-    "finn.custom_op.general",
-    "finn",
-    "onnx_passes",
-)
+from onnx_passes.passes.datatypes.elementwise import given
+from onnx_passes.passes.datatypes.facts import DATATYPES, QUANTIZED_DOMAINS, Fact, Facts
 
 _MOST_BITS = 64
 
@@ -138,7 +127,7 @@ def _average_pool(node: ir.Node, facts: Facts) -> Fact | None:
     return Fact.of(Integer(bits, is_signed=bool(node.attributes.get_int("signed", 0)))) if bits > 0 else None
 
 
-def dequantize_linear(node: ir.Node, facts: Facts) -> Fact | None:
+def _dequantize_linear(node: ir.Node, facts: Facts) -> Fact | None:
     """Take the zero point off integers; with another scale than 1 they are scaled."""
     value, scale, zero_point = given(node, 0), constant(given(node, 1)), given(node, 2)
     known = facts.of(value).range
@@ -172,16 +161,16 @@ def _all_equal(array: np.ndarray | None, number: int) -> bool:
     return array is not None and bool((array == number).all())
 
 
-QUANTIZED: Mapping[str, Rule] = {
-    **MOVED,
-    "BipolarQuant": _bipolar_quant,
-    "Conv": PRODUCTS["Conv"],
-    "FloatQuant": _float_quant,
-    "IntQuant": _quant,
-    "MultiThreshold": _multi_threshold,
-    "Quant": _quant,
-    "QuantAvgPool2d": _average_pool,
-    "Trunc": _trunc,
-    "XnorPopcountMatMul": xnor_popcount,
-}
-"""Operators of QONNX, by whatever domain they are known."""
+DATATYPES.of("DequantizeLinear")(_dequantize_linear)
+DATATYPES.attach(
+    {
+        "BipolarQuant": _bipolar_quant,
+        "FloatQuant": _float_quant,
+        "IntQuant": _quant,
+        "MultiThreshold": _multi_threshold,
+        "Quant": _quant,
+        "QuantAvgPool2d": _average_pool,
+        "Trunc": _trunc,
+    },
+    domains=QUANTIZED_DOMAINS,
+)

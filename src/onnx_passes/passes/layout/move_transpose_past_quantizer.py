@@ -12,7 +12,9 @@ from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
+from onnx_passes.ops.collection import definitions
 from onnx_passes.ops.definition import GENERAL_DOMAINS, OUR_DOMAIN
+from onnx_passes.ops.quantizer import Quantizer
 from onnx_passes.passes.eliminate.evidence import dims
 from onnx_passes.passes.eliminate.forms import examples
 from onnx_passes.passes.move.forms import rebuild, shaped
@@ -24,7 +26,6 @@ from onnx_passes.rewrite.refusal import no
 from onnx_passes.rewrite.rule import Rule
 
 _GENERAL = GENERAL_DOMAINS[0]
-_QUANTIZERS = ("BipolarQuant", "FloatQuant", "Quant", "Trunc")
 _THRESHOLDS = "float[3, 2] t = {0, 1, -1, 2, 0.5, 0.75}, float[3, 1, 2] v = {0, 1, -1, 2, 0.5, 0.75}"
 _EXAMPLES = [
     f"""<ir_version: 9, opset_import: ["" : 20, "{_GENERAL}" : 1, "{OUR_DOMAIN}" : 1]>
@@ -63,7 +64,8 @@ class MoveTransposePastQuantizer(Transformation, RewriteRuleSetPass):
     def rules(self) -> Sequence[Rule]:
         """Return a rule for each operator, under the name that all have once they are imported."""
         thresholds = [_rule("MultiThreshold", domain, _past_thresholds) for domain in (_GENERAL, OUR_DOMAIN)]
-        return [_rule(name, _GENERAL, _past_quantizer) for name in _QUANTIZERS] + thresholds
+        quantizers = {(each.name, each.domains[0]): None for each in definitions() if isinstance(each, Quantizer)}
+        return [*(_rule(name, domain, _past_quantizer) for name, domain in quantizers), *thresholds]
 
 
 def _rule(name: str, domain: str, move: Callable[[Any, ir.Node, ir.Value, Permutation], Any]) -> Rule:

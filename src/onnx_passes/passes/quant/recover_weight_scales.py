@@ -14,6 +14,7 @@ from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import set_sparsity, sparsity_of
+from onnx_passes.ops.quantizer import rounds_to_integers
 from onnx_passes.passes.quant.quantizer import DOMAIN, quant
 from onnx_passes.passes.quant.samples import STORED_WEIGHTS
 from onnx_passes.passes.quant.stored_scales import Multiples, multiples
@@ -24,7 +25,6 @@ from onnx_passes.rewrite.rule import Rule
 
 _CHANNELS = {"MatMul": -1, "Gemm": -1, "Conv": 0, "ConvTranspose": 1}
 """Operators with weights as their second input, and the axis of these that makes the channels of the result."""
-_QUANTIZERS = frozenset({"Quant", "BipolarQuant", "Trunc"})
 
 
 @passes.verify.equality
@@ -49,7 +49,7 @@ class RecoverWeightScales(Transformation, RewriteRuleSetPass):
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Leave networks of floats alone, where a few equal weights say nothing."""
-        if not any(node.op_type in _QUANTIZERS and node.domain == DOMAIN for node in all_nodes(model.graph)):
+        if not any(rounds_to_integers(node) for node in all_nodes(model.graph)):
             return PassResult(model, modified=False)
         return super().run(model, context)
 

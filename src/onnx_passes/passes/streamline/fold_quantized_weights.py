@@ -11,8 +11,7 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import remove_if_dead, replace_value
 from onnx_passes.graph.names import Names
 from onnx_passes.ops.collection import definition_of
-
-_QUANTIZERS = frozenset({"Quant", "IntQuant", "BipolarQuant", "Trunc", "FloatQuant"})
+from onnx_passes.ops.quantizer import Quantizer
 
 
 @passes.verify.equality
@@ -34,7 +33,7 @@ class FoldQuantizedWeights(Transformation):
         names = Names.of(model.graph)
         count = 0
         for node in tuple(model.graph):
-            folded = _folded(node) if node.op_type in _QUANTIZERS else None
+            folded = _folded(node)
             if folded is not None:
                 old = node.outputs[0]
                 value = ir.Value(name=names.value(f"{old.name}_folded"), const_value=ir.Tensor(folded))
@@ -50,6 +49,6 @@ def _folded(node: ir.Node) -> np.ndarray | None:
     definition = definition_of(node)
     arrays = [constant(value) for value in node.inputs if value is not None]
     given = [array for array in arrays if array is not None]
-    if definition is None or len(given) < len(arrays) or len(arrays) < len(node.inputs):
+    if not isinstance(definition, Quantizer) or len(given) < len(arrays) or len(arrays) < len(node.inputs):
         return None
     return np.asarray(definition.compute(given, definition.checked(node)))

@@ -6,9 +6,9 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.options import option
+from onnx_passes.ops.quantizer import rounds_to_integers
 from onnx_passes.passes.thresholds.conversion import End, convert_all
 from onnx_passes.passes.thresholds.levels import clipped, levels_of
-from onnx_passes.passes.thresholds.tail import is_quantizer
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
@@ -40,7 +40,7 @@ class InferThresholds(EditorPass):
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
         """Convert quantizers in the order of the graph: each makes integers known to the next."""
-        quantizers = [node for node in model.graph if is_quantizer(node)]
+        quantizers = [node for node in model.graph if rounds_to_integers(node)]
         convert_all(model, editor, quantizers, self._end)
 
     def _end(self, node: ir.Node) -> End | str:

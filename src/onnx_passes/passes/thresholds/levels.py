@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.datatypes.smallest import smallest_for
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import datatype_of
-from onnx_passes.ops.collection import definition_of
+from onnx_passes.ops.quantizing import quantizer_of
 from onnx_passes.passes.thresholds.nodes import COUNTING_DOMAINS, Thresholds, is_thresholds, level_values
 
 NOT_A_NUMBER = -1
@@ -45,25 +45,14 @@ def levels_of(node: ir.Node) -> Levels | str:
     """Return the levels of a quantizer or of counted thresholds, or why they are not known."""
     if is_thresholds(node):
         return _counted(node)
-    definition = definition_of(node)
-    if definition is None:
+    quantizer = quantizer_of(node)
+    if quantizer is None:
         return f"{node.op_type} is no quantizer"
-    given = definition.checked(node)
-    if node.op_type == "Trunc" and "signed" not in given:
-        return "what it rounds to has no bounds"
-    if any(constant(value) is None for value in node.inputs[1:]):
-        return "a parameter is computed"
-    if node.op_type == "BipolarQuant":
-        return _BIPOLAR if _is(node, 1, 1) else "its scale is not 1"
-    if not _is(node, 4 if node.op_type == "Trunc" else 1, 1) or not _is(node, 2, 0):
-        return "its scale is not 1, or its zero point not 0"
-    width = constant(node.inputs[len(node.inputs) - 1])
-    if width is None or width.size == 0 or not np.all(width == width.flat[0]):
-        return "its bit width is not the same everywhere"
-    bits = float(width.flat[0])
-    if not bits.is_integer() or bits < 1:
-        return "its bit width is no whole number"
-    return _integers(int(bits), signed=bool(given["signed"]), narrow=bool(given["narrow"]), of=node.op_type)
+    found = quantizer.levels(node)
+    if isinstance(found, str):
+        return found
+    datatype = found.datatype or str(smallest_for(found.low, found.high))
+    return Levels((found.high - found.low) // found.step, float(found.step), float(found.low), datatype)
 
 
 def clipped(node: ir.Node, levels: Levels) -> tuple[ir.Node, Levels]:
@@ -89,20 +78,6 @@ def _number(value: ir.Value | None) -> float | None:
     return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
 
 
-_BIPOLAR = Levels(1, 2.0, -1.0, "BIPOLAR")
-
-
-def _integers(bits: int, *, signed: bool, narrow: bool, of: str) -> Levels | str:
-    if signed and bits == 1 and of != "Trunc":
-        return _BIPOLAR
-    steps = 2**bits - 1 - narrow
-    if steps == 0:
-        return "it has a single level"
-    if not signed:
-        return Levels(steps, 1.0, 0.0, "BINARY" if bits == 1 else f"UINT{bits}")
-    return Levels(steps, 1.0, float(-(2 ** (bits - 1)) + narrow), f"INT{bits}")
-
-
 def _counted(node: ir.Node) -> Levels | str:
     found = Thresholds.of(node)
     if isinstance(found, str):
@@ -118,8 +93,3 @@ def _counted(node: ir.Node) -> Levels | str:
     down = np.minimum(found.weights, 0).sum(axis=1).min(initial=0)
     up = np.maximum(found.weights, 0).sum(axis=1).max(initial=0)
     return Levels(int(up - down), 1.0, float(found.bias + down), datatype, node.domain)
-
-
-def _is(node: ir.Node, index: int, number: float) -> bool:
-    array = constant(node.inputs[index])
-    return array is not None and bool(np.all(array == number))

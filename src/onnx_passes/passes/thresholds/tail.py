@@ -12,10 +12,9 @@ import onnx_ir as ir
 from onnx_passes.graph.constants import constant, is_constant
 from onnx_passes.graph.shapes import dimension, rank, same_shape
 from onnx_passes.graph.traits import is_elementwise, traits_of
-from onnx_passes.ops.collection import definition_of
+from onnx_passes.ops.quantizer import rounds_to_integers
 from onnx_passes.passes.thresholds.nodes import Thresholds, is_thresholds
 
-QUANTIZERS = frozenset({"Quant", "IntQuant", "BipolarQuant", "Trunc"})
 _ROUGH = frozenset(
     {"Asinh", "Atan", "Celu", "Elu", "Erf", "Exp", "Selu", "Sigmoid", "Sinh", "Softplus", "Softsign", "Tanh"}
 )
@@ -93,11 +92,6 @@ class _Walk:
     open: dict[ir.Value, None] = field(default_factory=dict[ir.Value, None])
 
 
-def is_quantizer(node: ir.Node | None) -> bool:
-    """Tell whether a node rounds to a few levels."""
-    return node is not None and node.op_type in QUANTIZERS and definition_of(node) is not None
-
-
 def find_tails(end: ir.Node, place: Callable[[ir.Node], int]) -> tuple[list[Tail], str]:
     """Walk back from a quantizer as far as all is elementwise and comes from one tensor.
 
@@ -123,7 +117,7 @@ def find_tails(end: ir.Node, place: Callable[[ir.Node], int]) -> tuple[list[Tail
 
 
 def _rounds(node: ir.Node) -> bool:
-    return is_quantizer(node) or is_thresholds(node)
+    return rounds_to_integers(node) or is_thresholds(node)
 
 
 def _dynamic_inputs(node: ir.Node) -> list[ir.Value] | str:
@@ -214,7 +208,7 @@ def _is_monotone(node: ir.Node) -> bool:
         return False
     if node.op_type in _NOT_EVERYWHERE or not _slopes_upwards(node):
         return False
-    if is_quantizer(node) or node.op_type == "BatchNormalization" or traits_of(node).monotone:
+    if rounds_to_integers(node) or node.op_type == "BatchNormalization" or traits_of(node).monotone:
         return True
     if node.op_type == "Mul":
         return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from onnx_passes.testing.fuzz import shapes
 from onnx_passes.testing.fuzz.draws import UnbuildableError
 from onnx_passes.testing.fuzz.movement import axis_of, shape_of, some_axes
-from onnx_passes.testing.fuzz.site import Site
+from onnx_passes.testing.fuzz.site import RECIPES, Site
 from onnx_passes.testing.fuzz.values import Shape
 
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
@@ -221,28 +220,30 @@ def _layer_norm(site: Site) -> None:
     site.input(2, actual[axis:])
 
 
-COMPUTE: Mapping[str, Callable[[Site], None]] = {
-    **{f"Reduce{name}": _reduce for name in _REDUCTIONS},
-    "ArgMax": _arg,
-    "ArgMin": _arg,
-    "AveragePool": _pool,
-    "BatchNormalization": _batch_norm,
-    "Conv": _conv,
-    "ConvInteger": _conv,
-    "ConvTranspose": _conv_transpose,
-    "CumSum": _cumsum,
-    "Gemm": _gemm,
-    "GlobalAveragePool": _global_pool,
-    "GlobalMaxPool": _global_pool,
-    "Hardmax": _along_axis,
-    "InstanceNormalization": _channel_norm,
-    "LayerNormalization": _layer_norm,
-    "LogSoftmax": _along_axis,
-    "LpNormalization": _along_axis,
-    "LpPool": _pool,
-    "MatMul": _matmul,
-    "MatMulInteger": _matmul,
-    "MaxPool": _pool,
-    "Softmax": _along_axis,
-    "TopK": _topk,
-}
+RECIPES.attach(
+    {
+        **{f"Reduce{name}": _reduce for name in _REDUCTIONS},
+        "ArgMax": _arg,
+        "ArgMin": _arg,
+        "AveragePool": _pool,
+        "BatchNormalization": _batch_norm,
+        "Conv": _conv,
+        "ConvInteger": _conv,
+        "ConvTranspose": _conv_transpose,
+        "CumSum": _cumsum,
+        "Gemm": _gemm,
+        "GlobalAveragePool": _global_pool,
+        "GlobalMaxPool": _global_pool,
+        "Hardmax": _along_axis,
+        "InstanceNormalization": _channel_norm,
+        "LayerNormalization": _layer_norm,
+        "LogSoftmax": _along_axis,
+        "LpNormalization": _along_axis,
+        "LpPool": _pool,
+        "MatMul": _matmul,
+        "MatMulInteger": _matmul,
+        "MaxPool": _pool,
+        "Softmax": _along_axis,
+        "TopK": _topk,
+    }
+)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import onnx
 
 from onnx_passes.testing.fuzz import shapes
 from onnx_passes.testing.fuzz.draws import UnbuildableError
-from onnx_passes.testing.fuzz.site import Site
+from onnx_passes.testing.fuzz.site import RECIPES, Site
 from onnx_passes.testing.fuzz.values import Shape
 
 
@@ -266,23 +265,25 @@ def _blocks(site: Site) -> None:
         site.attribute("mode", ("DCR", "CRD"), default="DCR")
 
 
-MOVEMENT: Mapping[str, Callable[[Site], None]] = {
-    "Concat": _concat,
-    "ConstantOfShape": _constant_of_shape,
-    "DepthToSpace": _blocks,
-    "Expand": _expand,
-    "Flatten": _flatten,
-    "Gather": _gather,
-    "GatherElements": _gather_elements,
-    "GatherND": _gather_nd,
-    "Pad": _pad,
-    "Reshape": _reshape,
-    "Shape": _shape,
-    "Slice": _slice,
-    "SpaceToDepth": _blocks,
-    "Split": _split,
-    "Squeeze": _squeeze,
-    "Tile": _tile,
-    "Transpose": _transpose,
-    "Unsqueeze": _unsqueeze,
-}
+RECIPES.attach(
+    {
+        "Concat": _concat,
+        "ConstantOfShape": _constant_of_shape,
+        "DepthToSpace": _blocks,
+        "Expand": _expand,
+        "Flatten": _flatten,
+        "Gather": _gather,
+        "GatherElements": _gather_elements,
+        "GatherND": _gather_nd,
+        "Pad": _pad,
+        "Reshape": _reshape,
+        "Shape": _shape,
+        "Slice": _slice,
+        "SpaceToDepth": _blocks,
+        "Split": _split,
+        "Squeeze": _squeeze,
+        "Tile": _tile,
+        "Transpose": _transpose,
+        "Unsqueeze": _unsqueeze,
+    }
+)

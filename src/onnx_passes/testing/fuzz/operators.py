@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from onnx_passes.testing.fuzz import shapes
-from onnx_passes.testing.fuzz.compute import COMPUTE
-from onnx_passes.testing.fuzz.movement import MOVEMENT
-from onnx_passes.testing.fuzz.site import Site
+from onnx_passes.testing.fuzz.site import RECIPES, Recipe, Site
 from onnx_passes.testing.fuzz.sketch import Op
 from onnx_passes.testing.fuzz.values import Shape
-
-Recipe = Callable[[Site], None]
 
 
 def recipe_of(op: Op) -> Recipe:
     """Return the recipe of an operator; those without one take their inputs element by element."""
-    return RECIPES.get(op.op_type, elementwise) if op.domain == "" else elementwise
+    return RECIPES.find(op.domain, op.op_type) or elementwise
 
 
 def elementwise(site: Site) -> None:
@@ -69,15 +63,15 @@ def _quantize(site: Site) -> None:
     site.input(2, shape)
 
 
-RECIPES: Mapping[str, Recipe] = {
-    "BitShift": _shift,
-    "Cast": _cast,
-    "Clip": _scalars,
-    "DequantizeLinear": _quantize,
-    "Dropout": _scalars,
-    "Mod": _mod,
-    "PRelu": _prelu,
-    "QuantizeLinear": _quantize,
-    **MOVEMENT,
-    **COMPUTE,
-}
+RECIPES.attach(
+    {
+        "BitShift": _shift,
+        "Cast": _cast,
+        "Clip": _scalars,
+        "DequantizeLinear": _quantize,
+        "Dropout": _scalars,
+        "Mod": _mod,
+        "PRelu": _prelu,
+        "QuantizeLinear": _quantize,
+    }
+)

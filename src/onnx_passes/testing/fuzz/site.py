@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,6 +11,7 @@ import onnx
 import onnx_ir as ir
 from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
 
+from onnx_passes.graph.operators import Interface
 from onnx_passes.testing.fuzz.draws import Draws, UnbuildableError
 from onnx_passes.testing.fuzz.shapes import broadcast
 from onnx_passes.testing.fuzz.sketch import Op, Result
@@ -158,3 +159,12 @@ def _options(attribute: Any) -> list[Any]:
             return [default]
         case _:
             return []
+
+
+Recipe = Callable[[Site], None]
+"""Decides the inputs and attributes of an operator so that they fit together."""
+RECIPES: Interface[Recipe] = Interface(
+    "fuzz",
+    "inputs and attributes that fit together, for models that are made up",
+    *(f"onnx_passes.testing.fuzz.{name}" for name in ("compute", "movement", "operators")),
+)

@@ -8,13 +8,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant, constant_tensor
+from onnx_passes.graph.traits import traits_of
+from onnx_passes.ops.quantizing import quantizer_of
 from onnx_passes.verify.execute import Executor, Sample
 
-_ROUNDING = frozenset(
-    {"BipolarQuant", "Ceil", "Floor", "FloatQuant", "IntQuant", "MultiThreshold", "Quant", "QuantizeLinear", "Round"}
-    | {"Sign", "Trunc", "WeightedMultiThreshold"}
-)
-_COMPARISONS = frozenset({"Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
 _FLOATS = frozenset({ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE})
 
 Corner = Mapping[int, int]
@@ -39,7 +36,8 @@ def decides(node: ir.Node) -> bool:
         to = ir.DataType(node.attributes.get_int("to", 0))
         given = None if node.inputs[0] is None else node.inputs[0].dtype
         return not to.is_floating_point() and (given is None or given in _FLOATS)
-    return node.op_type in _ROUNDING or (node.op_type in _COMPARISONS and node.domain == "")
+    quantizer = quantizer_of(node)
+    return quantizer.decides if quantizer is not None else traits_of(node).decides
 
 
 def moved_inputs(node: ir.Node) -> list[ir.Value]:
@@ -49,7 +47,7 @@ def moved_inputs(node: ir.Node) -> list[ir.Value]:
 
 def corners(node: ir.Node) -> tuple[Corner, Corner]:
     """Return how inputs are moved to come to both sides of an edge."""
-    if node.op_type in _COMPARISONS:
+    if traits_of(node).converse:
         return {0: 1, 1: -1}, {0: -1, 1: 1}
     return {0: 1}, {0: -1}
 
