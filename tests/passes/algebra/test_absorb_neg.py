@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.passes.algebra.absorb_neg import AbsorbNeg
+from onnx_passes.passes.algebra.arithmetic_laws import AbsorbNeg
 from tests.passes.algebra.tools import operators, refusals, rewritten
 
 

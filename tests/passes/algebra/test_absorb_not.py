@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.passes.algebra.absorb_not import AbsorbNot
+from onnx_passes.passes.algebra.logic_laws import AbsorbNot
 from tests.passes.algebra.tools import operators, refusals, rewritten
 
 LOGICS = [("bool", "", "1"), ("int32", "Bitwise", "-1"), ("uint8", "Bitwise", "255")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_passes.passes.algebra.cancel_in_equality import CancelInEquality
+from onnx_passes.passes.algebra.logic_laws import CancelInEquality
 from tests.passes.algebra.tools import operators, refusals, rewritten
 
 OPERATORS = [

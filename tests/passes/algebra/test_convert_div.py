@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_passes.passes.algebra.convert_div import ConvertDiv, ConvertDivRounding
+from onnx_passes.passes.algebra.arithmetic_laws import ConvertDiv, ConvertDivRounding
 from tests.passes.algebra.tools import operators, refusals, rewritten
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.passes.algebra.convert_pow import ConvertPow
+from onnx_passes.passes.algebra.arithmetic_laws import ConvertPow
 from tests.passes.algebra.tools import operators, refusals, rewritten
 
 

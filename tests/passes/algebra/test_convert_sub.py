@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_passes.passes.algebra.convert_sub import ConvertSub
+from onnx_passes.passes.algebra.arithmetic_laws import ConvertSub
 from tests.passes.algebra.tools import operators, refusals, rewritten
 
 

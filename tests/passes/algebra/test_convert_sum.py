@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.passes.algebra.convert_sum import ConvertSum
+from onnx_passes.passes.algebra.arithmetic_laws import ConvertSum
 from tests.passes.algebra.tools import operators, refusals, rewritten
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_passes.passes.algebra.distribute_mul import DistributeMul, DistributeMulRounding
+from onnx_passes.passes.algebra.arithmetic_laws import DistributeMul, DistributeMulRounding
 from tests.passes.algebra.tools import operators, refusals, rewritten
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_passes.passes.algebra.factorize_common import FactorizeCommon, FactorizeCommonFast
+from onnx_passes.passes.algebra.arithmetic_laws import FactorizeCommon, FactorizeCommonFast
 from tests.passes.algebra.tools import operators, refusals, rewritten
 
 LAWS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onnx_passes.core.base import Pass
-from onnx_passes.passes.algebra.merge_where import MergeWhere, MergeWhereFast
+from onnx_passes.passes.algebra.logic_laws import MergeWhere, MergeWhereFast
 from tests.passes.algebra.tools import body, refusals, rewritten
 
 

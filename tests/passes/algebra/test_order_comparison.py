@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.passes.algebra.order_comparison import OrderComparison
+from onnx_passes.passes.algebra.logic_laws import OrderComparison
 from tests.passes.algebra.tools import body, refusals, rewritten
 
 CONVERSES = [

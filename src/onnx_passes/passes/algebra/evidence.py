@@ -82,6 +82,11 @@ def owned_constant(value: ir.Value) -> np.ndarray | None:
     return None if array is None or array.dtype == object or is_copied(value) else array
 
 
+def is_own_constant(value: ir.Value) -> bool:
+    """Tell whether a value is a constant that may be replaced by a changed one."""
+    return owned_constant(value) is not None
+
+
 def grows_by_broadcasting(result: np.ndarray, *parts: np.ndarray) -> bool:
     """Tell whether a combined constant is larger than each of its parts."""
     return result.size > max(part.size for part in parts)
@@ -117,6 +122,16 @@ def held(value: ir.Value) -> np.ndarray:
     array = constant(value)
     assert array is not None
     return array
+
+
+def folded(op_type: str, a: ir.Value, b: ir.Value) -> np.ndarray:
+    """Compute an operator of two constants."""
+    return combined(op_type, held(a), held(b))
+
+
+def grows_when_folded(op_type: str, a: ir.Value, b: ir.Value) -> bool:
+    """Tell whether an operator of two constants gives one that is larger than each of them."""
+    return grows_by_broadcasting(folded(op_type, a, b), held(a), held(b))
 
 
 def vanishes_into(dropped: ir.Value, *kept: ir.Value) -> bool:
