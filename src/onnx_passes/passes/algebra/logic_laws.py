@@ -19,7 +19,7 @@ from onnx_passes.passes.algebra.evidence import (
     is_own_constant,
     vanishes_into,
 )
-from onnx_passes.passes.eliminate.evidence import holds_only, is_integral, keeps_shape
+from onnx_passes.passes.eliminate.evidence import has_no_signs, holds_only, keeps_shape
 from onnx_passes.rewrite.laws import Law, LawPass, Vocabulary, When
 
 _UNDONE = {
@@ -41,11 +41,6 @@ def flips_everything(value: ir.Value) -> bool:
     if value.dtype is None or not value.dtype.is_integer():
         return holds_only(value, 1)
     return holds_only(value, -1 if value.dtype.is_signed() else (1 << value.dtype.bitwidth) - 1)
-
-
-def has_no_signs(value: ir.Value) -> bool:
-    """Tell whether a value holds no zeros with a sign."""
-    return is_integral(value) or value.dtype == ir.DataType.STRING
 
 
 _law = Vocabulary(

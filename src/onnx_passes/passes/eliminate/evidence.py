@@ -142,3 +142,8 @@ def is_integral(value: ir.Value | None) -> bool:
     return (
         value is not None and value.dtype is not None and (value.dtype.is_integer() or value.dtype == ir.DataType.BOOL)
     )
+
+
+def has_no_signs(value: ir.Value) -> bool:
+    """Tell whether a value holds no zeros with a sign: integers, booleans or texts."""
+    return is_integral(value) or value.dtype == ir.DataType.STRING

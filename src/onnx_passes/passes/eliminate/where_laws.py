@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import onnx_ir as ir
-
 from onnx_passes import passes
-from onnx_passes.passes.eliminate.evidence import holds_only, is_integral, keeps_shape
+from onnx_passes.passes.eliminate.evidence import has_no_signs, holds_only, keeps_shape
 from onnx_passes.rewrite.laws import Law, LawPass, Vocabulary, When
-
-
-def has_no_signs(value: ir.Value) -> bool:
-    """Tell whether a value holds no zeros with a sign."""
-    return is_integral(value) or value.dtype == ir.DataType.STRING
-
 
 _law = Vocabulary(has_no_signs, holds_only, keeps_shape).law
 _SIGNS = When("has_no_signs(x)", "the sign of a zero would come back")

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import onnx_ir as ir
-
 from onnx_passes import passes
-from onnx_passes.passes.lower.along_axes import LowerNorm
+from onnx_passes.passes.lower.norms import LowerNorm
 
 
 @passes.verify.tolerance
@@ -23,7 +19,4 @@ class LowerLayernorm(LowerNorm):
     """
 
     operator = "LayerNormalization"
-
-    def body(self, op: Any, x: ir.Value, node: ir.Node) -> Any:
-        """Build the definition."""
-        return self.normalize(op, x, node, centred=True)
+    centred = True

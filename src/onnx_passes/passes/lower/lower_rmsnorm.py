@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any
-
-import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.lower.along_axes import LowerNorm
+from onnx_passes.passes.lower.norms import LowerNorm
 
 
 @passes.verify.tolerance
@@ -34,7 +31,3 @@ class LowerRmsnorm(LowerNorm):
             )
         }
     )
-
-    def body(self, op: Any, x: ir.Value, node: ir.Node) -> Any:
-        """Build the definition."""
-        return self.normalize(op, x, node, centred=False)

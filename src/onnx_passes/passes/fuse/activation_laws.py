@@ -1,0 +1,295 @@
+"""Laws of activations: the operator for what it is made of, however that is grouped."""
+
+from __future__ import annotations
+
+import math
+from types import MappingProxyType
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes.fuse.conditions import DOUBLE, FLOAT, HALF, is_number, number
+from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
+
+
+def is_short(value: ir.Value) -> bool:
+    """Tell whether a value is of single or half precision."""
+    return value.dtype in (FLOAT, HALF)
+
+
+def is_common(value: ir.Value) -> bool:
+    """Tell whether a value is of floats that every runtime knows."""
+    return value.dtype in (FLOAT, DOUBLE, HALF)
+
+
+def is_about(value: ir.Value | None, expected: float, x: ir.Value) -> bool:
+    """Tell whether a constant, if the match has it, is a number."""
+    return value is None or is_number(value, expected, x)
+
+
+def is_finite(value: ir.Value, x: ir.Value) -> bool:
+    """Tell whether a value is a constant number, finite in single precision."""
+    found = number(value, x)
+    return found is not None and bool(np.isfinite(np.float32(found)))
+
+
+def is_clipped(low: ir.Value, high: ir.Value, x: ir.Value) -> bool:
+    """Tell whether bounds are zero and a finite number above."""
+    top = number(high, x)
+    return top is not None and 0 < top < math.inf and number(low, x) == 0
+
+
+def ratio(above: float | ir.Value, below: ir.Value, x: ir.Value) -> float:
+    """Divide two constant numbers."""
+    top, bottom = number(above, x) if isinstance(above, ir.Value) else above, number(below, x)
+    assert top is not None
+    assert bottom is not None
+    return top / bottom
+
+
+def is_near(found: float, expected: float) -> bool:
+    """Tell whether an attribute is a number, as closely as single precision can say."""
+    return math.isclose(found, expected, rel_tol=1e-5)
+
+
+_law = Vocabulary(is_about, is_clipped, is_common, is_finite, is_near, is_number, is_short, number, ratio).law
+_SHORT = When("is_short(x)", "the input is not of single or half precision")
+_COMMON = When("is_common(x)", "the input is not of floats")
+_LINE = "Clip(x + offset, low, high)"
+_ON_LINE = (
+    When("is_finite(offset, x)", "the offset of the line is not a constant number"),
+    _SHORT,
+    When("is_clipped(low, high, x)", "the line is not clipped between zero and a number above"),
+)
+_NOT_ONE = "the clipped line does not end at one"
+_DIVIDED = (*_ON_LINE, When("is_number(divisor, number(high, x), x)", _NOT_ONE))
+_SCALED = (*_ON_LINE, When("is_number(factor, ratio(1.0, high, x), x)", _NOT_ONE))
+_OPSET_14 = When("opset >= 14", "HardSwish needs opset 14")
+_SWISH_LINE = (
+    _OPSET_14,
+    When("is_number(offset, 3.0, x) and is_number(high, 6.0, x)", "the line is not x + 3, clipped at 6"),
+)
+
+_LINE_NUMBERS = MappingProxyType(
+    {"offset": (3.0,), "low": (0.0,), "high": (6.0,), "divisor": (6.0,), "factor": (1 / 6,)},
+)
+_LINE_SAMPLES = tuple(
+    f"""<ir_version: 9, opset_import: ["" : {version}]> g (float[{shape}] x) => (
+        float[{shape}] a, float[{shape}] b, float[{shape}] c, float[{shape}] d)
+    <float three = {{3}}, float zero = {{0}}, float six = {{6}}, float sixth = {{0.16666667}}> {{
+        s = Add (x, three) t = Clip (s, zero, six) m = Mul (x, t) a = Div (m, six)
+        s1 = Add (three, x) t1 = Clip (s1, zero, six) m1 = Mul (t1, x) b = Mul (m1, sixth)
+        s2 = Add (x, three) t2 = Clip (s2, zero, six) m2 = {last} c = Mul (x, m2)
+        s3 = Add (x, three) t3 = Clip (s3, zero, six) d = {alone}
+    }}"""
+    for version in (18, 20, 21)
+    for shape in ("2,3", "4")
+    for last, alone in (
+        ("Div (t2, six)", "Mul (sixth, t3)"),
+        ("HardSigmoid <alpha = 0.16666667, beta = 0.5> (x)", "Div (t3, six)"),
+    )
+)
+
+_GELU_NUMBERS = {
+    "half": 0.5,
+    "one": 1.0,
+    "root": math.sqrt(2),
+    "inverse": math.sqrt(0.5),
+    "three": 3.0,
+    "cubic": 0.044715,
+    "factor": math.sqrt(2 / math.pi),
+}
+_GELU_SAMPLES = tuple(
+    f"""<ir_version: 9, opset_import: ["" : {version}]> g (float[{shape}] x) => (
+        float[{shape}] a, float[{shape}] b, float[{shape}] c)
+    <{", ".join(f"float {name} = {{{value}}}" for name, value in _GELU_NUMBERS.items())}> {{
+        s = {scaled} e = Erf (s) g = Add (e, one) m = Mul (x, g) a = Mul (m, half)
+        h = Mul (half, x) {cube} q = Mul (cubic, p) r = Add (x, q) t = Mul (factor, r) u = Tanh (t)
+        v = Add (one, u) b = Mul (h, v)
+        s1 = Mul (x, inverse) e1 = Erf (s1) g1 = Add (one, e1) m1 = Mul (half, g1) c = Mul (m1, x)
+    }}"""
+    for version in (20, 21)
+    for shape in ("2,3", "4", "N,5")
+    for scaled, cube in (("Div (x, root)", "p = Pow (x, three)"), ("Mul (inverse, x)", "w = Mul (x, x) p = Mul (x, w)"))
+)
+_GATES = {
+    "Erf": ("(Erf(x / root | x * inverse) + one)", "Gelu(x)"),
+    "Tanh": (
+        "(Tanh((x + (Pow(x, three) | x * (x * x)) * cubic) * factor) + one)",
+        'Gelu(x, approximate="tanh")',
+    ),
+}
+_GROUPINGS = {"HalfLast": "x * {0} * half", "InputLast": "x * ({0} * half)", "GateLast": "x * half * {0}"}
+
+_SWISH_SAMPLES = tuple(
+    f"""<ir_version: 11, opset_import: ["" : 24]> g ({dtype}[{shape}] x) => ({dtype}[{shape}] a, {dtype}[{shape}] b)
+    <{dtype} c = {{{factor}}}> {{
+        s = Sigmoid (x) a = Mul (s, x)
+        m = Mul (c, x) t = Sigmoid (m) b = Mul (x, t)
+    }}"""
+    for dtype in ("float", "double")
+    for shape in ("2,3", "N,4", "2,0", "5")
+    for factor in (1.702, -0.5)
+)
+
+
+@passes.verify.tolerance
+@passes.register("fuse")
+class FuseGelu(LawPass):
+    """Put Gelu in the place of its definition, exact or approximated.
+
+    Rewrites: ``0.5 * x * (1 + Erf(x / √2))`` → ``Gelu(x)``;
+              ``0.5 * x * (1 + Tanh(√(2/π) * (x + 0.044715 * x³)))`` → ``Gelu<approximate="tanh">(x)``; the factors of
+              the product may come in any order.
+    Refuses:  opsets below 20; other numbers; other types than single and half precision; a value inside that is used
+              elsewhere.
+    Exactness: rounding; a product that overflows before it is halved may be finite.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("ninf", "nsz", "reassoc", "contract")
+    fuzz_hints = MappingProxyType(
+        {
+            "constants": MappingProxyType({name: (value,) for name, value in _GELU_NUMBERS.items()}),
+            "models": _GELU_SAMPLES,
+        }
+    )
+    laws = tuple(
+        _law(
+            f"{grouping.format(gate)} → {gelu}",
+            When("opset >= 20", "Gelu needs opset 20"),
+            _SHORT,
+            *(
+                When(f"is_about({name}, {value}, x)", f"the constant is not {value:.6g}")
+                for name, value in _GELU_NUMBERS.items()
+                if name in gate or name == "half"
+            ),
+            name=f"{kind}{order}",
+        )
+        for order, grouping in _GROUPINGS.items()
+        for kind, (gate, gelu) in _GATES.items()
+    )
+
+
+@passes.verify.tolerance
+@passes.register("fuse")
+class FuseHardsigmoid(LawPass):
+    """Put HardSigmoid in the place of a clipped line.
+
+    Rewrites: ``Clip(x + b, 0, t) / t`` → ``HardSigmoid<alpha=1/t, beta=b/t>(x)``, also with ``* (1/t)``.
+    Refuses:  numbers that are not constant; ``t <= 0``; other types than single and half precision; a value inside
+              that is used elsewhere.
+    Exactness: rounding; NaN may become a number.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nnan", "nsz", "reassoc", "contract")
+    fuzz_hints = MappingProxyType({"constants": _LINE_NUMBERS, "models": _LINE_SAMPLES})
+    laws = tuple(
+        _law(f"{line} → HardSigmoid(x, alpha=ratio(1.0, high, x), beta=ratio(offset, high, x))", *when)
+        for line, when in ((f"{_LINE} / divisor", _DIVIDED), (f"{_LINE} * factor", _SCALED))
+    )
+
+
+@passes.verify.tolerance
+@passes.register("fuse")
+class FuseHardswish(LawPass):
+    """Put HardSwish in the place of a product with a hard sigmoid.
+
+    Rewrites: ``x * HardSigmoid<alpha=1/6, beta=0.5>(x)`` → ``HardSwish(x)``; ``x * Clip(x + 3, 0, 6) / 6`` likewise,
+              in any order, and with ``* (1/6)``.
+    Refuses:  opsets below 14; other numbers; other types than single and half precision; a value inside that is used
+              elsewhere.
+    Exactness: rounding; NaN may become a number, and a product that overflows before the division a finite one.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
+    fuzz_hints = MappingProxyType({"constants": _LINE_NUMBERS, "models": _LINE_SAMPLES})
+    laws = (
+        _law(f"x * {_LINE} / divisor → HardSwish(x)", *_SWISH_LINE, *_DIVIDED, name="DivLast"),
+        _law(f"x * {_LINE} * factor → HardSwish(x)", *_SWISH_LINE, *_SCALED, name="MulLast"),
+        _law(f"x * ({_LINE} / divisor) → HardSwish(x)", *_SWISH_LINE, *_DIVIDED, name="DivFirst"),
+        _law(f"x * ({_LINE} * factor) → HardSwish(x)", *_SWISH_LINE, *_SCALED, name="MulFirst"),
+        _law(
+            "x * HardSigmoid(x, alpha=a, beta=b) → HardSwish(x)",
+            _OPSET_14,
+            When(f"is_short(x) and is_near(a, {1 / 6}) and b == 0.5", "the hard sigmoid is not that of HardSwish"),
+            name="HardSigmoid",
+        ),
+    )
+
+
+@passes.verify.tolerance
+@passes.register("fuse")
+class FuseMish(LawPass):
+    """Put Mish in the place of a product with the hyperbolic tangent of a softplus.
+
+    Rewrites: ``x * Tanh(Softplus(x))`` → ``Mish(x)``, also where the softplus is ``Log(Exp(x) + 1)``.
+    Refuses:  other numbers; opsets below 18; other types than single and half precision; a value inside that is used
+              elsewhere.
+    Exactness: rounding.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nsz", "reassoc", "contract")
+    fuzz_hints = MappingProxyType({"constants": MappingProxyType({"one": (1.0,)})})
+    laws = (
+        _law(
+            "x * Tanh(Softplus(x) | Log(Exp(x) + one)) → Mish(x)",
+            When("opset >= 18", "Mish needs opset 18"),
+            When("is_about(one, 1.0, x)", "the constant is not one"),
+            _SHORT,
+            name="Mish",
+        ),
+    )
+
+
+@passes.verify.tolerance
+@passes.register("fuse")
+class FuseSilu(LawPass):
+    """Put Swish in the place of a product of a value with its sigmoid.
+
+    Rewrites: ``x * Sigmoid(x)`` → ``Swish(x)``; ``x * Sigmoid(c * x)`` → ``Swish<alpha=c>(x)``.
+    Refuses:  opsets below 24; a factor that is not a constant number; types that are no floats; a sigmoid that is used
+              elsewhere.
+    Exactness: rounding.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nsz", "reassoc", "contract")
+    fuzz_hints = MappingProxyType({"models": _SWISH_SAMPLES})
+    laws = (
+        _law("x * Sigmoid(x) → Swish(x)", When("opset >= 24", "Swish needs opset 24"), _COMMON, name="Silu"),
+        _law(
+            "x * Sigmoid(x * c) → Swish(x, alpha=number(c, x))",
+            When("opset >= 24", "Swish needs opset 24"),
+            _COMMON,
+            When("is_finite(c, x)", "the factor is not a constant number"),
+            name="Swish",
+        ),
+    )
+
+
+@passes.verify.tolerance
+@passes.register("fast-math")
+class FuseSoftplus(LawPass):
+    """Put Softplus in the place of the logarithm of an exponential and one.
+
+    Rewrites: ``Log(Exp(x) + 1)`` → ``Softplus(x)``.
+    Refuses:  other numbers; other types than single and half precision; a value inside that is used elsewhere.
+    Exactness: rounding; where the exponential overflows, the result becomes finite.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("ninf", "nsz", "reassoc", "contract")
+    fuzz_hints = MappingProxyType({"constants": MappingProxyType({"one": (1.0,)})})
+    laws = (
+        _law(
+            "Log(Exp(x) + one) → Softplus(x)",
+            _SHORT,
+            When("is_number(one, 1.0, x)", "the constant is not one"),
+            name="Softplus",
+        ),
+    )

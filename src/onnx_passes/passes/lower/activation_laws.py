@@ -1,0 +1,209 @@
+"""Laws of activations: what they are made of, written so that nothing overflows on the way."""
+
+from __future__ import annotations
+
+import math
+from types import MappingProxyType
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.graph.shapes import static_shape
+from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
+
+
+def is_floating(value: ir.Value) -> bool:
+    """Tell whether a value is known to be of floats."""
+    return value.dtype is not None and value.dtype.is_floating_point()
+
+
+def has_elements(value: ir.Value) -> bool:
+    """Tell whether every axis is known to have elements, and there is one."""
+    shape = static_shape(value)
+    return bool(shape) and 0 not in shape
+
+
+def axes(axis: int) -> list[int]:
+    """List a single axis."""
+    return [axis]
+
+
+_law = Vocabulary(axes, has_elements, is_floating).law
+_FLOATS = When("is_floating(x)", "the input is not known to be of floats")
+_ELEMENTWISE = (When("opset >= 13", "needs opset 13"), _FLOATS)
+_ALONG_AXIS = (
+    When("opset >= 18", "needs opset 18"),
+    _FLOATS,
+    When("has_elements(x)", "the input may be empty, or is a scalar"),
+)
+_SIGMOID = "1.0 / (Exp(-{0}) + 1.0)"
+_SOFTPLUS = "Relu(x) + Log(Exp(-Abs(x)) + 1.0)"
+_SHIFTED = "x - ReduceMax(x, axes(axis), keepdims=1)"
+
+
+@passes.verify.tolerance
+@passes.register("lower")
+class LowerGelu(LawPass):
+    """Put arithmetic and an error function, or a hyperbolic tangent, in the place of Gelu.
+
+    Rewrites: ``Gelu(x)`` → ``0.5 * x * (1 + Erf(x / √2))``;
+              ``Gelu<approximate="tanh">(x)`` → ``0.5 * x * (1 + Tanh(√(2/π) * (x + 0.044715 * x³)))``.
+    Refuses:  opsets below 20, which have no Gelu; an input of unknown type.
+    Exactness: rounding.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nsz",)
+    laws = (
+        _law(
+            f'Gelu(x, approximate="none") → x * 0.5 * (Erf(x * {math.sqrt(0.5)}) + 1.0)',
+            *_ELEMENTWISE,
+            name="Exact",
+        ),
+        _law(
+            'Gelu(x, approximate="tanh") → '
+            f"x * 0.5 * (Tanh((x + x * x * x * 0.044715) * {math.sqrt(2 / math.pi)}) + 1.0)",
+            *_ELEMENTWISE,
+            name="Tanh",
+        ),
+    )
+
+
+@passes.verify.tolerance
+@passes.register("lower")
+class LowerHardsigmoid(LawPass):
+    """Put a clipped line in the place of HardSigmoid.
+
+    Rewrites: ``HardSigmoid<a, b>(x)`` → ``Clip(a * x + b, 0, 1)``.
+    Refuses:  opsets below 13; an input of unknown type.
+    Exactness: rounding; NaN stays NaN, where some kernels make it a number.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nnan", "nsz")
+    laws = (_law("HardSigmoid(x, alpha=a, beta=b) → Clip(x * a + b, 0.0, 1.0)", *_ELEMENTWISE),)
+
+
+@passes.verify.tolerance
+@passes.register("lower")
+class LowerHardswish(LawPass):
+    """Put a product with a clipped line in the place of HardSwish.
+
+    Rewrites: ``HardSwish(x)`` → ``x * Clip(x / 6 + 0.5, 0, 1)``.
+    Refuses:  opsets below 13; an input of unknown type.
+    Exactness: rounding; NaN stays NaN, where some kernels make it a number.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nnan", "nsz")
+    laws = (_law(f"HardSwish(x) → x * Clip(x * {1 / 6} + 0.5, 0.0, 1.0)", *_ELEMENTWISE),)
+
+
+@passes.verify.tolerance
+@passes.register("lower")
+class LowerLogsoftmax(LawPass):
+    """Put exponentials and the logarithm of their sum in the place of LogSoftmax.
+
+    Rewrites: ``LogSoftmax(x)`` → ``d - Log(ReduceSum(Exp(d)))`` with ``d = x - ReduceMax(x)``.
+    Refuses:  opsets below 18; an input of unknown type or shape, or an empty one.
+    Exactness: rounding; where there is a NaN, ONNX Runtime may return anything for the rest of its row.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nnan", "ninf", "nsz")
+    laws = (
+        _law(
+            f"LogSoftmax(x, axis=axis) → (d := {_SHIFTED}) - Log(ReduceSum(Exp(d), axes(axis), keepdims=1))",
+            *_ALONG_AXIS,
+        ),
+    )
+
+
+@passes.verify.tolerance
+@passes.register("lower")
+class LowerMish(LawPass):
+    """Put elementary functions in the place of Mish.
+
+    Rewrites: ``Mish(x)`` → ``x * Tanh(Relu(x) + Log(1 + Exp(-|x|)))``.
+    Refuses:  opsets below 18, which have no Mish; an input of unknown type.
+    Exactness: rounding; finite also where some kernels overflow.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nnan", "ninf", "nsz")
+    laws = (_law(f"Mish(x) → x * Tanh({_SOFTPLUS})", *_ELEMENTWISE),)
+
+
+@passes.verify.tolerance
+@passes.register("lower")
+class LowerSigmoid(LawPass):
+    """Put arithmetic and an exponential in the place of Sigmoid.
+
+    The exponential may overflow; its reciprocal is zero then.
+
+    Rewrites: ``Sigmoid(x)`` → ``1 / (1 + Exp(-x))``.
+    Refuses:  opsets below 13; an input of unknown type.
+    Exactness: rounding.
+    """
+
+    needs = ("shape-inference",)
+    laws = (_law(f"Sigmoid(x) → {_SIGMOID.format('x')}", *_ELEMENTWISE),)
+
+
+@passes.verify.tolerance
+@passes.register("lower", aliases={"lower-swish": ""})
+class LowerSilu(LawPass):
+    """Put arithmetic and an exponential in the place of Swish.
+
+    Rewrites: ``Swish<a>(x)`` → ``x * (1 / (1 + Exp(-a * x)))``.
+    Refuses:  opsets below 24, which have no Swish; an input of unknown type.
+    Exactness: rounding.
+    """
+
+    needs = ("shape-inference",)
+    fuzz_hints = MappingProxyType(
+        {
+            "models": tuple(
+                f"""<ir_version: 11, opset_import: ["" : 24]> g ({dtype}[{shape}] x) => ({dtype}[{shape}] y)
+                {{ y = Swish <alpha = {alpha}> (x) }}"""
+                for dtype in ("float", "double")
+                for shape in ("2,3", "N,4", "2,0", "5")
+                for alpha in (1.0, 1.702)
+            )
+        }
+    )
+    laws = (
+        _law(f"Swish(x, alpha=1.0) → x * ({_SIGMOID.format('x')})", *_ELEMENTWISE, name="Silu"),
+        _law(f"Swish(x, alpha=a) → x * ({_SIGMOID.format('(x * a)')})", *_ELEMENTWISE),
+    )
+
+
+@passes.verify.tolerance
+@passes.register("lower")
+class LowerSoftmax(LawPass):
+    """Put exponentials and their sum in the place of Softmax.
+
+    Rewrites: ``Softmax(x)`` → ``e / ReduceSum(e)`` with ``e = Exp(x - ReduceMax(x))``, which overflows nowhere.
+    Refuses:  opsets below 18; an input of unknown type or shape, or an empty one.
+    Exactness: rounding.
+    """
+
+    needs = ("shape-inference",)
+    laws = (
+        _law(f"Softmax(x, axis=axis) → (e := Exp({_SHIFTED})) / ReduceSum(e, axes(axis), keepdims=1)", *_ALONG_AXIS),
+    )
+
+
+@passes.verify.tolerance
+@passes.register("lower")
+class LowerSoftplus(LawPass):
+    """Put a logarithm and an exponential in the place of Softplus.
+
+    Rewrites: ``Softplus(x)`` → ``Relu(x) + Log(1 + Exp(-|x|))``, which overflows nowhere.
+    Refuses:  opsets below 13; an input of unknown type.
+    Exactness: rounding; finite also where some kernels overflow.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("ninf", "nsz")
+    laws = (_law(f"Softplus(x) → {_SOFTPLUS}", *_ELEMENTWISE),)
