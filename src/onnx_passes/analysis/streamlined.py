@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -33,6 +33,7 @@ _INPUT_BITS = 16
 """Inputs of wider integer types are indices and sizes, no data that were quantized."""
 _INDICES = frozenset({"Gather", "GatherElements", "GatherND", "OneHot"})
 _SHAPES = frozenset({"Shape", "Size"})
+_REASON = "onnx_passes.not_integer"
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,29 @@ class Accumulator:
     bits_by_norm: int | None
     bits_by_type: int
     thresholds: int | None
+
+
+class Reason(NamedTuple):
+    """Why a node is not computed on integers, and what would help."""
+
+    reason: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}; {self.remedy}"
+
+
+def explain(node: ir.Node, reason: Reason | None) -> None:
+    """Keep with a node, for as long as the run lasts, why it was not brought to integers."""
+    meta = cast(dict[str, object], node.meta)
+    if reason is None:
+        meta.pop(_REASON, None)
+    else:
+        meta[_REASON] = reason
+
+
+def _reason_of(node: ir.Node) -> Reason | None:
+    return cast(dict[str, Reason], node.meta).get(_REASON)
 
 
 @dataclass(frozen=True)
@@ -198,7 +222,9 @@ def _computes_floats(node: ir.Node, known: Mapping[ir.Value, Range]) -> bool:
 def _blocker_at_product(node: ir.Node, known: Mapping[ir.Value, Range]) -> Blocker:
     if node.op_type not in PRODUCTS:
         return _blocker(node)
-    where, result = name_of(node), known.get(node.outputs[0])
+    where, result, reason = name_of(node), known.get(node.outputs[0]), _reason_of(node)
+    if reason is not None:
+        return Blocker(where, *reason)
     inputs = list(zip(node.inputs[:2], ("input", "weight"), strict=False))
     grids = [found.grid for value, _ in inputs if value is not None and (found := known.get(value)) is not None]
     varies = any(grid is not None and grid.scale.size > 1 for grid in grids)
@@ -234,7 +260,9 @@ def _is_affine(node: ir.Node) -> bool:
 
 
 def _blocker(node: ir.Node) -> Blocker:
-    where, kind = name_of(node), traits_of(node).kind
+    where, kind, reason = name_of(node), traits_of(node).kind, _reason_of(node)
+    if reason is not None:
+        return Blocker(where, *reason)
     if node.op_type in ("Add", "Sub", "Concat", "Sum"):
         return Blocker(where, "the scales of what it joins are no multiples of one another", "share a scale before it")
     if holds_graphs(node):

@@ -20,7 +20,8 @@ class Builder:
     """Builds nodes outside of any graph; ``op.Add(x, 1.0)`` types the number like ``x``.
 
     Reserved keywords are onnxscript's: ``_domain``, ``_version``, ``_outputs``, ``_name``. All other keywords
-    are attributes, given as Python values or ``ir.Attr``; ``None`` leaves an attribute out.
+    are attributes, given as Python values or ``ir.Attr``; ``None`` leaves an attribute out. ``places`` says of new
+    nodes behind which one they are to be put, where that is not the root of the rewrite.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Builder:
         self.nodes: list[ir.Node] = []
         self.initializers: list[ir.Value] = []
         self.opsets: dict[str, int | None] = {}
+        self.places: dict[ir.Node, ir.Node] = {}
         self._imports = opset_imports
         self._initializers_allowed = initializers_allowed
         self._graphs_of_model = graphs_of_model
@@ -116,6 +118,22 @@ class Builder:
                 self._let_go(node)
         self.nodes = kept[::-1]
         self.initializers = [value for value in self.initializers if value in results or value.uses()]
+
+    def take(self, other: Builder, result: ir.Value) -> None:
+        """Take over from another builder what a result needs and is in no graph yet."""
+        needed, waiting = set[ir.Node](), [result.producer()]
+        while waiting:
+            node = waiting.pop()
+            if node is not None and node.graph is None and node not in needed:
+                needed.add(node)
+                waiting.extend(value.producer() for value in node.inputs if value is not None)
+        used = {value for node in needed for value in node.inputs} | {result}
+        for mine, theirs in ((self.nodes, other.nodes), (self.initializers, other.initializers)):
+            taken = [item for item in theirs if item in needed or item in used]
+            mine.extend(cast(Any, taken))
+            theirs[:] = cast(Any, [item for item in theirs if item not in needed and item not in used])
+        self.opsets.update({node.domain: None for node in needed})
+        self.places.update({node: place for node in needed if (place := other.places.get(node)) is not None})
 
     def _let_go(self, node: ir.Node) -> None:
         """Take a node, and what is in its subgraphs unless they are the model's, out of the uses of values."""

@@ -43,7 +43,7 @@ def splice(scope: Scope, builder: Builder, match: Match, new: Sequence[ir.Value]
     for node in nodes:
         # Without any name the graph would make one up.
         node.name = ""
-    graph.insert_after(match.root, nodes)
+    _insert(builder, match.root, graph)
 
     change = Change(list(nodes))
     for old, value in zip(match.output_values, new, strict=True):
@@ -69,6 +69,18 @@ def splice(scope: Scope, builder: Builder, match: Match, new: Sequence[ir.Value]
     _name_nodes(scope, nodes, wishes, match, change.removed)
     _carry_node_metadata(nodes, match)
     return change
+
+
+def _insert(builder: Builder, root: ir.Node, graph: ir.Graph) -> None:
+    if not builder.places:
+        graph.insert_after(root, builder.nodes)
+        return
+    last: dict[ir.Node, ir.Node] = {}
+    for node in builder.nodes:
+        wished = builder.places.get(node, root)
+        place = wished if wished.graph is graph else root
+        graph.insert_after(last.get(place, place), node)
+        last[place] = node
 
 
 def _import_opsets(scope: Scope, builder: Builder) -> None:

@@ -9,20 +9,19 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.analysis.ranges.analyse import ranges_of
-from onnx_passes.core.base import Context, PassResult, Transformation
-from onnx_passes.core.records import Application
+from onnx_passes.analysis.streamlined import Reason, explain
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import constant
-from onnx_passes.graph.edits import remove_if_dead, replace_value
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.graph.tensor_types import set_sparsity, sparsity_of
 from onnx_passes.ops.qonnx import DOMAIN
 from onnx_passes.passes.streamline import averages, choices, elementwise, movement, products
-from onnx_passes.passes.streamline.form import Form, Workshop
+from onnx_passes.passes.streamline.form import OFF_GRID, Form, FormBuilder
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
 
-Rule = Callable[[Workshop, ir.Node, Sequence[Form | None]], Form | list[Form] | None]
+Rule = Callable[[FormBuilder, ir.Node, Sequence[Form | None]], Form | list[Form] | Reason]
 
-_SOURCE = __file__
 _QUANTIZED: dict[str, Rule] = {"Im2Col": movement.im2col, "MaxPoolNHWC": movement.maximum_last}
 """Rules for operators of QONNX."""
 _NOT_OF_DOUBLES = frozenset({"AveragePool", "GlobalMaxPool", "Resize"})
@@ -77,7 +76,7 @@ _RULES_OF = {"": RULES, DOMAIN: _QUANTIZED}
 
 @passes.verify.tolerance
 @passes.register(tags=("streamline", "quantized"))
-class AggregateScales(Transformation):
+class AggregateScales(EditorPass):
     """Compute on integers wherever the ranges of values allow it; one scale and one bias remain behind them.
 
     Rewrites: ``Relu(BatchNorm(Conv(s * q, t * w)))`` → ``Relu(Conv(q, w) * S + B)``, whatever lies between quantizers:
@@ -92,27 +91,24 @@ class AggregateScales(Transformation):
     followed_by = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc")
 
-    def call(self, model: ir.Model) -> PassResult:
-        """Run without a manager."""
-        return self.run(model, Context())
-
-    def run(self, model: ir.Model, context: Context) -> PassResult:
+    def edit(self, model: ir.Model, editor: Editor) -> None:
         """Find integer forms from the inputs on, then let everything else use them."""
-        sweep = _Sweep(model)
+        sweep = _Sweep(model, editor)
         sweep.find_forms()
-        return PassResult(model, modified=sweep.use_forms(context))
+        sweep.use_forms()
 
 
 class _Sweep:
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(self, model: ir.Model, editor: Editor) -> None:
         self.model = model
-        self.shop = Workshop(model, ranges_of(model))
+        self.editor = editor
+        self.make = FormBuilder(editor.builder(), ranges_of(model))
         self.forms: dict[ir.Value, Form] = {}
         self.nodes = tuple(model.graph)
         self.everywhere = tuple(all_nodes(model.graph))
 
     def find_forms(self) -> None:
-        """Give every value an integer form that has one."""
+        """Give every value an integer form that has one; a node says why it has none."""
         for value in self.model.graph.inputs:
             self._take_as_integer(value)
         for node in self.nodes:
@@ -121,20 +117,27 @@ class _Sweep:
                 for value in node.outputs:
                     self._take_as_integer(value)
                 continue
-            if all(self.shop.number(value) is not None for value in node.inputs if value is not None):
+            if all(self.make.number(value) is not None for value in node.inputs if value is not None):
                 continue
             # A table of constants is looked up by what has no form.
-            known = node.op_type == "Gather" or any(value in self.forms for value in node.inputs)
-            wide = not all(self.shop.fits(value) for value in node.outputs) or self._takes_doubles(node)
-            if not known or (wide and not self._may_be_wide(node)):
-                continue
-            forms = [self._form(value) for value in node.inputs]
-            self.shop.here, self.shop.wide = node, wide
-            found = rule(self.shop, node, forms)
-            if found is not None:
+            if node.op_type != "Gather" and not any(value in self.forms for value in node.inputs):
+                found = self.make.lacking(next((value for value in node.inputs if value is not None), None))
+            else:
+                found = self._found(node, rule)
+            explain(node, found if isinstance(found, Reason) else None)
+            if isinstance(found, Reason):
+                self.editor.refuse(_rule_of(node), str(found), node)
+            else:
                 self.forms.update(zip(node.outputs, found if isinstance(found, list) else [found], strict=True))
-            self.shop.wide = False
-        self.shop.here = None
+        self.make.here = None
+
+    def _found(self, node: ir.Node, rule: Rule) -> Form | list[Form] | Reason:
+        wide = not all(self.make.fits(value) for value in node.outputs) or self._takes_doubles(node)
+        refused = wide and not self._may_be_wide(node)
+        self.make.here, self.make.wide = node, wide and not refused
+        found = rule(self.make, node, [self._form(value) for value in node.inputs])
+        self.make.wide = False
+        return self._too_large(node) if refused and not isinstance(found, Reason) else found
 
     def _takes_doubles(self, node: ir.Node) -> bool:
         forms = [self.forms[value] for value in node.inputs if value in self.forms]
@@ -142,13 +145,24 @@ class _Sweep:
 
     def _may_be_wide(self, node: ir.Node) -> bool:
         """Tell whether integers that floats cannot hold are computed in doubles."""
-        return node.op_type not in _NOT_OF_DOUBLES and all(self.shop.fits_in_double(value) for value in node.outputs)
+        return node.op_type not in _NOT_OF_DOUBLES and all(self.make.fits_in_double(value) for value in node.outputs)
+
+    def _too_large(self, node: ir.Node) -> Reason:
+        """Say what keeps a node that has an integer form from being computed so."""
+        largest = max(self.make.largest(value) for value in node.outputs)
+        if not np.isfinite(largest):
+            return OFF_GRID
+        if node.op_type in _NOT_OF_DOUBLES:
+            more = f"more than floats hold, and no runtime has {node.op_type} of doubles"
+        else:
+            more = "more than doubles hold"
+        return Reason(f"its integers reach {int(largest):,}, {more}", "quantize its input again, to fewer bits")
 
     def _take_as_integer(self, value: ir.Value) -> None:
-        known, length = self.shop.known(value), rank(value)
+        known, length = self.make.known(value), rank(value)
         if known is None or length is None or known.integer_grid is None or known.is_point:
             return
-        if value.dtype == ir.DataType.FLOAT and self.shop.fits(value):
+        if value.dtype == ir.DataType.FLOAT and self.make.fits(value):
             self.forms[value] = Form(value, np.ones((1,) * length), np.zeros((1,) * length))
 
     def _form(self, value: ir.Value | None) -> Form | None:
@@ -157,7 +171,7 @@ class _Sweep:
             return None
         if value in self.forms:
             return self.forms[value]
-        known, shape = self.shop.known(value), static_shape(value)
+        known, shape = self.make.known(value), static_shape(value)
         if (
             known is None
             or shape is None
@@ -172,56 +186,36 @@ class _Sweep:
         if held is not None and grid.is_integer:
             integer = value
         else:
-            integer = self.shop.constant(integers, f"{value.name}_integers")
+            integer = self.make.constant(integers, f"{value.name}_integers")
             set_sparsity(integer, sparsity_of(value))
         form = Form(integer, grid.scale, grid.bias)
         self.forms[value] = form
         return form
 
-    def use_forms(self, context: Context) -> bool:
-        """Let nodes without a form, and outputs of the graph, see floats made from integers; remove what is left."""
-        users: dict[ir.Value, list[tuple[ir.Node, int]]] = {}
+    def use_forms(self) -> None:
+        """Let nodes without a form, and outputs of the graph, see floats made from integers."""
+        used: dict[ir.Value, None] = {}
         for node in self.everywhere:
             if node.outputs[0] in self.forms and self.forms[node.outputs[0]].integer is not node.outputs[0]:
                 continue
-            for index, value in enumerate(node.inputs):
-                if value is not None and self._has_other_form(value):
-                    users.setdefault(value, []).append((node, index))
-        for value in self.model.graph.outputs:
-            if self._has_other_form(value):
-                users.setdefault(value, [])
-        used = [value for value, places in users.items() if self._use_form(value, places, context)]
-        removed = remove_if_dead([*self.nodes[::-1], *list(self.shop.made)])
-        self.shop.tidy()
-        return bool(used) or any(node not in self.shop.made for node in removed)
+            used.update((value, None) for value in node.inputs if value is not None and self._has_other_form(value))
+        used.update((value, None) for value in self.model.graph.outputs if self._has_other_form(value))
+        op = self.make.op
+        floats = {value: self._as_float(value, self.forms[value]) for value in used}
+        op.keep_only(list(floats.values()))
+        for value, made in floats.items():
+            if not self._use_form(value, made):
+                break
+        op.discard()
 
-    def _use_form(self, value: ir.Value, places: list[tuple[ir.Node, int]], context: Context) -> bool:
+    def _use_form(self, value: ir.Value, made: ir.Value) -> bool:
         """Let the users of a value see a float made from its integer, as one rewrite that can be checked by itself."""
         node = value.producer()
         assert node is not None
-        made = self._as_float(value, self.forms[value])
-        last = made.producer()
-        application = Application(
-            number=context.next_number(),
-            step=context.record,
-            rule=f"integer form of {node.op_type}",
-            source=_SOURCE,
-            graph=self.model.graph,
-            root=node,
-            matched=self._cone(node),
-            added=() if last is None else (last,),
-            replaced=((value, made),),
-            initializers=(),
-            many=True,
-        )
-        if context.before_rewrite(application) is not None:
-            return False
-        for user, index in places:
-            user.replace_input_with(index, made)
-        if value.is_graph_output():
-            replace_value(value, made, self.shop.names)
-        context.after_rewrite(application)
-        return True
+        with self.editor.rewrite(_rule_of(node), node, matched=self._cone(node), many=True) as r:
+            r.op.take(self.make.op, made)
+            r.replace(value, made)
+        return r.applied
 
     def _cone(self, node: ir.Node) -> tuple[ir.Node, ...]:
         """Return the nodes that the integer form of a result stands for: from the last integers on, in order."""
@@ -235,7 +229,7 @@ class _Sweep:
 
     def _has_other_form(self, value: ir.Value) -> bool:
         form = self.forms.get(value)
-        if form is None or form.integer is value or self.shop.number(value) is not None:
+        if form is None or form.integer is value or self.make.number(value) is not None:
             return False
         return not self._is_written_so(value, form)
 
@@ -254,18 +248,19 @@ class _Sweep:
     def _as_float(self, value: ir.Value, form: Form) -> ir.Value:
         result = form.integer
         if result.dtype is ir.DataType.DOUBLE:
-            to = [ir.AttrInt64("to", ir.DataType.FLOAT)]
-            result = self.shop.node("Cast", [result], value, to, after=result.producer())
+            result = self.make.node("Cast", [result], value, [ir.AttrInt64("to", ir.DataType.FLOAT)])
         for operator, array, neutral in (("Mul", form.scale, 1), ("Add", form.bias, 0)):
             held = array.astype(np.float32)
             if not (held == neutral).all():
-                parameter = self.shop.constant(held, f"{value.name}_{'scale' if operator == 'Mul' else 'bias'}")
-                result = self.shop.node(
-                    operator, [result, parameter], value, after=result.producer() or value.producer()
-                )
+                parameter = self.make.constant(held, f"{value.name}_{'scale' if operator == 'Mul' else 'bias'}")
+                result = self.make.node(operator, [result, parameter], value)
         if result is form.integer and result.producer() is None:
-            result = self.shop.node("Identity", [result], value)
+            result = self.make.node("Identity", [result], value)
         return result
+
+
+def _rule_of(node: ir.Node) -> str:
+    return f"integer form of {node.op_type}"
 
 
 def _holds(value: ir.Value | None, array: np.ndarray) -> bool:

@@ -7,43 +7,50 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.analysis.streamlined import Reason
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.streamline.form import Form, Workshop, spread
+from onnx_passes.passes.streamline.form import MULTIPLES, NEGATIVE, VARIES, Form, FormBuilder, spread
 
 
-def extreme(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def extreme(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Take the greatest, or the least, of integers of one positive scale."""
-    return _chosen(shop, node, forms, ())
+    return _chosen(make, node, forms, ())
 
 
-def where(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def where(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Take integers of one scale by a condition."""
-    return _chosen(shop, node, forms[1:], node.inputs[:1])
+    return _chosen(make, node, forms[1:], node.inputs[:1])
 
 
 def _chosen(
-    shop: Workshop, node: ir.Node, forms: Sequence[Form | None], before: Sequence[ir.Value | None]
-) -> Form | None:
+    make: FormBuilder, node: ir.Node, forms: Sequence[Form | None], before: Sequence[ir.Value | None]
+) -> Form | Reason:
     result = node.outputs[0]
-    known, length = shop.known(result), rank(result)
-    if known is None or known.grid is None or length is None or not (known.grid.scale > 0).all():
-        return None
+    known, length = make.known(result), rank(result)
+    operands = list(zip(node.inputs[len(before) :], forms, strict=True))
+    missing = [value for value, form in operands if form is None and make.number(value) is None]
+    if missing:
+        return make.lacking(missing[0])
+    if known is None or known.grid is None or length is None:
+        return MULTIPLES
+    if not (known.grid.scale > 0).all():
+        return NEGATIVE
     scale, bias = known.grid.scale, known.grid.bias
     parts: list[ir.Value] = []
-    for value, form in zip(node.inputs[len(before) :], forms, strict=True):
-        part = _on_grid(shop, value, form, scale, bias)
+    for value, form in operands:
+        part = _on_grid(make, value, form, scale, bias)
         if part is None:
-            return None
+            return MULTIPLES
         parts.append(part)
-    return Form(shop.node(node.op_type, [*before, *parts], result, after=node), scale, bias)
+    return Form(make.node(node.op_type, [*before, *parts], result), scale, bias)
 
 
 def _on_grid(
-    shop: Workshop, value: ir.Value | None, form: Form | None, scale: np.ndarray, bias: np.ndarray
+    make: FormBuilder, value: ir.Value | None, form: Form | None, scale: np.ndarray, bias: np.ndarray
 ) -> ir.Value | None:
     """Return the integers of an operand on a grid, if it lies there."""
-    number = shop.number(value)
+    number = make.number(value)
     if value is None:
         return None
     if number is not None:
@@ -51,33 +58,37 @@ def _on_grid(
         # A number that floats have rounded is the point of the grid that floats have rounded likewise.
         if not np.array_equal((scale * place + bias).astype(np.float32), number.astype(np.float32) + 0 * place):
             return None
-        return shop.constant(place, f"{value.name}_integers")
+        return make.constant(place, f"{value.name}_integers")
     if form is None:
         return None
     spreads = Form(form.integer, spread(form.scale, scale.ndim), spread(form.bias, bias.ndim))
-    found = shop.rebased(spreads, scale, bias, value)
+    found = make.rebased(spreads, scale, bias, value)
     return None if found is None else found.integer
 
 
-def absolute(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def absolute(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Take the size of integers whose zero is zero."""
     result = node.outputs[0]
-    x = None if forms[0] is None else shop.centred(forms[0], result)
-    if x is None:
-        return None
-    return Form(shop.node("Abs", [x.integer], result, after=node), np.abs(x.scale), x.bias)
+    if forms[0] is None:
+        return make.lacking(node.inputs[0])
+    x = make.centred(forms[0], result)
+    if isinstance(x, Reason):
+        return x
+    return Form(make.node("Abs", [x.integer], result), np.abs(x.scale), x.bias)
 
 
-def reduced_extreme(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def reduced_extreme(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Take the greatest, or the least, of integers along axes on which a positive scale is the same."""
     x = forms[0]
-    if x is None or not (x.scale > 0).all():
-        return None
+    if x is None:
+        return make.lacking(node.inputs[0])
+    if not (x.scale > 0).all():
+        return NEGATIVE
     axes = reduced_axes(node, x.scale.ndim)
     if axes is None or any(array.shape[axis] > 1 for array in (x.scale, x.bias) for axis in axes):
-        return None
+        return VARIES
     inputs = [x.integer, *node.inputs[1:]]
-    integer = shop.node(node.op_type, inputs, node.outputs[0], tuple(node.attributes.values()), after=node)
+    integer = make.node(node.op_type, inputs, node.outputs[0], tuple(node.attributes.values()))
     if node.attributes.get_int("keepdims", 1):
         return Form(integer, x.scale, x.bias)
     return Form(integer, np.squeeze(x.scale, axes), np.squeeze(x.bias, axes))

@@ -9,112 +9,140 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.arrays import nearly_integer
+from onnx_passes.analysis.streamlined import Reason
 from onnx_passes.graph.shapes import dimension, rank, same_shape
-from onnx_passes.passes.streamline.form import Form, Workshop, spread
+from onnx_passes.passes.streamline.form import (
+    BIAS,
+    MULTIPLES,
+    NEGATIVE,
+    PARAMETER,
+    RANK,
+    SHAPE,
+    Form,
+    FormBuilder,
+    spread,
+)
+
+_BETWEEN = Reason("a bound of it lies between integers", "let it be a multiple of the scale, or quantize behind it")
 
 
-def add(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def add(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Add a number to the bias, or two integers of one scale."""
-    return _sum(shop, node, forms, 1)
+    return _sum(make, node, forms, 1)
 
 
-def sub(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def sub(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Subtract likewise."""
-    return _sum(shop, node, forms, -1)
+    return _sum(make, node, forms, -1)
 
 
-def _sum(shop: Workshop, node: ir.Node, forms: Sequence[Form | None], sign: int) -> Form | None:
+def _sum(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None], sign: int) -> Form | Reason:
     length = rank(node.outputs[0])
-    a, b = (shop.number(value) for value in node.inputs)
+    a, b = (make.number(value) for value in node.inputs)
     first, second = forms[0], forms[1]
     if length is None:
-        return None
+        return RANK
     if b is not None and first is not None:
-        return first.plus(sign * spread(b, length)) if _keeps_shape(node.inputs[0], b) else None
+        return first.plus(sign * spread(b, length)) if _keeps_shape(node.inputs[0], b) else SHAPE
     if a is not None and second is not None:
-        return second.times(sign).plus(spread(a, length)) if _keeps_shape(node.inputs[1], a) else None
+        return second.times(sign).plus(spread(a, length)) if _keeps_shape(node.inputs[1], a) else SHAPE
     if first is None or second is None:
-        return None
-    return _sum_of_integers(shop, node, first, second, sign, length)
+        return make.lacking(node.inputs[0 if first is None else 1])
+    return _sum_of_integers(make, node, first, second, sign, length)
 
 
-def _sum_of_integers(shop: Workshop, node: ir.Node, first: Form, second: Form, sign: int, length: int) -> Form | None:
+def _sum_of_integers(
+    make: FormBuilder, node: ir.Node, first: Form, second: Form, sign: int, length: int
+) -> Form | Reason:
     result = node.outputs[0]
-    known = shop.known(result)
+    known = make.known(result)
     if known is None or known.grid is None:
-        return None
+        return MULTIPLES
     scale = known.grid.scale
     parts: list[ir.Value] = []
     for form, value, factor in ((first, node.inputs[0], 1), (second, node.inputs[1], sign)):
-        part = _in_steps_of(shop, form.times(factor), value, scale)
+        part = _in_steps_of(make, form.times(factor), value, scale)
         if part is None:
-            return None
+            return MULTIPLES
         parts.append(part)
     bias = spread(first.bias, length) + sign * spread(second.bias, length)
-    return Form(shop.node("Add", parts, result, after=node), scale, bias)
+    return Form(make.node("Add", parts, result), scale, bias)
 
 
-def _in_steps_of(shop: Workshop, form: Form, value: ir.Value | None, scale: np.ndarray) -> ir.Value | None:
+def _in_steps_of(make: FormBuilder, form: Form, value: ir.Value | None, scale: np.ndarray) -> ir.Value | None:
     """Return the integers of a form for another scale, if that divides its own."""
     assert value is not None
     steps, meant = nearly_integer(spread(form.scale, scale.ndim) / scale)
-    return shop.multiplied(form.integer, steps, value) if meant.all() else None
+    return make.multiplied(form.integer, steps, value) if meant.all() else None
 
 
-def total(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def total(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Add up any number of integers of one scale, one after the other; numbers go into the bias."""
-    return _total(shop, node, forms, 1)
+    return _total(make, node, forms, 1)
 
 
-def mean(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def mean(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Add up likewise; how many there are goes into the scale."""
-    return _total(shop, node, forms, len(node.inputs))
+    return _total(make, node, forms, len(node.inputs))
 
 
-def _total(shop: Workshop, node: ir.Node, forms: Sequence[Form | None], count: int) -> Form | None:
+def _total(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None], count: int) -> Form | Reason:
     result = node.outputs[0]
-    known, length = shop.known(result), rank(result)
-    if known is None or known.grid is None or length is None:
-        return None
+    known, length = make.known(result), rank(result)
+    if length is None:
+        return RANK
+    missing = [
+        value for value, form in zip(node.inputs, forms, strict=True) if form is None and not _is_number(make, value)
+    ]
+    if missing:
+        return make.lacking(missing[0])
+    if not all(same_shape(value, result) or _is_number(make, value) for value in node.inputs):
+        return Reason("its operands differ in shape", "broadcast them before it")
+    if known is None or known.grid is None:
+        return MULTIPLES
     scale, bias = known.grid.scale * count, np.zeros((1,) * length)
     parts: list[ir.Value] = []
     for value, form in zip(node.inputs, forms, strict=True):
-        number = shop.number(value)
+        number = make.number(value)
         if number is not None:
             bias = bias + spread(number, length)
             continue
-        part = None if form is None or not same_shape(value, result) else _in_steps_of(shop, form, value, scale)
+        part = None if form is None else _in_steps_of(make, form, value, scale)
         if form is None or part is None:
-            return None
+            return MULTIPLES
         bias = bias + spread(form.bias, length)
         parts.append(part)
-    integer = reduce(lambda a, b: shop.node("Add", [a, b], result, after=node), parts)
+    integer = reduce(lambda a, b: make.node("Add", [a, b], result), parts)
     return Form(integer, scale, bias).times(1 / count)
 
 
-def mul(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def _is_number(make: FormBuilder, value: ir.Value | None) -> bool:
+    return make.number(value) is not None
+
+
+def mul(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Multiply the scale with a number, or two integers."""
     length = rank(node.outputs[0])
     if length is None:
-        return None
+        return RANK
     for index in (0, 1):
-        number, form = shop.number(node.inputs[1 - index]), forms[index]
+        number, form = make.number(node.inputs[1 - index]), forms[index]
         if number is not None and form is not None:
             if not _keeps_shape(node.inputs[index], number):
-                return None
-            if form.is_plain and _is_image_of_integers(number) and _is_held(shop, node.outputs[0]):
-                integer = shop.node("Mul", [form.integer, node.inputs[1 - index]], node.outputs[0], after=node)
+                return SHAPE
+            if form.is_plain and _is_image_of_integers(number) and _is_held(make, node.outputs[0]):
+                integer = make.node("Mul", [form.integer, node.inputs[1 - index]], node.outputs[0])
                 return Form(integer, form.scale, form.bias)
             return form.times(spread(number, length))
     a, b = forms
     if a is None or b is None:
-        return None
+        return make.lacking(node.inputs[0 if a is None else 1])
     result = node.outputs[0]
-    first, second = shop.centred(a, result), shop.centred(b, result)
-    if first is None or second is None:
-        return None
+    first, second = make.centred(a, result), make.centred(b, result)
+    if isinstance(first, Reason) or isinstance(second, Reason):
+        return BIAS
     scale = spread(first.scale, length) * spread(second.scale, length)
-    integer = shop.node("Mul", [first.integer, second.integer], result, after=node)
+    integer = make.node("Mul", [first.integer, second.integer], result)
     return Form(integer, scale, np.zeros((1,) * length))
 
 
@@ -123,81 +151,91 @@ def _is_image_of_integers(number: np.ndarray) -> bool:
     return sum(size > 1 for size in number.shape) > 1 and bool((number == np.rint(number)).all())
 
 
-def _is_held(shop: Workshop, value: ir.Value) -> bool:
-    known = shop.known(value)
-    return known is not None and known.integer_grid is not None and shop.fits(value)
+def _is_held(make: FormBuilder, value: ir.Value) -> bool:
+    known = make.known(value)
+    return known is not None and known.integer_grid is not None and make.fits(value)
 
 
-def div(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def div(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Divide the scale by a number."""
-    form, number, length = forms[0], shop.number(node.inputs[1]), rank(node.outputs[0])
-    if form is None or number is None or length is None or not number.all():
-        return None
+    form, number, length = forms[0], make.number(node.inputs[1]), rank(node.outputs[0])
+    if form is None:
+        return make.lacking(node.inputs[0])
+    if number is None or length is None or not number.all():
+        return Reason("it divides by something else than a constant", "multiply with a constant instead")
     if not _keeps_shape(node.inputs[0], number):
-        return None
+        return SHAPE
     return form.times(1 / spread(number, length))
 
 
-def neg(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def neg(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Turn scale and bias around."""
-    return None if forms[0] is None else forms[0].times(-1)
+    return make.lacking(node.inputs[0]) if forms[0] is None else forms[0].times(-1)
 
 
-def batch_normalization(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def batch_normalization(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Multiply the scale, add to the bias."""
     x = forms[0]
-    numbers = [shop.number(value) for value in node.inputs[1:5]]
-    if x is None or x.scale.ndim < 2 or node.attributes.get_int("training_mode", 0):
-        return None
+    numbers = [make.number(value) for value in node.inputs[1:5]]
+    if x is None:
+        return make.lacking(node.inputs[0])
     gamma, beta, mean, variance = numbers
-    if gamma is None or beta is None or mean is None or variance is None:
-        return None
+    if gamma is None or beta is None or mean is None or variance is None or x.scale.ndim < 2:
+        return PARAMETER
+    if node.attributes.get_int("training_mode", 0):
+        return Reason("it is in training", "export the model for inference")
     shape = (1, -1) + (1,) * (x.scale.ndim - 2)
     factor = gamma / np.sqrt(variance + node.attributes.get_float("epsilon", 1e-5))
     return x.times(factor.reshape(shape)).plus((beta - mean * factor).reshape(shape))
 
 
-def relu(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def relu(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Let no integer be less than that of zero."""
     x = forms[0]
-    if x is None or not (x.scale > 0).all():
-        return None
+    if x is None:
+        return make.lacking(node.inputs[0])
+    if not (x.scale > 0).all():
+        return NEGATIVE
     place, meant = nearly_integer(-x.bias / x.scale)
     if not meant.all():
-        return None
+        return _BETWEEN
     result = node.outputs[0]
     if not place.any():
-        return Form(shop.node("Relu", [x.integer], result, after=node), x.scale, x.bias)
-    least = shop.constant(place, f"{result.name}_least")
-    return Form(shop.node("Max", [x.integer, least], result, after=node), x.scale, x.bias)
+        return Form(make.node("Relu", [x.integer], result), x.scale, x.bias)
+    least = make.constant(place, f"{result.name}_least")
+    return Form(make.node("Max", [x.integer, least], result), x.scale, x.bias)
 
 
-def clip(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def clip(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Keep integers between those that stand for the bounds."""
     x = forms[0]
-    if x is None or x.scale.size > 1 or x.bias.size > 1 or not (x.scale > 0).all():
-        return None
+    if x is None:
+        return make.lacking(node.inputs[0])
+    if not (x.scale > 0).all():
+        return NEGATIVE
+    if x.scale.size > 1 or x.bias.size > 1:
+        return Reason("its bounds are the same for channels that differ in scale or bias", "let these be the same")
     places: list[ir.Value | None] = []
     for value in (*node.inputs[1:], None, None)[:2]:
-        number = None if value is None else shop.number(value)
+        number = None if value is None else make.number(value)
         if value is not None and number is None:
-            return None
+            return PARAMETER
         if number is None or not np.isfinite(number).all():
             places.append(None)
             continue
         place = np.rint((number.reshape(()) - x.bias) / x.scale)
         # A bound that floats have rounded is the level that floats have rounded likewise.
         if not ((x.scale * place + x.bias).astype(np.float32) == number.astype(np.float32)).all():
-            return None
-        places.append(shop.constant(place.reshape(()), f"{node.outputs[0].name}_bound"))
+            return _BETWEEN
+        places.append(make.constant(place.reshape(()), f"{node.outputs[0].name}_bound"))
     if "min" in node.attributes or "max" in node.attributes:
-        return None
-    return Form(shop.node("Clip", [x.integer, *places], node.outputs[0], after=node), x.scale, x.bias)
+        return Reason("its bounds are attributes", "run convert-opset, which makes inputs of them")
+    return Form(make.node("Clip", [x.integer, *places], node.outputs[0]), x.scale, x.bias)
 
 
-def same(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def same(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Leave everything as it is."""
-    return forms[0]
+    return make.lacking(node.inputs[0]) if forms[0] is None else forms[0]
 
 
 def _keeps_shape(value: ir.Value | None, number: np.ndarray) -> bool:

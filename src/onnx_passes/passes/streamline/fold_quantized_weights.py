@@ -6,17 +6,16 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.graph.constants import constant
-from onnx_passes.graph.edits import remove_if_dead, replace_value
-from onnx_passes.graph.names import Names
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.quantizer import Quantizer
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
 
 
 @passes.verify.equality
 @passes.register(tags=("streamline", "quantized"))
-class FoldQuantizedWeights(Transformation):
+class FoldQuantizedWeights(EditorPass):
     """Compute the quantizers of constants: what remains are the weights that the network really uses.
 
     Rewrites: ``Quant(w, s, z, bits)`` with constant inputs → a constant.
@@ -24,25 +23,14 @@ class FoldQuantizedWeights(Transformation):
     Exactness: bit-exact.
     """
 
-    def call(self, model: ir.Model) -> PassResult:
-        """Run without a manager."""
-        return self.run(model, Context())
-
-    def run(self, model: ir.Model, context: Context) -> PassResult:
+    def edit(self, model: ir.Model, editor: Editor) -> None:
         """Replace quantizers in the order of the graph, so that one behind another is found too."""
-        names = Names.of(model.graph)
-        count = 0
         for node in tuple(model.graph):
+            if editor.stopped:
+                return
             folded = _folded(node)
             if folded is not None:
-                old = node.outputs[0]
-                value = ir.Value(name=names.value(f"{old.name}_folded"), const_value=ir.Tensor(folded))
-                value.type, value.shape = ir.TensorType(ir.DataType.from_numpy(folded.dtype)), ir.Shape(folded.shape)
-                model.graph.register_initializer(value)
-                replace_value(old, value, names)
-                remove_if_dead([node])
-                count += 1
-        return PassResult(model, modified=count > 0)
+                editor.store(f"value of a constant {node.op_type}", node, {node.outputs[0]: ir.Tensor(folded)})
 
 
 def _folded(node: ir.Node) -> np.ndarray | None:

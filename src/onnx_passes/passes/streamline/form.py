@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import Any, NamedTuple, TypeGuard, cast
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.arrays import nearly_integer
 from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.analysis.streamlined import Reason
 from onnx_passes.analysis.sums import Bounds
 from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE, EXACT_IN_FLOAT
 from onnx_passes.datatypes.smallest import smallest_for_values
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
-from onnx_passes.graph.edits import detach
-from onnx_passes.graph.names import Names
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.tensor_types import set_datatype
+
+ALONG_SUM = Reason("the scales of its inputs vary along the sum", "let a scale be the same for all that is added up")
+BIAS = Reason("the bias of an input is no multiple of its scale", "let a zero point be an integer")
+MULTIPLES = Reason("the scales of what it joins are no multiples of one another", "share a scale before it")
+NEGATIVE = Reason("a scale is not positive", "move the sign behind it")
+OFF_GRID = Reason("its results are on no grid of integers", "put a quantizer of few bits behind it")
+PARAMETER = Reason("a parameter of it is computed", "let it be constant")
+RANK = Reason("its rank is not known", "give inputs a shape")
+SHAPE = Reason("a number makes its result larger", "give what it is combined with the shape of the result")
+VARIES = Reason("scale or bias vary along an axis that it works on", "let them be the same there")
 
 
 @dataclass(frozen=True)
@@ -48,20 +58,18 @@ class Form:
         return Form(self.integer, self.scale, self.bias + offset)
 
 
-class Workshop:
-    """Makes nodes beside those of the model, of floats that hold integers: float32, or double where it is ``wide``."""
+class FormBuilder:
+    """Builds nodes of floats that hold integers: float32, or double where it is ``wide``.
 
-    def __init__(self, model: ir.Model, ranges: Mapping[ir.Value, Range]) -> None:
-        self.model = model
+    ``here`` is the node at hand. What is built lies outside of the graph until a rewrite puts it there.
+    """
+
+    def __init__(self, op: Builder, ranges: Mapping[ir.Value, Range]) -> None:
+        self.op = op
         self.ranges = ranges
-        self.names = Names.of(model.graph)
-        self.made: set[ir.Node] = set()
-        self.constants: list[ir.Value] = []
-        self.latest: dict[ir.Node, ir.Node] = {}
         self.here: ir.Node | None = None
         self.wide = False
         self._doubles: dict[ir.Value, ir.Value] = {}
-        self.opset = model.opset_imports.get("", 1)
 
     def node(
         self,
@@ -70,20 +78,16 @@ class Workshop:
         like: ir.Value,
         attributes: Sequence[ir.Attr] = (),
         *,
-        after: ir.Node | None = None,
         domain: str = "",
         wide: bool | None = None,
     ) -> ir.Value:
-        """Make a node behind the producer of ``like``, or behind ``after``; its result has the shape of ``like``.
+        """Make a node whose result has the shape of ``like``.
 
         What the model computes so already is taken as it is: a second run changes nothing.
         """
-        place = after or like.producer() or self.here
-        assert place is not None
         is_wide = self.wide if wide is None else wide
         given = [self.widened(value) if is_wide and _is_float(value) else value for value in inputs]
-        made = ir.Node(domain, operator, given, attributes)
-        return self._placed(made, [like], place, wide=is_wide)[0]
+        return self._made((domain, operator), given, attributes, [like], wide=is_wide)[0]
 
     def widened(self, value: ir.Value) -> ir.Value:
         """Return floats as doubles."""
@@ -94,78 +98,64 @@ class Workshop:
             if held is not None:
                 self._doubles[value] = self.constant(held, f"{value.name}_double", wide=True)
             else:
-                made = ir.Node("", "Cast", [value], [ir.AttrInt64("to", ir.DataType.DOUBLE)])
-                place = value.producer() or self.here
-                assert place is not None
-                self._doubles[value] = self._placed(made, [value], place, wide=True)[0]
+                to = [ir.AttrInt64("to", ir.DataType.DOUBLE)]
+                self._doubles[value] = self._made(("", "Cast"), [value], to, [value], wide=True)[0]
         return self._doubles[value]
 
     def parts(self, like: ir.Node, x: ir.Value) -> Sequence[ir.Value]:
         """Make a node of several results: another with ``x`` as its first input."""
-        is_wide = x.dtype is ir.DataType.DOUBLE
-        made = ir.Node(
-            like.domain,
-            like.op_type,
-            [x, *like.inputs[1:]],
-            tuple(like.attributes.values()),
-            num_outputs=len(like.outputs),
+        inputs, is_wide = [x, *like.inputs[1:]], x.dtype is ir.DataType.DOUBLE
+        return self._made(
+            (like.domain, like.op_type), inputs, list(like.attributes.values()), like.outputs, wide=is_wide
         )
-        return self._placed(made, like.outputs, like, wide=is_wide)
 
-    def _placed(self, made: ir.Node, like: Sequence[ir.Value], place: ir.Node, *, wide: bool) -> Sequence[ir.Value]:
-        twin = self._twin(made)
-        if twin is not None:
-            detach(made)
-            return twin.outputs
-        made.name = self.names.node(f"{like[0].name}/{made.op_type}")
-        for output, old in zip(made.outputs, like, strict=True):
-            output.name = self.names.value(f"{old.name}_q")
+    def _made(
+        self,
+        operator: tuple[str, str],
+        inputs: Sequence[ir.Value | None],
+        attributes: Sequence[ir.Attr],
+        like: Sequence[ir.Value],
+        *,
+        wide: bool,
+    ) -> Sequence[ir.Value]:
+        wanted = _Computation(operator, inputs, {attribute.name: attribute for attribute in attributes}, len(like))
+        for near in self._near():
+            if wanted.is_that_of(near):
+                return near.outputs
+        domain, name = operator
+        names = [f"{old.name}_q" for old in like]
+        made = self.op.op(name, *inputs, _domain=domain, _outputs=names, **cast(dict[str, Any], wanted.attributes))
+        outputs = cast(list[ir.Value], made if len(like) > 1 else [made])
+        if self.here is not None:
+            self.op.places[self.op.nodes[-1]] = self.here
+        for output, old in zip(outputs, like, strict=True):
             output.type = ir.TensorType(ir.DataType.DOUBLE if wide else ir.DataType.FLOAT)
             output.shape = None if old.shape is None else old.shape.copy()
-        assert place.graph is not None
-        before = self.latest.get(place, place)
-        place.graph.insert_after(before, made)
-        self.latest[place] = made
-        # What comes next for the node at hand may use what was put behind the last that was made for it.
-        if self.here is not None and self.latest.get(self.here) is before:
-            self.latest[self.here] = made
-        self.made.add(made)
-        return made.outputs
+        return outputs
 
-    def _twin(self, made: ir.Node) -> ir.Node | None:
-        """Find the same computation in the node that is looked at, or in the two before each of its inputs."""
+    def _near(self) -> list[ir.Node]:
+        """List the node at hand, and the two before each of its inputs."""
         nodes = [] if self.here is None else [self.here]
         near = list(nodes)
         for _ in range(2):
             nodes = [found for node in nodes for value in node.inputs if value and (found := value.producer())]
             near += nodes
-        return next((node for node in near if _compute_same(node, made)), None)
+        return near
 
     def constant(self, array: np.ndarray, wish: str, *, wide: bool | None = None) -> ir.Value:
         """Make a constant of floats, or of doubles."""
         held = np.asarray(array, np.float64 if (self.wide if wide is None else wide) else np.float32, order="C")
-        value = ir.Value(name=self.names.value(wish), const_value=ir.Tensor(held), shape=ir.Shape(held.shape))
-        value.type = ir.TensorType(ir.DataType.from_numpy(held.dtype))
-        self.constants.append(value)
+        value = self.op.initializer(held, wish)
         if held.size and bool((held == np.rint(held)).all()):
             set_datatype(value, smallest_for_values(held))
-        self.model.graph.register_initializer(value)
         return value
 
-    def indices(self, numbers: Sequence[int], wish: str) -> ir.Value:
-        """Make a constant of integers, for axes and shapes."""
-        held = np.array(numbers, np.int64)
-        value = ir.Value(name=self.names.value(wish), const_value=ir.Tensor(held), shape=ir.Shape(held.shape))
-        value.type = ir.TensorType(ir.DataType.INT64)
-        self.constants.append(value)
-        self.model.graph.register_initializer(value)
-        return value
-
-    def tidy(self) -> None:
-        """Remove constants that nothing uses."""
-        for value in self.constants:
-            if not value.uses() and value.name is not None and value.is_initializer():
-                del self.model.graph.initializers[value.name]
+    def lacking(self, value: ir.Value | None, what: str = "input") -> Reason:
+        """Say why something that is needed as integers is none."""
+        known, name = None if value is None else self.known(value), None if value is None else value.name
+        if known is None or known.grid is None:
+            return Reason(f"its {what} '{name}' is on no grid of integers", "quantize it")
+        return Reason(f"its {what} '{name}' is computed in floats", "see what computes it")
 
     def known(self, value: ir.Value) -> Range | None:
         """Return the range of a value."""
@@ -184,14 +174,14 @@ class Workshop:
             return None
         return np.broadcast_to(known.exact, shape)
 
-    def centred(self, form: Form, like: ir.Value) -> Form | None:
+    def centred(self, form: Form, like: ir.Value) -> Form | Reason:
         """Move the bias into the integers, if it is a multiple of the scale."""
         if not form.has_bias:
             return form
         with np.errstate(divide="ignore", invalid="ignore"):
             steps, meant = nearly_integer(form.bias / form.scale)
         if not meant.all():
-            return None
+            return BIAS
         return Form(self.shifted(form.integer, steps, like), form.scale, np.zeros((1,) * form.bias.ndim))
 
     def shifted(self, integer: ir.Value, by: np.ndarray, like: ir.Value) -> ir.Value:
@@ -213,7 +203,7 @@ class Workshop:
         return self._elementwise("Mul", integer, self.constant(by, f"{like.name}_factor"), like)
 
     def _elementwise(self, operator: str, integer: ir.Value, by: ir.Value, like: ir.Value) -> ir.Value:
-        made = self.node(operator, [integer, by], like, after=integer.producer())
+        made = self.node(operator, [integer, by], like)
         made.shape = None if integer.shape is None else integer.shape.copy()
         return made
 
@@ -237,13 +227,14 @@ class Workshop:
 
     def fits(self, value: ir.Value) -> bool:
         """Tell whether the integers of a value are bounded, and floats hold them."""
-        return self._largest(value) < EXACT_IN_FLOAT
+        return self.largest(value) < EXACT_IN_FLOAT
 
     def fits_in_double(self, value: ir.Value) -> bool:
         """Tell whether the integers of a value are bounded, and doubles hold them."""
-        return self._largest(value) < EXACT_IN_DOUBLE
+        return self.largest(value) < EXACT_IN_DOUBLE
 
-    def _largest(self, value: ir.Value) -> float:
+    def largest(self, value: ir.Value) -> float:
+        """Return the size of the largest integer of a value."""
         known = self.known(value)
         grid = None if known is None else known.grid
         return np.inf if grid is None else max(abs(int(grid.low.min())), abs(int(grid.high.max())))
@@ -258,11 +249,21 @@ def spread(array: np.ndarray, rank: int) -> np.ndarray:
     return array.reshape((1,) * (rank - array.ndim) + array.shape)
 
 
-def _compute_same(a: ir.Node, b: ir.Node) -> bool:
-    if (a.op_type, a.domain, len(a.inputs), len(a.outputs)) != (b.op_type, b.domain, len(b.inputs), len(b.outputs)):
-        return False
-    given, wanted = ({name: attribute.value for name, attribute in node.attributes.items()} for node in (a, b))
-    return given == wanted and all(_are_same(left, right) for left, right in zip(a.inputs, b.inputs, strict=True))
+class _Computation(NamedTuple):
+    operator: tuple[str, str]
+    inputs: Sequence[ir.Value | None]
+    attributes: Mapping[str, ir.Attr]
+    results: int
+
+    def is_that_of(self, node: ir.Node) -> bool:
+        """Tell whether a node computes the same."""
+        if (node.domain, node.op_type) != self.operator or len(node.outputs) != self.results:
+            return False
+        given, wanted = (
+            {name: each.value for name, each in held.items()} for held in (node.attributes, self.attributes)
+        )
+        alike = len(node.inputs) == len(self.inputs) and given == wanted
+        return alike and all(_are_same(left, right) for left, right in zip(node.inputs, self.inputs, strict=True))
 
 
 def _are_same(left: ir.Value | None, right: ir.Value | None) -> bool:

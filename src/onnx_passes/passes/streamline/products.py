@@ -11,51 +11,63 @@ from onnx_passes.analysis.einsum import contraction_of
 from onnx_passes.analysis.ranges.contraction import seen_by_columns
 from onnx_passes.analysis.ranges.convolutions import bias_behind
 from onnx_passes.analysis.ranges.einsum import laid_out
+from onnx_passes.analysis.streamlined import Reason
 from onnx_passes.graph.constants import constant
-from onnx_passes.passes.streamline.form import Form, Workshop, spread
+from onnx_passes.passes.streamline.form import ALONG_SUM, BIAS, PARAMETER, RANK, VARIES, Form, FormBuilder, spread
 from onnx_passes.passes.streamline.wide import convolution
 
 _MATRIX = 2
+_PADDED = Reason(
+    "it pads with zeros, and the bias of its input is no multiple of its scale", "let a zero point be an integer"
+)
 
 
-def matmul(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def matmul(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Multiply integers; scales must be the same along the sum."""
     a, b = forms[0], forms[1]
-    return None if a is None or b is None or 0 in (a.scale.ndim, b.scale.ndim) else _product(shop, node, a, b)
+    if a is None or b is None:
+        return _lacking(make, node, forms)
+    return RANK if 0 in (a.scale.ndim, b.scale.ndim) else _product(make, node, a, b)
 
 
-def gemm(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def gemm(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Multiply integers; what is added goes into the bias."""
     a, b = forms[0], forms[1]
     if a is None or b is None:
-        return None
+        return _lacking(make, node, forms)
     if node.attributes.get_int("transA", 0):
-        a = _transposed(shop, node, a)
+        a = _transposed(make, node, a)
     if node.attributes.get_int("transB", 0):
-        b = _transposed(shop, node, b)
-    product = _product(shop, node, a, b)
-    if product is None:
-        return None
+        b = _transposed(make, node, b)
+    product = _product(make, node, a, b)
+    if isinstance(product, Reason):
+        return product
     product = product.times(node.attributes.get_float("alpha", 1.0))
     if len(node.inputs) > 2 and node.inputs[2] is not None:
-        added = shop.number(node.inputs[2])
+        added = make.number(node.inputs[2])
         if added is None:
-            return None
+            return PARAMETER
         product = product.plus(spread(added, _MATRIX) * node.attributes.get_float("beta", 1.0))
     return product
 
 
-def _transposed(shop: Workshop, node: ir.Node, form: Form) -> Form:
+def _lacking(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Reason:
+    """Say why the first operand that is not of integers is none."""
+    index = 0 if forms[0] is None else 1
+    return make.lacking(node.inputs[index], ("input", "weight")[index])
+
+
+def _transposed(make: FormBuilder, node: ir.Node, form: Form) -> Form:
     held = constant(form.integer)
     if held is not None:
-        integer = shop.constant(held.T, f"{form.integer.name}_transposed")
+        integer = make.constant(held.T, f"{form.integer.name}_transposed")
     else:
-        integer = shop.node("Transpose", [form.integer], node.outputs[0], [ir.AttrInt64s("perm", [1, 0])])
+        integer = make.node("Transpose", [form.integer], node.outputs[0], [ir.AttrInt64s("perm", [1, 0])])
         integer.shape = None
     return Form(integer, form.scale.T, form.bias.T)
 
 
-def _product(shop: Workshop, node: ir.Node, a: Form, b: Form) -> Form | None:
+def _product(make: FormBuilder, node: ir.Node, a: Form, b: Form) -> Form | Reason:
     result = node.outputs[0]
     vectors = a.scale.ndim < _MATRIX, b.scale.ndim < _MATRIX
     p, q = _as_matrix(a, 0), _as_matrix(b, 1)
@@ -64,7 +76,7 @@ def _product(shop: Workshop, node: ir.Node, a: Form, b: Form) -> Form | None:
     if p.scale.shape[-1] > 1:
         seen = None if second is None else seen_by_columns(p.scale, second)
     if seen is None or q.scale.shape[-2] > 1:
-        return None
+        return ALONG_SUM
     length = max(p.scale.ndim, q.scale.ndim)
     bias = np.zeros((1,) * length)
     if a.has_bias and second is not None and not b.has_bias:
@@ -76,11 +88,11 @@ def _product(shop: Workshop, node: ir.Node, a: Form, b: Form) -> Form | None:
         columns = np.broadcast_to(q.bias, (*q.bias.shape[:-2], matrix.shape[-1], q.bias.shape[-1]))
         bias = spread(np.matmul(matrix * p.scale, columns), length)
     else:
-        centred_a, centred_b = shop.centred(a, result), shop.centred(b, result)
-        if centred_a is None or centred_b is None:
-            return None
+        centred_a, centred_b = make.centred(a, result), make.centred(b, result)
+        if isinstance(centred_a, Reason) or isinstance(centred_b, Reason):
+            return BIAS
         a, b = centred_a, centred_b
-    integer = shop.node("MatMul", [a.integer, b.integer], result, after=node)
+    integer = make.node("MatMul", [a.integer, b.integer], result)
     gone = tuple(axis for axis, is_vector in ((-2, vectors[0]), (-1, vectors[1])) if is_vector)
     scale = spread(seen * q.scale, length)
     return Form(integer, np.squeeze(scale, gone), np.squeeze(bias, gone)) if gone else Form(integer, scale, bias)
@@ -95,79 +107,101 @@ def _matrix(array: np.ndarray, side: int) -> np.ndarray:
     return array if array.ndim >= _MATRIX else np.expand_dims(array, side)
 
 
-def einsum(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def einsum(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Multiply integers along labels; scales must be the same along the sum."""
     result, found = node.outputs[0], contraction_of(node)
-    centred = [None if form is None else shop.centred(form, result) for form in forms]
-    a, b = centred if len(centred) == 2 else (None, None)
-    if found is None or a is None or b is None:
-        return None
+    if found is None or len(forms) != 2:
+        return Reason("its equation is no product of two operands", "write it as a product of two")
+    if forms[0] is None or forms[1] is None:
+        return _lacking(make, node, forms)
+    a, b = make.centred(forms[0], result), make.centred(forms[1], result)
+    if isinstance(a, Reason) or isinstance(b, Reason):
+        return BIAS
     order = (*found.result, *found.summed)
     scales = [laid_out(form.scale, labels, order) for form, labels in zip((a, b), found.operands, strict=True)]
     scale, summed = scales[0] * scales[1], tuple(range(len(found.result), len(order)))
     if any(scale.shape[axis] > 1 for axis in summed):
-        return None
+        return ALONG_SUM
     attributes = tuple(node.attributes.values())
-    integer = shop.node("Einsum", [a.integer, b.integer], result, attributes, after=node)
+    integer = make.node("Einsum", [a.integer, b.integer], result, attributes)
     return Form(integer, np.squeeze(scale, summed), np.zeros((1,) * len(found.result)))
 
 
-def conv(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def conv(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Convolve integers with integer weights, for channels together, in groups or one by one."""
-    x, w = forms[0], forms[1]
-    weights = None if w is None else constant(w.integer)
-    if x is None or w is None or weights is None or w.has_bias or varies(w.scale, keep=0):
-        return None
+    found = _operands(make, node, forms)
+    if isinstance(found, Reason):
+        return found
+    x, w, weights = found
+    if varies(w.scale, keep=0):
+        return ALONG_SUM
     channels, group = weights.shape[0], node.attributes.get_int("group", 1)
     scale = _per_output_channel(x.scale, channels, alone=weights.shape[1] == 1 and group > 1)
-    if scale is None or varies(x.bias, keep=1):
-        return None
+    if scale is None:
+        return ALONG_SUM
+    if varies(x.bias, keep=1):
+        return VARIES
     result = node.outputs[0]
     bias = np.zeros((1,) * weights.ndim)
     if x.has_bias:
-        centred = _centred(shop, x, result) if pads(node) else None
-        found = None if centred is not None else bias_behind(node, weights * w.scale, x.bias)
-        if centred is None and found is None:
-            return None
-        x, bias = (x, found) if found is not None else (centred or x, bias)
-    integer = convolution(shop, node, x, w)
-    if integer is None:
-        return None
+        centred = _centred(make, x, result) if pads(node) else BIAS
+        behind = bias_behind(node, weights * w.scale, x.bias) if isinstance(centred, Reason) else None
+        if isinstance(centred, Form):
+            x = centred
+        elif behind is None:
+            return _PADDED
+        else:
+            bias = behind
+    integer = convolution(make, node, x, w)
+    if isinstance(integer, Reason):
+        return integer
     form = Form(integer, scale * along_channels(w.scale.reshape(-1), weights.ndim), bias)
-    return _with_bias(shop, node, form, weights.ndim)
+    return _with_bias(make, node, form, weights.ndim)
 
 
-def _centred(shop: Workshop, x: Form, result: ir.Value) -> Form | None:
+def _operands(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> tuple[Form, Form, np.ndarray] | Reason:
+    """Return the forms of image and weights, and the integers of these."""
+    x, w = forms[0], forms[1]
+    if x is None or w is None:
+        return _lacking(make, node, forms)
+    weights = constant(w.integer)
+    if weights is None:
+        return PARAMETER
+    return (x, w, weights) if not w.has_bias else BIAS
+
+
+def _centred(make: FormBuilder, x: Form, result: ir.Value) -> Form | Reason:
     """Move a bias into the integers of an image, which are floats even where their sums are not."""
-    wide, shop.wide = shop.wide, x.integer.dtype is ir.DataType.DOUBLE
-    centred = shop.centred(x, result)
-    shop.wide = wide
+    wide, make.wide = make.wide, x.integer.dtype is ir.DataType.DOUBLE
+    centred = make.centred(x, result)
+    make.wide = wide
     return centred
 
 
-def conv_transpose(shop: Workshop, node: ir.Node, forms: Sequence[Form | None]) -> Form | None:
+def conv_transpose(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Convolve integers with integer weights; what is seen less often at the border must be zero there."""
-    x, w = forms[0], forms[1]
-    weights = None if w is None else constant(w.integer)
-    if x is None or w is None or weights is None or w.has_bias or x.scale.size > 1:
-        return None
+    found = _operands(make, node, forms)
+    if isinstance(found, Reason):
+        return found
+    x, w, weights = found
     group = node.attributes.get_int("group", 1)
-    if varies(w.scale, keep=1) or (group > 1 and w.scale.size > 1):
-        return None
-    result = node.outputs[0]
-    x = _centred(shop, x, result)
-    integer = None if x is None else convolution(shop, node, x, w)
-    if x is None or integer is None:
-        return None
+    if x.scale.size > 1 or varies(w.scale, keep=1) or (group > 1 and w.scale.size > 1):
+        return ALONG_SUM
+    x = _centred(make, x, node.outputs[0])
+    if isinstance(x, Reason):
+        return _PADDED
+    integer = convolution(make, node, x, w)
+    if isinstance(integer, Reason):
+        return integer
     scale = x.scale.reshape(()) * along_channels(w.scale.reshape(-1), weights.ndim)
-    return _with_bias(shop, node, Form(integer, scale, np.zeros((1,) * weights.ndim)), weights.ndim)
+    return _with_bias(make, node, Form(integer, scale, np.zeros((1,) * weights.ndim)), weights.ndim)
 
 
-def _with_bias(shop: Workshop, node: ir.Node, form: Form, length: int) -> Form | None:
+def _with_bias(make: FormBuilder, node: ir.Node, form: Form, length: int) -> Form | Reason:
     if len(node.inputs) < 3 or node.inputs[2] is None:
         return form
-    added = shop.number(node.inputs[2])
-    return None if added is None else form.plus(along_channels(added.reshape(-1), length))
+    added = make.number(node.inputs[2])
+    return PARAMETER if added is None else form.plus(along_channels(added.reshape(-1), length))
 
 
 def _per_output_channel(scale: np.ndarray, channels: int, *, alone: bool) -> np.ndarray | None:

@@ -11,14 +11,18 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.analysis.streamlined import Reason
 from onnx_passes.analysis.sums import greatest_sum, size_of, summed_axes
 from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.streamline.form import Form, Workshop
+from onnx_passes.passes.streamline.form import Form, FormBuilder
 
 _MOST_DIGITS = 8
 _CLIP_OF_INPUTS = 11
+_TOO_LARGE = Reason(
+    "its sums are more than floats hold, and so are those of its parts", "quantize its input again, to fewer bits"
+)
 
 
 class _Term(NamedTuple):
@@ -29,29 +33,27 @@ class _Term(NamedTuple):
     weights: np.ndarray
 
 
-def convolution(shop: Workshop, node: ir.Node, x: Form, w: Form) -> ir.Value | None:
-    """Make a convolution of integers, as it is or of parts; nothing where parts would be too many."""
+def convolution(make: FormBuilder, node: ir.Node, x: Form, w: Form) -> ir.Value | Reason:
+    """Make a convolution of integers, as it is or of parts, unless these would be too many."""
     result, attributes = node.outputs[0], tuple(node.attributes.values())
-    if not shop.wide:
-        return shop.node(node.op_type, [x.integer, w.integer], result, attributes, after=node)
-    terms = _terms(shop, node, x, w)
+    if not make.wide:
+        return make.node(node.op_type, [x.integer, w.integer], result, attributes)
+    terms = _terms(make, node, x, w)
     if terms is None:
-        return None
+        return _TOO_LARGE
     total: ir.Value | None = None
     for term in terms:
-        digits = shop.constant(term.weights, f"{w.integer.name}_digits", wide=False)
-        part = shop.node(node.op_type, [term.x, digits], result, attributes, after=node, wide=False)
-        made = shop.widened(part)
+        digits = make.constant(term.weights, f"{w.integer.name}_digits", wide=False)
+        part = make.node(node.op_type, [term.x, digits], result, attributes, wide=False)
+        made = make.widened(part)
         if term.factor != 1:
-            made = shop.node(
-                "Mul", [made, shop.constant(np.array(term.factor), f"{result.name}_base")], result, after=node
-            )
-        total = made if total is None else shop.node("Add", [total, made], result, after=node)
-    return total
+            made = make.node("Mul", [made, make.constant(np.array(term.factor), f"{result.name}_base")], result)
+        total = made if total is None else make.node("Add", [total, made], result)
+    return _TOO_LARGE if total is None else total
 
 
-def _terms(shop: Workshop, node: ir.Node, x: Form, w: Form) -> list[_Term] | None:
-    weights, ends = constant(w.integer), shop.ends(x, node.inputs[0])
+def _terms(make: FormBuilder, node: ir.Node, x: Form, w: Form) -> list[_Term] | None:
+    weights, ends = constant(w.integer), make.ends(x, node.inputs[0])
     axes = None if weights is None else summed_axes(node, 1, weights.ndim)
     if weights is None or ends is None or axes is None or x.integer.dtype is not ir.DataType.FLOAT:
         return None
@@ -60,14 +62,14 @@ def _terms(shop: Workshop, node: ir.Node, x: Form, w: Form) -> list[_Term] | Non
         digits = _digits(whole, amount)
         if all(greatest_sum(digit, ends, axes) <= EXACT_IN_FLOAT for _, digit in digits):
             return [_Term(factor, x.integer, digit) for factor, digit in digits]
-    if shop.opset < _CLIP_OF_INPUTS:
+    if make.op.opset < _CLIP_OF_INPUTS:
         return None
     base = 1 << (size_of(ends).bit_length() + 1) // 2
     high, low = (ends[0] // base, ends[1] // base), (0, base - 1)
     for amount in range(1, _MOST_DIGITS + 1):
         digits = _digits(whole, amount)
         if all(greatest_sum(digit, each, axes) <= EXACT_IN_FLOAT for _, digit in digits for each in (high, low)):
-            upper, lower = _halves(shop, x.integer, base)
+            upper, lower = _halves(make, x.integer, base)
             return [
                 _Term(factor * count, part, digit)
                 for count, part in ((1, lower), (base, upper))
@@ -89,14 +91,14 @@ def _digits(weights: np.ndarray, amount: int) -> list[tuple[int, np.ndarray]]:
     return [each for each in (*found, (factor, rest)) if each[1].any()] or [(1, weights)]
 
 
-def _halves(shop: Workshop, x: ir.Value, base: int) -> tuple[ir.Value, ir.Value]:
+def _halves(make: FormBuilder, x: ir.Value, base: int) -> tuple[ir.Value, ir.Value]:
     """Part integers into multiples of a base and the rest, which is not negative."""
-    place, one = x.producer() or shop.here, np.ones((1,) * (rank(x) or 0))
-    share, less = (shop.constant(one * number, f"{x.name}_base", wide=False) for number in (1 / base, -base))
-    quotient = shop.node("Mul", [x, share], x, after=place, wide=False)
-    upper = shop.node("Floor", [quotient], x, after=place, wide=False)
-    taken = shop.node("Mul", [upper, less], x, after=place, wide=False)
-    rest = shop.node("Add", [x, taken], x, after=place, wide=False)
+    one = np.ones((1,) * (rank(x) or 0))
+    share, less = (make.constant(one * number, f"{x.name}_base", wide=False) for number in (1 / base, -base))
+    quotient = make.node("Mul", [x, share], x, wide=False)
+    upper = make.node("Floor", [quotient], x, wide=False)
+    taken = make.node("Mul", [upper, less], x, wide=False)
+    rest = make.node("Add", [x, taken], x, wide=False)
     # Nothing is clipped: bounds tell those who follow what the rest of a division is.
-    ends = [shop.constant(np.array(number), f"{x.name}_bound", wide=False) for number in (0, base - 1)]
-    return upper, shop.node("Clip", [rest, *ends], x, after=place, wide=False)
+    ends = [make.constant(np.array(number), f"{x.name}_bound", wide=False) for number in (0, base - 1)]
+    return upper, make.node("Clip", [rest, *ends], x, wide=False)
