@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,19 @@ def late_thresholds(right: Callable[..., Any], op: Any, x: ir.Value, tail: Any, 
     return right(op, x, tail, replace(found, thresholds=found.thresholds + np.float32(2)), levels)
 
 
+def larger_scale(right: Callable[..., Any], sweep: Any, value: ir.Value, form: Any) -> ir.Value:
+    return right(sweep, value, form.times(1.25))
+
+
 PLANTED = [
+    Planted(
+        "aggregate-scales",
+        "import-qonnx, streamline-floats, extract-quant-scale-zeropoint",
+        "onnx_passes.passes.streamline.aggregate_scales._Sweep._as_float",
+        larger_scale,
+        "integer form of ",
+        "Conv",
+    ),
     Planted(
         "infer-thresholds",
         f"import-qonnx, streamline-floats, {AGGREGATED}",
@@ -61,8 +73,8 @@ def example(before: str) -> ir.Model:
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, planted: Planted) -> None:
-    module, name = planted.target.rsplit(".", 1)
-    right, calls = getattr(importlib.import_module(module), name), [0]
+    owner, name = planted.target.rsplit(".", 1)
+    right, calls = getattr(resolve_name(owner), name), [0]
 
     def either(*args: Any, **kwargs: Any) -> Any:
         calls[0] += 1

@@ -16,7 +16,7 @@ from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.graph.tensor_types import set_sparsity, sparsity_of
 from onnx_passes.ops.qonnx import DOMAIN
 from onnx_passes.passes.streamline import averages, choices, elementwise, movement, products
-from onnx_passes.passes.streamline.form import OFF_GRID, Form, FormBuilder
+from onnx_passes.passes.streamline.form import FEWER_BITS, Form, FormBuilder
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
@@ -151,12 +151,12 @@ class _Sweep:
         """Say what keeps a node that has an integer form from being computed so."""
         largest = max(self.make.largest(value) for value in node.outputs)
         if not np.isfinite(largest):
-            return OFF_GRID
+            return Reason("its integers may be more than doubles hold", FEWER_BITS)
         if node.op_type in _NOT_OF_DOUBLES:
             more = f"more than floats hold, and no runtime has {node.op_type} of doubles"
         else:
             more = "more than doubles hold"
-        return Reason(f"its integers reach {int(largest):,}, {more}", "quantize its input again, to fewer bits")
+        return Reason(f"its integers reach {int(largest):,}, {more}", FEWER_BITS)
 
     def _take_as_integer(self, value: ir.Value) -> None:
         known, length = self.make.known(value), rank(value)

@@ -20,11 +20,11 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.tensor_types import set_datatype
 
+FEWER_BITS = "quantize its input again, to fewer bits"
 ALONG_SUM = Reason("the scales of its inputs vary along the sum", "let a scale be the same for all that is added up")
 BIAS = Reason("the bias of an input is no multiple of its scale", "let a zero point be an integer")
 MULTIPLES = Reason("the scales of what it joins are no multiples of one another", "share a scale before it")
 NEGATIVE = Reason("a scale is not positive", "move the sign behind it")
-OFF_GRID = Reason("its results are on no grid of integers", "put a quantizer of few bits behind it")
 PARAMETER = Reason("a parameter of it is computed", "let it be constant")
 RANK = Reason("its rank is not known", "give inputs a shape")
 SHAPE = Reason("a number makes its result larger", "give what it is combined with the shape of the result")
@@ -155,6 +155,9 @@ class FormBuilder:
         known, name = None if value is None else self.known(value), None if value is None else value.name
         if known is None or known.grid is None:
             return Reason(f"its {what} '{name}' is on no grid of integers", "quantize it")
+        largest = 0 if value is None else self.largest(value)
+        if largest >= EXACT_IN_FLOAT:
+            return Reason(f"its {what} '{name}' reaches {int(largest):,}, more than floats hold", FEWER_BITS)
         return Reason(f"its {what} '{name}' is computed in floats", "see what computes it")
 
     def known(self, value: ir.Value) -> Range | None:

@@ -16,13 +16,11 @@ from onnx_passes.analysis.sums import greatest_sum, size_of, summed_axes
 from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.streamline.form import Form, FormBuilder
+from onnx_passes.passes.streamline.form import FEWER_BITS, Form, FormBuilder
 
 _MOST_DIGITS = 8
 _CLIP_OF_INPUTS = 11
-_TOO_LARGE = Reason(
-    "its sums are more than floats hold, and so are those of its parts", "quantize its input again, to fewer bits"
-)
+_TOO_LARGE = Reason("its sums are more than floats hold, and so are those of its parts", FEWER_BITS)
 
 
 class _Term(NamedTuple):
