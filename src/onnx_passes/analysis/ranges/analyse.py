@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 import onnx_ir as ir
 
+from onnx_passes.analysis.ranges.elementwise import either
 from onnx_passes.analysis.ranges.exactness import held, judged
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.seeds import Known, seeds
 from onnx_passes.analysis.ranges.settle import settle
 from onnx_passes.analysis.ranges.site import RANGES, Site
+from onnx_passes.core.walk import nested_graphs
 from onnx_passes.graph.constants import constant_tensor
 
 _NUMBERS = frozenset("fiub")
 
 
 def ranges_of(model: ir.Model, inputs: Mapping[str, Known] | None = None) -> dict[ir.Value, Range]:
-    """Return what is known of each value of the graph, bodies of If, Loop and Scan left out.
+    """Return what is known of each value of the graph, and of the graphs in its nodes.
 
     ``inputs`` says what comes in: a ``Range``, ``(low, high)``, or a data type such as ``"UINT8"`` by the name of the
     input. Where it says nothing the annotation ``finn_datatype`` counts, then the integer type of the input.
@@ -27,22 +30,33 @@ def ranges_of(model: ir.Model, inputs: Mapping[str, Known] | None = None) -> dic
     graph = model.graph
     found: dict[ir.Value, Range] = {}
     found.update((value, held(known, value.dtype)) for value, known in seeds(graph.inputs, inputs or {}).items())
+    _follow(graph, found)
+    return found
+
+
+def _follow(graph: ir.Graph, found: dict[ir.Value, Range]) -> None:
     for node in graph:
+        branches = list(nested_graphs(node))
+        for branch in branches:
+            _follow(branch, found)
         rule = RANGES.get(node)
         ranges: Sequence[Range | None] = ()
-        if rule is None:
-            results: Sequence[Range | None] = ()
-        else:
+        results: Sequence[Range | None] = ()
+        if rule is not None:
             ranges = [_known(value, found) for value in node.inputs]
             try:
                 results = _results(rule(Site(node, ranges)))
             except (IndexError, ValueError):
                 # Shapes that contradict each other: nothing is known of what a model computes that does not run.
                 results = ()
+        elif (node.domain, node.op_type) == ("", "If"):
+            results = [
+                reduce(either, [_known(value, found) or UNKNOWN for value in outputs])
+                for outputs in zip(*(branch.outputs for branch in branches), strict=True)
+            ]
         for index, value in enumerate(node.outputs):
             result = results[index] if index < len(results) else None
             found[value] = _of_constant(value) or judged(settle(result or UNKNOWN, value), node, ranges)
-    return found
 
 
 def _results(found: Range | Sequence[Range | None] | None) -> Sequence[Range | None]:

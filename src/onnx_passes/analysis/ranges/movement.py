@@ -300,6 +300,7 @@ RANGES.attach(
         "Tile": _tile,
         "TopK": _top_k,
         "Transpose": _transpose,
+        "Trilu": lambda site: either(site[0].overall(), Range.point(np.zeros(()))),
         "Unsqueeze": _reshape,
         "Upsample": _resize,
     }

@@ -81,6 +81,8 @@ def _matmul(site: Site) -> Range:
     a, b = site[0], site[1]
     ranks = site.rank(0), site.rank(1)
     k = _inner(site)
+    if ranks == (None, 2) and k is not None:
+        return product(a.overall().of_rank(2), b, k, site.unit, exact_up_to(site.node.outputs[0].dtype)).overall()
     if ranks[0] is None or ranks[1] is None or k is None or 0 in ranks:
         return UNKNOWN
     if ranks[0] == 1:

@@ -70,6 +70,14 @@ class Range:
         return self.grid if self.grid is not None and self.grid.is_integer else None
 
     @property
+    def whole_grid(self) -> Grid | None:
+        """Return the grid of a tensor whose elements are integers, whatever steps they are apart."""
+        grid = self.grid
+        if grid is None or not all((part == np.rint(part)).all() for part in (grid.scale, grid.bias)):
+            return None
+        return grid
+
+    @property
     def size(self) -> np.ndarray:
         """Return the bound of the absolute value."""
         return np.maximum(np.abs(self.low), np.abs(self.high))

@@ -10,13 +10,11 @@ import onnx_ir as ir
 
 from onnx_passes.datatypes import FLOAT32, DataType, Integer, Range, smallest_for, smallest_for_values
 from onnx_passes.datatypes.arithmetic import join, range_of
-from onnx_passes.datatypes.elements import ELEMENTS
 from onnx_passes.datatypes.integers import BINARY
 from onnx_passes.datatypes.smallest import integer_ends
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.tensor_types import datatype_of
-from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, GENERAL_DOMAINS
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,6 @@ class Fact:
 
 
 UNKNOWN = Fact(FLOAT32)
-_SINGLE = 24
 
 
 def fact_of_element(dtype: ir.DataType | None) -> Fact:
@@ -73,7 +70,6 @@ class Facts:
     def __init__(self) -> None:
         self._known: dict[ir.Value, Fact] = {}
         self._constants: dict[ir.Value, Fact] = {}
-        self.inexact: list[ir.Value] = []
 
     def of(self, value: ir.Value | None) -> Fact:
         """Return what is known of a value, at least its element type."""
@@ -96,28 +92,6 @@ class Facts:
         """Yield the constants that were asked for."""
         yield from self._constants.items()
 
-    def computed(self, value: ir.Value, range_: Range, partial: Range | None = None) -> Fact:
-        """Return the fact of an integer result of arithmetic, in view of what its element type does to it.
-
-        ``partial`` are the numbers that may occur on the way to a sum, if others than in the result.
-        """
-        dtype = value.dtype
-        element = ELEMENTS.get("FLOAT" if dtype is None else dtype.name)
-        if element is None:
-            return UNKNOWN
-        ends = Range(int(element.low), int(element.high))
-        if dtype is not None and dtype.is_integer():
-            # Beyond its ends an integer wraps around, and may be any.
-            return Fact.between(range_) if range_ in ends else fact_of_element(dtype)
-        exact = Range(-(2**element.precision), 2**element.precision)
-        reached = range_ if partial is None else range_ | partial
-        if reached in exact:
-            return Fact.between(range_)
-        self.inexact.append(value)
-        # Rounded sums of integers are integers, and of up to 2**23 terms never twice as large as exact ones.
-        rounded = reached.times(2)
-        return Fact.between(rounded) if rounded in ends and element.precision >= _SINGLE else UNKNOWN
-
 
 def fact_of_constant(value: ir.Value, array: np.ndarray) -> Fact:
     """Look at the numbers; a declared type that has all of them stays, unless it says nothing."""
@@ -135,11 +109,8 @@ def _fact_of_input(value: ir.Value) -> Fact:
     return fact_of_element(value.dtype) if declared is None else Fact.of(declared)
 
 
-DatatypeRule = Callable[[ir.Node, Facts], Fact | None]
-"""Finds what is known of the first result of a node; nothing where there is nothing to say."""
-QUANTIZED_DOMAINS = (*GENERAL_DOMAINS, CHANNELS_LAST_DOMAIN)
+DatatypeRule = Callable[[ir.Node], DataType | None]
+"""Names the data type of the first result; nothing where its range says all."""
 DATATYPES: Interface[DatatypeRule] = Interface(
-    "datatype",
-    "the data type of its result, from those of its inputs",
-    *(f"onnx_passes.passes.datatypes.{name}" for name in ("elementwise", "products", "quantizers")),
+    "datatype", "the name of the data type of its result", "onnx_passes.passes.datatypes.names"
 )

@@ -67,7 +67,7 @@ class InferDatatypes(Annotation):
             context.note(f"corrected {count(wrong, 'data type')} that may not hold all results, first {wrong[0]}")
         if wide:
             context.note(f"replaced {count(wide, 'data type')} by one that says more")
-        inexact = inference.facts.inexact
+        inexact = inference.inexact
         if inexact:
             context.note(
                 f"{count(inexact, 'sum')} may exceed the integers that floats hold exactly, first '{inexact[0].name}'"

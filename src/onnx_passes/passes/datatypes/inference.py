@@ -1,32 +1,41 @@
-"""Carry what is known of numbers forward through a graph, node by node."""
+"""The data type of every value: the smallest that holds its range, or one with a name of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 import onnx_ir as ir
 
 from onnx_passes.analysis.ranges import range as analysis
+from onnx_passes.analysis.ranges.rounding import exact_up_to
+from onnx_passes.analysis.sums import sums_within
 from onnx_passes.core.walk import nested_graphs
-from onnx_passes.datatypes import FixedPoint, IntegerType, Range, ScaledInteger
+from onnx_passes.datatypes import DataType, FixedPoint, IntegerType, Range, ScaledInteger
 from onnx_passes.graph.tensor_types import datatype_of
-from onnx_passes.passes.datatypes.facts import DATATYPES, UNKNOWN, Fact, Facts, fact_of_element
+from onnx_passes.graph.traits import traits_of
+from onnx_passes.passes.datatypes.facts import DATATYPES, Fact, Facts, fact_of_element
+from onnx_passes.passes.datatypes.names import name_of_moved
 
 _SCALED_SUMS = {"Add", "Conv", "Gemm", "MatMul", "Mul", "Sub"}
 _SCALED_SUM = ScaledInteger(32)
+_PRODUCTS = {"Conv", "ConvInteger", "Gemm", "MatMul", "MatMulInteger", "XnorPopcountMatMul"}
+_OF_SOME: Mapping[str, tuple[int, ...]] = {
+    "Clip": (0,),
+    "MultiThreshold": (1,),
+    "Where": (1, 2),
+    **dict.fromkeys(("Pad", "Scatter", "ScatterElements", "ScatterND"), (0, 2)),
+}
+"""Inputs that are numbers like the results, where others are not."""
 
 
 class Inference:
-    """Facts about all values of a model; ``results`` are those of the nodes.
-
-    ``ranges`` is what an analysis found out about the same values: where it knows less of the integers that come, or
-    more, both count.
-    """
+    """Facts about all values of a model; ``results`` are those of the nodes, ``inexact`` sums that floats may round."""
 
     def __init__(self, ranges: Mapping[ir.Value, analysis.Range], *, allow_scaledint: bool = False) -> None:
         self.facts = Facts()
         self.results: dict[ir.Value, Fact] = {}
+        self.inexact: list[ir.Value] = []
         self._ranges = ranges
         self._allow_scaledint = allow_scaledint
 
@@ -36,40 +45,80 @@ class Inference:
             for nested in nested_graphs(node):
                 self.graph(nested)
             if (node.domain, node.op_type) != ("", "Constant"):
-                self._node(node)
+                for value in _operands(node):
+                    self.facts.of(value)
+                for index, value in enumerate(node.outputs):
+                    self.results[value] = found = self._fact(node, index, value)
+                    self.facts.learn(value, found)
 
-    def _node(self, node: ir.Node) -> None:
-        for index, value in enumerate(node.outputs):
-            fact = self._result(node, index)
-            if fact is not None and isinstance(fact.datatype, ScaledInteger) and not self._allow_scaledint:
-                fact = UNKNOWN
-            found = self._unknown(node, value) if fact is None else fact
-            self.results[value] = found = self._narrowed(value, found)
-            self.facts.learn(value, found)
+    def _fact(self, node: ir.Node, index: int, value: ir.Value) -> Fact:
+        numbers, name = self._numbers(node, value), self._name(node, index)
+        if isinstance(name, ScaledInteger) and not self._allow_scaledint:
+            name = None
+        named = None if name is None else Fact.of(name)
+        if numbers is None:
+            return named or self._unknown(node, value)
+        if named is None or (named.range is not None and numbers not in named.range):
+            return Fact.between(numbers)
+        return named.within(numbers)
 
-    def _narrowed(self, value: ir.Value, fact: Fact) -> Fact:
+    def _numbers(self, node: ir.Node, value: ir.Value) -> Range | None:
+        """Return between which integers a value is, if it holds integers."""
         known = self._ranges.get(value)
-        grid = None if known is None else known.integer_grid
-        return fact if grid is None else fact.within(Range(int(grid.low.min()), int(grid.high.max())))
+        grid = None if known is None else known.whole_grid
+        if known is None or grid is None:
+            return None
+        if self._is_inexact(node, grid.exact):
+            self.inexact.append(value)
+        low, high = grid.bounds
+        return Range(int(low.min()), int(high.max()))
 
-    def _result(self, node: ir.Node, index: int) -> Fact | None:
-        operator = (node.domain, node.op_type)
-        if operator == ("", "If"):
-            return self._joined_branches(node, index)
-        rule = DATATYPES.get(node) if index == 0 or operator == ("", "Split") else None
-        found = None if rule is None else rule(node, self.facts)
-        if found is None and self._allow_scaledint and node.op_type in _SCALED_SUMS and self._all_scaled(node):
-            return Fact(_SCALED_SUM)
-        return found
+    def _is_inexact(self, node: ir.Node, is_exact: bool) -> bool:
+        """Tell whether floats may round a sum of integers, or what is added up on its way."""
+        if node.outputs[0].dtype is not None and node.outputs[0].dtype.is_integer():
+            return False
+        if node.op_type in _PRODUCTS:
+            return not sums_within(node, self._bounds, exact_up_to(node.outputs[0].dtype))
+        ranges = [self._ranges.get(value) for value in node.inputs if value is not None]
+        grids = [None if known is None else known.grid for known in ranges]
+        return not is_exact and all(grid is not None and grid.exact for grid in grids)
 
-    def _joined_branches(self, node: ir.Node, index: int) -> Fact:
-        return reduce(Fact.joined, [self.facts.of(branch.outputs[index]) for branch in nested_graphs(node)])
+    def _bounds(self, value: ir.Value | None) -> tuple[int, int] | None:
+        known = None if value is None else self._ranges.get(value)
+        grid = None if known is None else known.whole_grid
+        return None if grid is None else (int(grid.bounds[0].min()), int(grid.bounds[1].max()))
 
-    def _all_scaled(self, node: ir.Node) -> bool:
-        known = [self.facts.of(value).datatype for value in node.inputs if value is not None]
-        return all(isinstance(datatype, IntegerType | FixedPoint | ScaledInteger) for datatype in known)
+    def _name(self, node: ir.Node, index: int) -> DataType | None:
+        if (node.domain, node.op_type) == ("", "If"):
+            joined = reduce(Fact.joined, [self.facts.of(branch.outputs[index]) for branch in nested_graphs(node)])
+            return joined.datatype
+        rule = DATATYPES.get(node) if index == 0 else None
+        if rule is not None:
+            return rule(node)
+        known = [self.facts.of(value).datatype for value in _operands(node)]
+        moved = name_of_moved(node, known)
+        if moved is None and self._allow_scaledint and node.op_type in _SCALED_SUMS and _all_scaled(known):
+            return _SCALED_SUM
+        return moved
 
     def _unknown(self, node: ir.Node, value: ir.Value) -> Fact:
         """Believe what is declared of the results of operators that nothing is known of."""
         declared = datatype_of(value) if node.domain and DATATYPES.get(node) is None else None
         return fact_of_element(value.dtype) if declared is None else Fact.of(declared)
+
+
+def _all_scaled(known: Sequence[DataType]) -> bool:
+    return all(isinstance(datatype, IntegerType | FixedPoint | ScaledInteger) for datatype in known)
+
+
+def _operands(node: ir.Node) -> list[ir.Value]:
+    """Return the inputs whose numbers are computed with, or moved; not what is only compared."""
+    if node.outputs and node.outputs[0].dtype is ir.DataType.BOOL:
+        return []
+    if node.op_type in _OF_SOME:
+        chosen = [node.inputs[index] for index in _OF_SOME[node.op_type] if index < len(node.inputs)]
+    elif traits_of(node).kind == "elementwise" or node.op_type == "Concat" or node.op_type in _PRODUCTS:
+        chosen = list(node.inputs)
+    else:
+        chosen = list(node.inputs[:1])
+    return [value for value in chosen if value is not None]
