@@ -49,26 +49,31 @@ class FoldShapes(EditorPass):
 def fold_shapes(editor: Editor, *, nonempty: bool) -> None:
     """Fold in a graph and its subgraphs."""
     vectors = Vectors(RULES)
-    for node in list(all_nodes(editor.graph)):
-        if node.graph is None:
-            continue
-        if vectors.visit(node) and _replace_known(node, vectors, editor):
-            continue
-        if node.op_type in ("Expand", "Reshape") and node.domain == "":
+    nodes = list(all_nodes(editor.graph))
+    known = _known(nodes, vectors, editor)
+    for node, arrays in known.items():
+        # What only other such nodes read goes with them.
+        if any(value.is_graph_output() or any(user not in known for user, _ in value.uses()) for value in arrays):
+            editor.store(_KNOWN, node, {value: ir.Tensor(array) for value, array in arrays.items()})
+    for node in nodes:
+        if node.op_type in ("Expand", "Reshape") and node.domain == "" and node.graph is not None:
             _simplify_target(node, vectors, editor, nonempty=nonempty)
 
 
-def _replace_known(node: ir.Node, vectors: Vectors, editor: Editor) -> bool:
-    """Replace the results of a node by constants, if all that are read are known."""
-    if node.op_type == "Constant":
-        return False
-    arrays = {value: vectors.array(value) for value in node.outputs if value.uses() or value.is_graph_output()}
-    known = {value: ir.Tensor(array) for value, array in arrays.items() if array is not None}
-    if len(known) < len(arrays):
-        unknown = next(value for value in arrays if value not in known)
-        editor.refuse(_KNOWN, "it depends on dimensions that are no numbers", node, at=unknown)
-        return False
-    return bool(known) and editor.store(_KNOWN, node, known)
+def _known(nodes: Sequence[ir.Node], vectors: Vectors, editor: Editor) -> dict[ir.Node, dict[ir.Value, np.ndarray]]:
+    """Return the nodes of which all that is read is known, with the contents of their results."""
+    known: dict[ir.Node, dict[ir.Value, np.ndarray]] = {}
+    for node in nodes:
+        if not vectors.visit(node) or node.op_type == "Constant":
+            continue
+        read = [value for value in node.outputs if value.uses() or value.is_graph_output()]
+        arrays = {value: array for value in read if (array := vectors.array(value)) is not None}
+        if len(arrays) == len(read):
+            known[node] = arrays
+        else:
+            unknown = next(value for value in read if value not in arrays)
+            editor.refuse(_KNOWN, "it depends on dimensions that are no numbers", node, at=unknown)
+    return known
 
 
 def _simplify_target(node: ir.Node, vectors: Vectors, editor: Editor, *, nonempty: bool) -> None:

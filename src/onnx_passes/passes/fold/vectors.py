@@ -77,6 +77,9 @@ class Vectors:
 
     def shape(self, value: ir.Value | None) -> tuple[Element, ...] | None:
         """Return the dimensions of a value, if at least their number is known."""
+        vector = None if value is None else self._known.get(value)
+        if vector is not None:
+            return () if vector.is_scalar else (len(vector.elements),)
         if value is None or value.shape is None:
             return None
         return tuple(self.dimensions.of(dim) for dim in value.shape)
