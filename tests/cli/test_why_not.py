@@ -50,9 +50,9 @@ def test_json(run, model, plugin):
 
 
 def test_pass_that_is_no_rule_names_those_that_are(run, model, plugin):
-    answer = run("why-not", model, "unique-names", "--import", plugin)
+    answer = run("why-not", model, "shape-inference", "--import", plugin)
     assert answer.code == 2
-    assert "'unique-names' is not made of rewrite rules" in answer.err
+    assert "'shape-inference' is not made of rewrite rules" in answer.err
     assert "passes that are: absorb-" in answer.err
     assert " more" in answer.err
 

@@ -289,8 +289,8 @@ def test_plain_data():
 
 
 def test_pass_that_is_no_rule_is_refused():
-    with pytest.raises(UsageError, match="'unique-names' is not made of rewrite rules"):
-        why_not(model(), "unique-names")
+    with pytest.raises(UsageError, match="'shape-inference' is not made of rewrite rules"):
+        why_not(model(), "shape-inference")
 
 
 @pytest.mark.parametrize(
@@ -300,3 +300,63 @@ def test_unknown_node_is_refused(name, words):
     with pytest.raises(UsageError) as caught:
         why_not(model(), FuseBias, at=name)
     assert words in str(caught.value)
+
+
+FOLDING = """
+<ir_version: 10, opset_import: ["": 20]>
+g (float[2] x, float[2] w) => (float[2] y, float[2] z, float[2] v, float[2] u)
+<float[2] w = {1.0, 2.0}, float[2] c = {1.0, 4.0}, int8[2] q = {1, 2}, float s = {0.5}>
+{
+  [root] r = Sqrt(c)
+  [variable] y = Add(x, r)
+  [weights] d = DequantizeLinear(q, s)
+  [scaled] z = Mul(x, d)
+  [default] e = Neg(w)
+  [used] v = Add(x, e)
+  [random] n = RandomNormal <shape = [2]> ()
+  [noisy] u = Add(x, n)
+}
+"""
+
+
+def test_passes_written_by_hand_say_where_they_apply():
+    answer = why_not(ir.from_onnx_text(FOLDING), "fold-constants", at="root")
+    [report] = answer.rules
+    assert (report.rule, report.applies) == ("result of constants", 1)
+    assert answer.applies
+    assert "Sqrt 'root': it applies here" in str(answer)
+    assert answer.before == ("shape-inference",)
+
+
+@pytest.mark.parametrize(
+    ("at", "reason"),
+    [
+        ("variable", "Add 'variable': an input is not constant: 'x'"),
+        ("weights", "DequantizeLinear 'weights': weights would grow (dequantize)"),
+        ("default", "Neg 'default': on defaults of inputs, constant only after remove-initializers-from-inputs"),
+        ("random", "RandomNormal 'random': its result is random"),
+    ],
+)
+def test_passes_written_by_hand_give_their_reasons(at: str, reason: str):
+    answer = why_not(ir.from_onnx_text(FOLDING), "fold-constants", at=at)
+    assert not answer.applies
+    assert reason in str(answer).splitlines()[-1]
+
+
+def test_reasons_that_are_given_less_often_come_first():
+    [report] = why_not(ir.from_onnx_text(FOLDING), "fold-constants").rules
+    assert report.applies == 1
+    assert [attempt.stops[0].reason for attempt in report.attempts if attempt.stops][-1] == "an input is not constant"
+    assert report.to_json()["reasons"]["an input is not constant"] == 4
+
+
+def test_nodes_that_a_pass_does_not_look_at():
+    answer = why_not(ir.from_onnx_text(FOLDING), "eliminate-zero-state", at="root")
+    assert str(answer) == "no rewrite of it was considered there"
+
+
+def test_the_model_stays_as_it_is():
+    given = ir.from_onnx_text(FOLDING)
+    before = str(given)
+    why_not(given, "fold-constants")
+    assert str(given) == before

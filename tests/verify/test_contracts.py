@@ -6,6 +6,8 @@ import pytest
 from onnx_passes import Analysis, Annotation, PassResult, Transformation, apply
 from onnx_passes.core.errors import ContractError
 from onnx_passes.core.instruments import Instrument
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
 
 MODEL = """
 <ir_version: 10, opset_import: ["": 20]>
@@ -81,3 +83,43 @@ def test_vetoed_passes_do_not_confuse_the_check():
 
     result = run([LoudTransformation, AnnotatingAnnotation], instruments=[Veto()])
     assert [str(step.status) for step in result.steps] == ["skipped", "done"]
+
+
+class EditsBeside(EditorPass):
+    """Announce one rewrite, and rewire something else before or after it."""
+
+    before: bool = False
+    after: bool = False
+
+    def edit(self, model: ir.Model, editor: Editor) -> None:
+        relu, neg = model.graph
+        if self.before:
+            neg.replace_input_with(0, relu.inputs[0])
+        with editor.rewrite("relu as max", relu) as r:
+            r.replace(relu.outputs[0], r.op.Max(relu.inputs[0], 0.0))
+        if self.after:
+            neg.replace_input_with(0, model.graph.inputs[0])
+
+
+def test_announced_rewrites_are_no_breach():
+    assert run(EditsBeside()).modified
+
+
+def test_edits_before_a_rewrite_are_found():
+    with pytest.raises(ContractError, match="'edits-beside' changed the model beside its rewrites, before rewrite 1"):
+        run(EditsBeside(before=True))
+
+
+def test_edits_after_the_last_rewrite_are_found():
+    with pytest.raises(ContractError, match="'edits-beside' changed the model beside its rewrites, after its last"):
+        run(EditsBeside(after=True))
+
+
+def test_edits_of_initializers_and_functions_are_found():
+    class AddsAnInitializer(EditorPass):
+        def edit(self, model: ir.Model, editor: Editor) -> None:
+            tensor = ir.tensor([1.0], name="w")
+            model.graph.register_initializer(ir.Value(name="w", const_value=tensor))
+
+    with pytest.raises(ContractError, match="'adds-an-initializer' changed the model beside its rewrites"):
+        run(AddsAnInitializer())

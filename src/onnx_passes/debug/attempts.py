@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnx_passes.core.base import Refused
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import tensor_of_constant_node
@@ -34,7 +35,10 @@ class Stop:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt: the node it started from, which part of the pattern is which node, and what stopped it."""
+    """One attempt: the node it started from, which part of the pattern is which node, and what stopped it.
+
+    Passes written by hand have no pattern: its size is 0.
+    """
 
     node: str
     size: int
@@ -54,6 +58,8 @@ class Attempt:
 
     def lines(self) -> list[str]:
         """Say how it went, the parts of the pattern indented."""
+        if not self.size and self.stops:
+            return [f"{self.node}: {'; '.join(map(str, self.stops))}"]
         parts = [f"  {pattern} is {node}" for pattern, node in self.matched]
         if self.applies:
             return [f"{self.node}: it applies here", *parts]
@@ -71,6 +77,12 @@ class Attempt:
             "pattern_nodes": self.size,
             "reasons": list(map(str, self.stops)),
         }
+
+
+def refused_attempt(refused: Refused) -> Attempt:
+    """Say where and why a pass written by hand left something alone."""
+    node = "the model" if refused.node is None else describe_node(refused.node)
+    return Attempt(node, 0, (), (_stop(refused.reason, refused.at),), complete=True)
 
 
 class Site:

@@ -11,15 +11,18 @@ from typing import Any
 import onnx_ir as ir
 
 import onnx_passes.passes  # noqa: F401  # pyright: ignore[reportUnusedImport] - teaches the registry foreign rules
+from onnx_passes.core.base import Context, Pass, Refused
 from onnx_passes.core.compose import PassLike
 from onnx_passes.core.errors import UsageError
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import Plan, Step, plan
+from onnx_passes.core.records import Application, StepRecord
 from onnx_passes.core.registry import REGISTRY
-from onnx_passes.debug.attempts import Attempt, Site
+from onnx_passes.debug.attempts import Attempt, Site, refused_attempt
 from onnx_passes.debug.find_node import find_node
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import Source, load
+from onnx_passes.rewrite.match import describe_node
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.patterns import operator_of
 from onnx_passes.rewrite.rule import Rule
@@ -42,19 +45,25 @@ class RuleReport:
     reasons: Counter[str] = field(default_factory=Counter[str])
 
     def __str__(self) -> str:
+        if not self.size:
+            title = f"{self.rule} ({self.source})"
+            return "\n".join([title, *self._lines()])
         nodes = "1 node" if self.size == 1 else f"{self.size} nodes"
         title = f"{self.rule} ({self.source}), a pattern of {nodes}"
         if not self.candidates:
             return f"{title}\n  no node of the model is {' or '.join(self.roots)}, with which the pattern ends"
+        return "\n".join([title, *self._lines()])
+
+    def _lines(self) -> list[str]:
         candidates = "1 candidate" if self.candidates == 1 else f"{self.candidates} candidates"
-        lines = [title, f"  {candidates}, applies to {self.applies}"]
+        lines = [f"  {candidates}, applies to {self.applies}"]
         for attempt in self.attempts:
             lines.extend(f"  {line}" for line in attempt.lines())
         hidden = self.candidates - len(self.attempts)
         if hidden:
             often = "; ".join(f"{count} × {reason}" for reason, count in self.reasons.most_common(3))
             lines.append(f"  and {hidden} more; of all: {often}" if often else f"  and {hidden} more")
-        return "\n".join(lines)
+        return lines
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -83,7 +92,7 @@ class WhyNot:
 
     def __str__(self) -> str:
         first = [f"after {', '.join(self.before)}"] if self.before else []
-        return "\n".join([*first, *map(str, self.rules)])
+        return "\n".join([*first, *(map(str, self.rules) if self.rules else ["no rewrite of it was considered there"])])
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -109,13 +118,18 @@ def why_not(
     """
     planned = plan(rule, defaults=options, optional=options or ())
     steps = list(_asked_for(planned.steps))
-    wanted = [step for step in steps if isinstance(step.pass_, RewriteRuleSetPass) and step.why.reason != "needed"]
+    wanted = [step for step in steps if step.pass_.announces and step.why.reason != "needed"]
     if not wanted:
         raise _no_rules(planned.pipeline)
     needed = [step for step in steps if step.why.reason == "needed"]
     copied = Manager().run(Plan(tuple(needed), planned.pipeline), copy_model(load(model))).model
     node = None if at is None else find_node(copied, at)
-    reports = [report for step in wanted for report in _reports(copied, step, node, top)]
+    reports: list[RuleReport] = []
+    for step in wanted:
+        if isinstance(step.pass_, RewriteRuleSetPass):
+            reports.extend(_reports(copied, step.pass_, node, top))
+        else:
+            reports.extend(_reports_by_hand(copy_model(copied), step.pass_, at, top))
     return WhyNot(reports, tuple(step.text for step in needed))
 
 
@@ -128,9 +142,31 @@ def _asked_for(steps: Iterable[Step]) -> Iterator[Step]:
             yield from _asked_for(step.children)
 
 
-def _reports(model: ir.Model, step: Step, node: ir.Node | None, top: int) -> Iterator[RuleReport]:
-    pass_ = step.pass_
-    assert isinstance(pass_, RewriteRuleSetPass)
+def _reports_by_hand(model: ir.Model, pass_: Pass, at: str | None, top: int) -> Iterator[RuleReport]:
+    """Run a pass that is written by hand on a copy, and collect what it did and why it left other nodes alone."""
+    node = None if at is None else find_node(model, at)
+    refused: list[Refused] = []
+    applied: list[Application] = []
+    record = StepRecord(1, pass_.name, str(pass_), "")
+    names = {each: describe_node(each) for each in model.graph.all_nodes()}
+    pass_.run(model, Context(record, after_rewrite=applied.append, refusals=refused))
+    done = dict.fromkeys((each.rule, matched) for each in applied for matched in each.matched)
+    reasons = {(each.rule, each.node): each for each in refused if (each.rule, each.node) not in done}
+    for rule in {rule.name: rule for rule in record.rules}.values():
+        here = [
+            each for (name, where), each in reasons.items() if name == rule.name and (node is None or where is node)
+        ]
+        there = [each for name, each in done if name == rule.name and (node is None or each is node)]
+        if here or there:
+            report = RuleReport(rule.name, rule.source, 0, (), len(here) + len(there), len(there))
+            report.reasons.update(each.reason for each in here)
+            here.sort(key=lambda each: report.reasons[each.reason])
+            shown = [Attempt(names.get(each) or describe_node(each), 0, ()) for each in there]
+            report.attempts = [*shown, *map(refused_attempt, here)][:top]
+            yield report
+
+
+def _reports(model: ir.Model, pass_: RewriteRuleSetPass, node: ir.Node | None, top: int) -> Iterator[RuleReport]:
     containers = [model.graph, *(model.functions.values() if pass_.functions else ())]
     sites = [Site(model, container) for container in containers]
     for rule in pass_.rules():
@@ -162,9 +198,7 @@ def _report(rule: Rule, sites: Sequence[Site], node: ir.Node | None, top: int) -
 
 def _no_rules(text: str) -> UsageError:
     made_of_rules = [
-        entry.name
-        for entry in REGISTRY.entries()
-        if entry.kind == "transformation" and issubclass(REGISTRY.load(entry), RewriteRuleSetPass)
+        entry.name for entry in REGISTRY.entries() if entry.kind == "transformation" and REGISTRY.load(entry).announces
     ]
     more = f" and {len(made_of_rules) - _NAMED} more" if len(made_of_rules) > _NAMED else ""
     return UsageError(

@@ -8,31 +8,49 @@ from onnx_passes.core.errors import ContractError
 from onnx_passes.core.fingerprint import Fingerprinter
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
-from onnx_passes.core.records import RunRecord, StepRecord
+from onnx_passes.core.records import Application, RunRecord, StepRecord
+from onnx_passes.core.walk import all_graphs, all_nodes
 
 
 class Paranoid(Instrument):
     """Compare digests around every pass.
 
     An analysis changes nothing at all; an annotation changes no structure; a pass that reports no change has
-    made none. A pass that reports a change without one is noted: it costs time, not correctness.
+    made none; a pass that announces its rewrites changes no structure beside them. A pass that reports a change without
+    one is noted: it costs time, not correctness.
     """
 
     def __init__(self) -> None:
         self._identity = Fingerprinter()
         self._before: dict[int, tuple[bytes, bytes]] = {}
+        self._announcing: tuple[Step, ir.Model] | None = None
+        self._wiring = 0
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Start with no open passes."""
         self._before.clear()
+        self._announcing = None
 
     def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> str | None:
         """Take the digests that the pass is measured against."""
         self._before[record.number] = self._digests(model)
+        self._announcing = (step, model) if step.pass_.announces else None
+        self._note_wiring()
         return None
 
+    def before_rewrite(self, application: Application) -> str | None:
+        """Refuse what was changed since the last rewrite."""
+        self._require_wiring(f"before rewrite {application.number}, '{application.rule}'")
+        return None
+
+    def after_rewrite(self, application: Application) -> None:
+        """Take in what the rewrite changed."""
+        self._note_wiring()
+
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """Hold the pass to its kind and to what it reported."""
+        """Hold the pass to its kind, to its rewrites, and to what it reported."""
+        self._require_wiring("after its last rewrite")
+        self._announcing = None
         structure, everything = self._before.pop(record.number)
         structure_now, everything_now = self._digests(model)
         kind = step.pass_.kind
@@ -47,8 +65,37 @@ class Paranoid(Instrument):
         if record.modified and everything == everything_now:
             record.notes.append("reported a change but made none")
 
+    def _note_wiring(self) -> None:
+        if self._announcing is not None:
+            self._wiring = _wiring(self._announcing[1])
+
+    def _require_wiring(self, when: str) -> None:
+        if self._announcing is not None and _wiring(self._announcing[1]) != self._wiring:
+            step, self._announcing = self._announcing[0], None
+            raise _broken(
+                step, f"changed the model beside its rewrites, {when}", "make every change through the editor"
+            )
+
     def _digests(self, model: ir.Model) -> tuple[bytes, bytes]:
         return self._identity.structural(model), self._identity.full(model)
+
+
+def _wiring(model: ir.Model) -> int:
+    """Return a number that changes with nodes, attributes, wiring, interface or initializers; objects are compared.
+
+    It is asked for around every rewrite: a digest of contents would cost ten times as much. The order of nodes is left
+    to the end of a pass.
+    """
+    total = hash(tuple(model.functions))
+    for container in (model.graph, *model.functions.values()):
+        total += hash((*map(id, container.inputs), None, *map(id, container.outputs)))
+        for graph in (container, *all_graphs(container)):
+            if isinstance(graph, ir.Graph):
+                total += sum(hash((name, id(value.const_value))) for name, value in graph.initializers.items())
+        for node in all_nodes(container):
+            parts = (*map(id, node.inputs), None, *map(id, node.attributes.data.values()))
+            total += hash((id(node), node.domain, node.op_type, *parts))
+    return total
 
 
 def _broken(step: Step, what: str, hint: str) -> ContractError:

@@ -24,10 +24,10 @@ from onnx_passes.cli.options import config_option, debug_option, import_option, 
 @limit_options
 @debug_option
 def command(model: str, rule: str, at: str | None, top: int, config_file: str | None, as_json: bool) -> None:
-    """Explain where RULE, a pass made of rewrite rules, applies to MODEL and what stops it elsewhere.
+    """Explain where RULE, a pass that announces its rewrites, applies to MODEL and what stops it elsewhere.
 
-    Shows the attempts that came furthest: which part of the pattern is which node, where matching stopped and why.
-    Passes that the rule needs are run first.
+    Shows the attempts that came furthest: which part of the pattern is which node, where matching stopped and why; of
+    passes written by hand, the reasons that they gave. Passes that the rule needs are run first.
     """
     from onnx_passes.cli.settings import settings
     from onnx_passes.debug.why_not import why_not
