@@ -1,4 +1,4 @@
-"""``explain`` of operators; what it says of passes is tested with the other commands."""
+"""``explain`` of operators and laws; what else it says of passes is tested with the other commands."""
 
 from __future__ import annotations
 
@@ -39,6 +39,14 @@ def test_every_operator_is_explained(run):
         assert "Inputs:" in shown
         assert "Domains:" in shown
         assert "(no documentation)" not in shown
+
+
+def test_shows_the_laws_of_a_pass(run):
+    law = "Not(Less(x, y)) → GreaterOrEqual(x, y)   when is_integral(x)"
+    assert f"\nLaws:\n  {law}\n" in run("explain", "eliminate-negated-comparison").out
+    [found] = json.loads(run("explain", "--json", "eliminate-negated-comparison").out)
+    assert found["laws"][0] == law
+    assert "Laws:" not in run("explain", "cleanup").out
 
 
 def test_passes_and_operators_together_as_json(run):
