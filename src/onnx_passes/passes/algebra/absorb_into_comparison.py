@@ -29,7 +29,7 @@ Moved = tuple[str, np.ndarray]
 @passes.verify.equality
 @passes.register("algebraic")
 class AbsorbIntoComparison(Transformation, RewriteRuleSetPass):
-    """Compare the operand of a monotone function with a constant, where the function makes no difference.
+    """Drop monotone functions from comparisons with a constant that they do not affect.
 
     Rewrites: ``Relu(x) > c`` → ``x > c`` for ``c >= 0``, and so for all comparisons and ``Clip(x, a, b)``,
               ``Max(x, a)``, ``Min(x, b)`` if ``c`` lies where they change nothing; ``Floor(x) >= c`` →

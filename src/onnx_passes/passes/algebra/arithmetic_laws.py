@@ -101,7 +101,7 @@ _NARROW = When("keeps_shape(x, result, c)", "the constant may widen the other op
 @passes.verify.equality
 @passes.register("algebraic")
 class AbsorbNeg(LawPass):
-    """Let sums, differences, products and even functions take in negations.
+    """Absorb negations into sums, differences, products and even functions.
 
     Rewrites: ``x + Neg(y)`` → ``x - y``; ``x - Neg(y)`` → ``x + y``; ``Neg(x) * Neg(y)`` → ``x * y``;
               ``Neg(x) * c`` → ``x * (-c)``; ``Neg(x * c)`` → ``x * (-c)``; ``Neg(x - y)`` → ``y - x`` of integers;
@@ -140,7 +140,7 @@ def _divisions(*when: When) -> Sequence[Law]:
 @passes.verify.equality
 @passes.register("algebraic")
 class ConvertDiv(LawPass):
-    """Multiply by the reciprocal of a power of two instead of dividing, so that products have one form.
+    """Canonicalize division by a power of two to multiplication by its reciprocal.
 
     Rewrites: ``x / c`` → ``x * (1 / c)`` of floats.
     Refuses:  integers; constants that a caller may override; large ones that others use, too; any element that is not
@@ -155,7 +155,7 @@ class ConvertDiv(LawPass):
 @passes.verify.tolerance
 @passes.register("algebraic")
 class ConvertDivRounding(LawPass):
-    """Multiply by the rounded reciprocal of a constant instead of dividing.
+    """Canonicalize division by a constant to multiplication by its rounded reciprocal.
 
     Rewrites: ``x / c`` → ``x * (1 / c)`` of floats.
     Refuses:  integers; constants that a caller may override; large ones that others use, too; any element that is
@@ -171,7 +171,7 @@ class ConvertDivRounding(LawPass):
 @passes.verify.equality
 @passes.register("algebraic")
 class ConvertNeg(LawPass):
-    """Negate instead of multiplying with, or dividing by, minus one.
+    """Canonicalize multiplication with, or division by, minus one to Neg.
 
     ``Neg`` is the normal form: it needs no constant, never widens its operand, and ``absorb-neg`` and the elimination
     of double negations take it further; a product with another constant takes it in.
@@ -198,7 +198,7 @@ class ConvertNeg(LawPass):
 @passes.verify.equality
 @passes.register("algebraic")
 class ConvertPow(LawPass):
-    """Multiply a value with itself instead of raising it to the second power.
+    """Canonicalize squares to products.
 
     Rewrites: ``Pow(x, 2)`` → ``x * x``.
     Refuses:  integers, whose powers a runtime may compute as floats; other exponents; exponents of several elements,
@@ -223,7 +223,7 @@ class ConvertPow(LawPass):
 @passes.verify.equality
 @passes.register("algebraic")
 class ConvertSub(LawPass):
-    """Add the negative of a constant instead of subtracting it, so that sums have one form.
+    """Canonicalize subtraction of a constant to addition of its negative.
 
     Rewrites: ``x - c`` → ``x + (-c)``.
     Refuses:  constants that a caller may override; large ones that others use, too.
@@ -242,7 +242,7 @@ class ConvertSub(LawPass):
 @passes.verify.equality
 @passes.register("algebraic")
 class ConvertSum(LawPass):
-    """Write ``Sum`` and ``Mean`` of two operands with binary operators, which other rules know.
+    """Canonicalize ``Sum`` and ``Mean`` of two operands to binary operators.
 
     Rewrites: ``Sum(x, y)`` → ``x + y``; ``Mean(x, y)`` → ``(x + y) * 0.5``.
     Refuses:  other numbers of operands; ``Mean`` of other types than float and double, which may be summed in a wider
@@ -274,7 +274,7 @@ def _distribution(applies: str, *when: When) -> Sequence[Law]:
 @passes.verify.equality
 @passes.register("algebraic")
 class DistributeMul(LawPass):
-    """Multiply a sum of integers with a constant summand out, so that shifts come after scales.
+    """Distribute a constant factor over an integer sum with a constant, so that shifts come after scales.
 
     Rewrites: ``(x + c) * d`` → ``x * d + c * d``.
     Refuses:  floats; constants that a caller may override; ``d`` that may widen the sum; ``c * d`` that would be larger
@@ -290,7 +290,7 @@ class DistributeMul(LawPass):
 @passes.verify.tolerance
 @passes.register("algebraic")
 class DistributeMulRounding(LawPass):
-    """Multiply a sum of floats with a constant summand out, where nothing but rounding changes.
+    """Distribute a constant factor over a float sum with a constant, where only rounding changes.
 
     Rewrites: ``(x + c) * d`` → ``x * d + c * d``.
     Refuses:  what ``distribute-mul`` refuses for its shape or use; constants that are not finite, whose product
@@ -318,7 +318,7 @@ def _factorizations(applies: str, pairs: Sequence[tuple[str, str]]) -> Sequence[
 @passes.verify.equality
 @passes.register("factorize")
 class FactorizeCommon(LawPass):
-    """Take a common operand of integers or booleans out.
+    """Factor out a common operand of integers or booleans.
 
     Rewrites: ``x * z + y * z`` → ``(x + y) * z``, and so for each operator that distributes over another: ``Mul`` over
               ``Add`` and ``Sub``, ``And`` over ``Or`` and ``Xor``, ``Or`` over ``And``, and those on bits.
@@ -333,7 +333,7 @@ class FactorizeCommon(LawPass):
 @passes.verify.tolerance
 @passes.register("fast-math")
 class FactorizeCommonFast(LawPass):
-    """Take a common factor of floats out.
+    """Factor out a common operand of floats.
 
     Rewrites: ``x * z + y * z`` → ``(x + y) * z``, also with ``Sub``.
     Refuses:  inner results that others use.

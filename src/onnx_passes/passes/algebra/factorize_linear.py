@@ -25,7 +25,7 @@ Applies = Callable[[ir.Value], bool]
 @passes.verify.equality
 @passes.register("factorize")
 class FactorizeLinear(Transformation, RewriteRuleSetPass):
-    """Take a constant factor of integers out of matrix products.
+    """Factor constant scales of integers out of matrix products.
 
     Rewrites: ``(x * s) @ y`` → ``(x @ y) * s`` and ``x @ (y * s)`` → ``(x @ y) * s``, with one number ``s`` or one for
               each row of ``x`` or column of ``y``.
@@ -46,7 +46,7 @@ class FactorizeLinear(Transformation, RewriteRuleSetPass):
 @passes.verify.tolerance
 @passes.register("fast-math")
 class FactorizeLinearFast(Transformation, RewriteRuleSetPass):
-    """Take a constant factor of floats out of matrix products, convolutions, sums and means.
+    """Factor constant scales of floats out of matrix products, convolutions, sums and means.
 
     Rewrites: what ``factorize-linear`` rewrites; ``Conv(x * s, w)`` → ``Conv(x, w) * s``, ``ReduceSum(x * s)`` →
               ``ReduceSum(x) * s`` and ``ReduceMean(x * s)`` → ``ReduceMean(x) * s`` with one number ``s``.

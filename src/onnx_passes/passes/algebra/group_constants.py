@@ -38,7 +38,7 @@ Guard = Callable[[np.ndarray, np.ndarray | None], Refusal | None]
 @passes.verify.equality
 @passes.register("algebraic")
 class GroupConstants(Transformation, RewriteRuleSetPass):
-    """Bring constants of an associative operator on integers or booleans together, and outward.
+    """Reassociate integer and boolean operators so that their constants meet and fold.
 
     Rewrites: ``(x ∘ c) ∘ d`` → ``x ∘ (c ∘ d)`` and ``(x ∘ c) ∘ y`` → ``(x ∘ y) ∘ c`` for ``Add``, ``Mul``, ``And``,
               ``Or``, ``Xor``, ``BitwiseAnd``, ``BitwiseOr``, ``BitwiseXor``; ``(x / c) / d`` → ``x / (c * d)``.
@@ -60,7 +60,7 @@ class GroupConstants(Transformation, RewriteRuleSetPass):
 @passes.verify.tolerance
 @passes.register("algebraic")
 class GroupConstantsRounding(Transformation, RewriteRuleSetPass):
-    """Bring constants of float sums and products together where nothing but rounding changes.
+    """Reassociate float sums and products so that constants fold, where only rounding changes.
 
     Rewrites: ``(x ∘ c) ∘ d`` → ``x ∘ (c ∘ d)`` for ``Add`` and ``Mul``; ``(x + c) + y`` → ``(x + y) + c``.
     Refuses:  what ``group-constants`` refuses for its shape or use; constants that are not finite; products that
@@ -81,7 +81,7 @@ class GroupConstantsRounding(Transformation, RewriteRuleSetPass):
 @passes.verify.tolerance
 @passes.register("fast-math")
 class GroupConstantsFast(Transformation, RewriteRuleSetPass):
-    """Bring constants of float sums and products together, and outward.
+    """Reassociate float sums and products so that their constants meet and fold.
 
     Rewrites: ``(x ∘ c) ∘ d`` → ``x ∘ (c ∘ d)`` and ``(x ∘ c) ∘ y`` → ``(x ∘ y) ∘ c`` for ``Add`` and ``Mul``.
     Refuses:  what ``group-constants`` refuses for its shape or use; constants that are not finite, or whose sum or

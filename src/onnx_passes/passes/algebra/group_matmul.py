@@ -23,7 +23,7 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.tolerance
 @passes.register("fast-math")
 class GroupMatmul(Transformation, RewriteRuleSetPass):
-    """Multiply two constant matrices with each other instead of one after the other.
+    """Fold two consecutive matrix products with constants into one.
 
     Rewrites: ``(x @ a) @ b`` → ``x @ (a @ b)`` of floats.
     Refuses:  constants that are no matrices, not finite, whose product is not, or that a caller may override; large

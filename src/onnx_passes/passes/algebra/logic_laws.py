@@ -85,7 +85,7 @@ def _flips(both: str, either: str, differ: str, negate: str) -> Sequence[Law]:
 @passes.verify.equality
 @passes.register("algebraic")
 class AbsorbNot(LawPass):
-    """Take in negations of truth values and bits, and make one of two, by De Morgan's laws.
+    """Absorb negations of truth values and bits, and merge two into one, by De Morgan's laws.
 
     A negation goes inward where it is taken in there, and outward where two become one: nodes never become more.
 
@@ -104,7 +104,7 @@ class AbsorbNot(LawPass):
 @passes.verify.equality
 @passes.register("algebraic")
 class CancelInEquality(LawPass):
-    """Take a constant of an equation of integers to the other side, and drop what is on both sides.
+    """Cancel common terms of integer equations, and fold their constants to one side.
 
     Rewrites: ``x + c == d`` → ``x == d - c``, also for ``Sub``, ``Xor``, ``BitwiseXor``; ``x + z == y + z`` →
               ``x == y``, and so for those.
@@ -151,7 +151,7 @@ def _selections(*when: When) -> Sequence[Law]:
 @passes.verify.equality
 @passes.register("algebraic")
 class MergeWhere(LawPass):
-    """Drop what a selection never takes from another one with the same condition, of anything but floats.
+    """Merge two nested Where nodes with the same condition, of anything but floats.
 
     Rewrites: ``Where(c, Where(c, x, z), y)`` → ``Where(c, x, y)``; ``Where(c, x, Where(c, z, y))`` →
               ``Where(c, x, y)``.
@@ -168,7 +168,7 @@ class MergeWhere(LawPass):
 @passes.verify.tolerance
 @passes.register("fast-math")
 class MergeWhereFast(LawPass):
-    """Drop what a selection never takes from another one with the same condition, of any type.
+    """Merge two nested Where nodes with the same condition, of any type.
 
     Rewrites: what ``merge-where`` rewrites, also of floats.
     Refuses:  what may widen the result.
@@ -183,7 +183,7 @@ class MergeWhereFast(LawPass):
 @passes.verify.equality
 @passes.register("algebraic")
 class OrderComparison(LawPass):
-    """Put the constant of a comparison on the right, where other rules look for it.
+    """Canonicalize comparisons: the constant is the right operand.
 
     Rewrites: ``c < x`` → ``x > c``, and so for ``LessOrEqual``, ``Greater``, ``GreaterOrEqual`` and ``Equal``.
     Refuses:  comparisons without a constant, or of constants; constants that a caller may override.

@@ -27,7 +27,7 @@ _AXES_ARE_INPUTS = {"ReduceSum": 13}
 @passes.verify.equality
 @passes.register("algebraic")
 class MergeReductions(Transformation, RewriteRuleSetPass):
-    """Make one of two reductions of integers to the largest or the smallest in a row.
+    """Merge two consecutive ReduceMax, or ReduceMin, nodes of integers.
 
     Rewrites: ``ReduceMax(ReduceMax(x, a), b)`` → ``ReduceMax(x, a ∪ b)``, and so for ``ReduceMin``.
     Refuses:  floats; sums and products, which a runtime may compute as floats and round; axes that are not known; an
@@ -47,7 +47,7 @@ class MergeReductions(Transformation, RewriteRuleSetPass):
 @passes.verify.tolerance
 @passes.register("fast-math")
 class MergeReductionsFast(Transformation, RewriteRuleSetPass):
-    """Make one of two reductions of floats in a row.
+    """Merge two consecutive reductions of floats.
 
     Rewrites: ``ReduceSum(ReduceSum(x, a), b)`` → ``ReduceSum(x, a ∪ b)``, and so for ``ReduceMax``, ``ReduceMin``,
               ``ReduceProd`` and ``ReduceMean``.

@@ -68,7 +68,7 @@ _EXACT = When("is_integral(x)", "NaN and infinities would be lost")
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateAnnihilator(LawPass):
-    """Remove an operator whose result a constant operand decides alone.
+    """Replace an operator by its constant operand where that alone decides the result.
 
     Rewrites: ``x * 0`` of integers, ``And(x, false)``, ``Or(x, true)``, ``BitwiseAnd(x, 0)``, ``BitwiseOr(x, -1)`` →
               the constant, expanded to the shape of ``x`` where that may be wider.
@@ -93,7 +93,7 @@ class EliminateAnnihilator(LawPass):
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateComplement(LawPass):
-    """Remove operators whose operands are the same, or opposite, so that the result is known.
+    """Replace operators on equal, or opposite, operands by the constant that they compute.
 
     Rewrites: ``x - x``, ``Xor(x, x)``, ``BitwiseXor(x, x)``, ``x + -x``, ``And(x, Not(x))``,
               ``BitwiseAnd(x, BitwiseNot(x))`` → zeros of the shape of ``x``; ``Or(x, Not(x))``, ``x == x``, ``x <= x``
@@ -151,7 +151,7 @@ class EliminateIdentity(LawPass):
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateNeutralElement(LawPass):
-    """Remove a constant operand that leaves the other one as it is.
+    """Remove operators with a neutral constant operand.
 
     Rewrites: ``x + 0``, ``x - 0``, ``x * 1``, ``x / 1``, ``Pow(x, 1)``, ``And(x, true)``, ``Or(x, false)``,
               ``Xor(x, false)``, ``BitwiseAnd(x, -1)``, ``BitwiseOr(x, 0)``, ``BitwiseXor(x, 0)`` → ``x``.

@@ -23,7 +23,7 @@ _FLOATS = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.FLOAT, ir.Data
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateCast(Transformation, RewriteRuleSetPass):
-    """Remove casts to the type that a value has, and detours through a wider type.
+    """Remove casts to the type that a value already has, and round trips through a wider type.
 
     Rewrites: ``Cast(x)``, ``CastLike(x, t)`` → ``x``, if the type stays; ``Cast(Cast(x))`` → ``Cast(x)``, if all values
               of the type of ``x`` are also values of both others; then back to the type of ``x`` is ``x`` itself.

@@ -22,7 +22,7 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateClip(Transformation, RewriteRuleSetPass):
-    """Remove Clip without bounds, and make one of two of Clip and Relu in a row.
+    """Remove Clip without bounds, and merge consecutive Clip and Relu nodes.
 
     Rewrites: ``Clip(x)`` of integers → ``x``; ``Clip(Clip(x))``, ``Clip(Relu(x))``, ``Relu(Clip(x))`` → ``Clip(x)``
               between what becomes of the least and the greatest number. Where bounds exclude each other that is one

@@ -28,7 +28,7 @@ _ORDER_MATTERS = ("Max", "Min")
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateCommonSubexpression(EditorPass):
-    """Compute once what several nodes compute from the same inputs with the same attributes.
+    """Merge common subexpressions: nodes with the same operator, inputs and attributes.
 
     Rewrites: ``a = Relu(x); b = Relu(x)`` → ``a = Relu(x)``, used for both. Subgraphs share what the graphs around
               them have computed before. Initializers of the same bits (up to ``max-size``) count as the same, and so

@@ -21,7 +21,7 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateConcat(Transformation, RewriteRuleSetPass):
-    """Make one of concatenations along the same axis, one inside the other.
+    """Merge nested Concat nodes along the same axis.
 
     Rewrites: ``Concat(a, Concat(b, c), d)`` → ``Concat(a, b, c, d)``.
     Refuses:  different axes, also where one is counted from the end of an unknown rank; an inner concatenation that

@@ -36,7 +36,7 @@ _BROADCAST = (
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateExpand(Transformation, RewriteRuleSetPass):
-    """Remove expansions that widen nothing, or widen what the next operator would.
+    """Remove Expand nodes without effect, and those that broadcasting makes redundant.
 
     Rewrites: ``Expand(x, s)`` → ``x``, if the shape stays; ``Add(Expand(x, s), y)`` → ``Add(x, y)`` and so for other
               operators that broadcast, if the result keeps its shape.

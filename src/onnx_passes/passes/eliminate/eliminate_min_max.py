@@ -23,7 +23,7 @@ _COMBINE = {"Max": np.maximum, "Min": np.minimum}
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateMinMax(Transformation, RewriteRuleSetPass):
-    """Make one of two Max, or two Min, that compare with constants.
+    """Merge two consecutive Max, or Min, nodes with constant operands.
 
     Rewrites: ``Max(Max(x, c), d)`` → ``Max(x, max(c, d))``, also with more inputs than one, in any order.
     Refuses:  constants that a caller may override; NaN; a zero as the larger (smaller) constant of floats, whose sign

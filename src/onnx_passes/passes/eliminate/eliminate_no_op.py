@@ -20,7 +20,7 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateNoOp(Transformation, RewriteRuleSetPass):
-    """Remove operators that do nothing with the arguments they have.
+    """Remove operators that have no effect with the arguments given.
 
     Rewrites: ``Tile`` by ones, ``Split`` into one part, ``DepthToSpace`` and ``SpaceToDepth`` of blocks of one,
               ``Gather`` of all in their order, ``MaxPool`` of integers in windows of one, and ``Concat``, ``Sum``,

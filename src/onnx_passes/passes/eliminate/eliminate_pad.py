@@ -24,7 +24,7 @@ _REPEATABLE = ("constant", "edge")
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminatePad(Transformation, RewriteRuleSetPass):
-    """Remove padding by nothing, and make one of two paddings in a row.
+    """Remove Pad nodes without effect, and merge consecutive ones.
 
     Rewrites: ``Pad(x, [0, …])`` → ``x``; ``Pad(Pad(x, p), q)`` → ``Pad(x, p + q)``, if both pad with the same constant
               or both repeat the edge.

@@ -26,7 +26,7 @@ _ADD_TO_ZERO = ("ReduceMean", "ReduceSum")
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateReduce(Transformation, RewriteRuleSetPass):
-    """Remove reductions over axes of one element, or over no axes.
+    """Remove reductions over axes of size one, or over no axes.
 
     Rewrites: ``ReduceSum(x)``, and so ``ReduceMax``, ``ReduceMean``, ``ReduceMin``, ``ReduceProd`` → ``x``, or
               ``Squeeze(x)`` if the axes are not kept.

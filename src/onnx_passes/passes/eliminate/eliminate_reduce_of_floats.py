@@ -14,7 +14,7 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.tolerance
 @passes.register("fast-math")
 class EliminateReduceOfFloats(Transformation, RewriteRuleSetPass):
-    """Remove reductions over axes of one element, or over no axes, of any type.
+    """Remove reductions over axes of size one, or over no axes, of any type.
 
     Rewrites: ``ReduceSum(x)``, and so ``ReduceMax``, ``ReduceMean``, ``ReduceMin``, ``ReduceProd`` → ``x``, or
               ``Squeeze(x)`` if the axes are not kept.

@@ -23,7 +23,7 @@ _KEEP_ORDER = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateReshape(Transformation, RewriteRuleSetPass):
-    """Remove reshapes that keep the shape, and what keeps the order of elements in front of a reshape.
+    """Remove reshapes without effect, and those that another reshape makes redundant.
 
     Rewrites: ``Reshape(x, s)``, ``Flatten(x)`` → ``x``, if the shape stays: known numbers and named dimensions agree,
               or the target only copies dimensions and infers the last one;

@@ -21,7 +21,7 @@ from onnx_passes.rewrite.refusal import Refusal, no
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateReshapeOfMatmul(Transformation, RewriteRulePass):
-    """Remove reshapes that flatten rows for the product with a matrix and stack them again behind it.
+    """Remove reshapes that only flatten the rows of a MatMul and stack its result again.
 
     Rewrites: ``Reshape(MatMul(Reshape(x, s), w), t)`` → ``MatMul(x, w)``, if the reshapes keep the rows of ``x`` and
               those of the product; → ``MatMul(Reshape(x, [0, 0, 4]), w)``, if ``x`` splits the rows.

@@ -26,7 +26,7 @@ _LARGEST = 2**63 - 1
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateSlice(Transformation, RewriteRuleSetPass):
-    """Remove slices that take everything, and make one of two in a row.
+    """Remove slices that take everything, and merge consecutive ones.
 
     Rewrites: ``Slice(x, [0], [INT_MAX])`` → ``x``, and other ways to take everything forwards;
               ``Slice(Slice(x))`` → ``Slice(x)``, if no axis is cut twice, or both times forwards by steps of one.

@@ -24,7 +24,7 @@ _NEW = -1
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateSqueeze(Transformation, RewriteRuleSetPass):
-    """Remove squeezes and unsqueezes without effect, and make at most one of two in a row.
+    """Remove Squeeze and Unsqueeze nodes without effect, and merge or cancel consecutive ones.
 
     Rewrites: ``Squeeze(x)``, ``Unsqueeze(x, [])`` → ``x``, if the rank stays; ``Squeeze(Unsqueeze(x))`` and
               ``Unsqueeze(Squeeze(x))`` → ``x``, ``Squeeze(x)`` or ``Unsqueeze(x)``;

@@ -20,7 +20,7 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateSqueezeOfReshape(Transformation, RewriteRuleSetPass):
-    """Put the axes that a Squeeze removes, or an Unsqueeze adds, into the target of the Reshape before it.
+    """Fold Squeeze and Unsqueeze nodes into the target of the Reshape before them.
 
     Rewrites: ``Unsqueeze(Reshape(x, [-1, 8]), [0])`` → ``Reshape(x, [1, -1, 8])``;
               ``Squeeze(Reshape(x, [-1, 1, 8]), [1])`` → ``Reshape(x, [-1, 8])``.

@@ -22,7 +22,7 @@ _NO_INPUT = 1
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateTranspose(Transformation, RewriteRuleSetPass):
-    """Remove transpositions that keep every axis in its place, and make one of two in a row.
+    """Remove transposes without effect, and merge consecutive ones.
 
     Rewrites: ``Transpose<perm=[0,1]>(x)`` → ``x``;
               ``Transpose<perm=q>(Transpose<perm=p>(x))`` → ``Transpose<perm=p[q]>(x)``.

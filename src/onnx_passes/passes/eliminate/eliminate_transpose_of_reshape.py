@@ -23,7 +23,7 @@ _RESHAPE_HAS_AN_INPUT = 5
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateTransposeOfReshape(Transformation, RewriteRuleSetPass):
-    """Remove transpositions next to a Reshape that only move axes of size one.
+    """Remove transposes next to a Reshape that only move axes of size one.
 
     Rewrites: ``Transpose<perm=[0,2,1,3]>(Reshape(x, [-1, 1, 2, 4]))`` → ``Reshape(x, [-1, 2, 1, 4])``;
               ``Reshape(Transpose(x), s)`` → ``Reshape(x, t)`` with ``t`` the sizes of the result.

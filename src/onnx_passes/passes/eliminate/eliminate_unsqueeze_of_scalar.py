@@ -25,7 +25,7 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateUnsqueezeOfScalar(Transformation, RewriteRuleSetPass):
-    """Compute with vectors of one element where scalars are made such vectors in the end.
+    """Hoist Unsqueeze above scalar arithmetic that ends in vectors of one element.
 
     Rewrites: ``Unsqueeze(Gather<axis=a>(x, i), [a])`` → ``Gather<axis=a>(x, [i])``;
               ``Unsqueeze(Sub(Squeeze(v), 1), [0])`` → ``Sub(v, [1])``, and so for all elementwise operators, also

@@ -18,7 +18,7 @@ _STATES = {"GRU": (5,), "LSTM": (5, 6), "RNN": (5,)}
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateZeroState(EditorPass):
-    """Leave out initial states of recurrent operators that are zero, which they are by default.
+    """Drop initial states of recurrent operators that are zero, which is their default.
 
     Rewrites: ``LSTM(x, w, r, b, , ConstantOfShape(s), ConstantOfShape(s))`` → ``LSTM(x, w, r, b)``; GRU and RNN alike.
     Refuses:  states that are not known to be zero, of positive sign, in every element.

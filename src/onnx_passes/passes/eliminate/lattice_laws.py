@@ -17,7 +17,7 @@ _ORDERED = When("is_integral(y)", "the sign of a zero depends on the order")
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateAbsorption(LawPass):
-    """Remove two dual operators that give back one of their operands.
+    """Remove pairs of dual operators that return one of their operands.
 
     Rewrites: ``And(x, Or(x, y))`` → ``x`` in any order, and so with ``Or`` and ``And``, ``BitwiseAnd`` and
               ``BitwiseOr``, ``Max`` and ``Min``.
@@ -41,7 +41,7 @@ class EliminateAbsorption(LawPass):
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateIdempotence(LawPass):
-    """Remove repetitions of operators that have no further effect.
+    """Remove repeated applications of idempotent operators.
 
     Rewrites: ``f(f(x))`` → ``f(x)`` for ``Abs``, ``Relu``, ``Sign``, ``Ceil``, ``Floor``, ``Round``;
               ``f(x, x)`` → ``x`` and ``f(f(x, y), y)`` → ``f(x, y)`` for ``And``, ``Or``, ``BitwiseAnd``,
@@ -69,7 +69,7 @@ class EliminateIdempotence(LawPass):
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateInvolution(LawPass):
-    """Remove an operator that is applied twice and takes itself back.
+    """Remove pairs of operators that are their own inverse.
 
     Rewrites: ``Neg(Neg(x))`` → ``x``, and so for ``Not`` and ``BitwiseNot``.
     Refuses:  ``Reciprocal``, which rounds.
@@ -85,7 +85,7 @@ class EliminateInvolution(LawPass):
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateNegatedComparison(LawPass):
-    """Compare the other way instead of negating a comparison of integers.
+    """Fold the negation of an integer comparison into the opposite comparison.
 
     Rewrites: ``Not(Less(x, y))`` → ``GreaterOrEqual(x, y)``, and so for ``LessOrEqual``, ``Greater``,
               ``GreaterOrEqual``.

@@ -42,7 +42,7 @@ def _laws(*when: When) -> Sequence[Law]:
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateWhere(LawPass):
-    """Remove Where that always selects the same, and negations of its condition.
+    """Remove Where nodes with a constant condition or equal choices, and negations of the condition.
 
     Rewrites: ``Where(false, x, y)`` → ``y``; of integers also ``Where(true, x, y)`` → ``x``, ``Where(c, x, x)`` →
               ``x`` and ``Where(Not(c), x, y)`` → ``Where(c, y, x)``.
@@ -60,7 +60,7 @@ class EliminateWhere(LawPass):
 @passes.verify.tolerance
 @passes.register("fast-math")
 class EliminateWhereOfFloats(LawPass):
-    """Remove Where that always selects the same, of any type.
+    """Remove Where nodes with a constant condition or equal choices, of any type.
 
     Rewrites: ``Where(true, x, y)`` → ``x``; ``Where(false, x, y)`` → ``y``; ``Where(c, x, x)`` → ``x``;
               ``Where(Not(c), x, y)`` → ``Where(c, y, x)``.

@@ -137,7 +137,7 @@ _SWISH_SAMPLES = tuple(
 @passes.verify.tolerance
 @passes.register("fuse")
 class FuseGelu(LawPass):
-    """Put Gelu in the place of its definition, exact or approximated.
+    """Fuse the definition of Gelu, exact or approximated, into one node.
 
     Rewrites: ``0.5 * x * (1 + Erf(x / √2))`` → ``Gelu(x)``;
               ``0.5 * x * (1 + Tanh(√(2/π) * (x + 0.044715 * x³)))`` → ``Gelu<approximate="tanh">(x)``; the factors of
@@ -175,7 +175,7 @@ class FuseGelu(LawPass):
 @passes.verify.tolerance
 @passes.register("fuse")
 class FuseHardsigmoid(LawPass):
-    """Put HardSigmoid in the place of a clipped line.
+    """Fuse a clipped line into HardSigmoid.
 
     Rewrites: ``Clip(x + b, 0, t) / t`` → ``HardSigmoid<alpha=1/t, beta=b/t>(x)``, also with ``* (1/t)``.
     Refuses:  numbers that are not constant; ``t <= 0``; other types than single and half precision; a value inside
@@ -195,7 +195,7 @@ class FuseHardsigmoid(LawPass):
 @passes.verify.tolerance
 @passes.register("fuse")
 class FuseHardswish(LawPass):
-    """Put HardSwish in the place of a product with a hard sigmoid.
+    """Fuse a product with a hard sigmoid of the same value into HardSwish.
 
     Rewrites: ``x * HardSigmoid<alpha=1/6, beta=0.5>(x)`` → ``HardSwish(x)``; ``x * Clip(x + 3, 0, 6) / 6`` likewise,
               in any order, and with ``* (1/6)``.
@@ -224,7 +224,7 @@ class FuseHardswish(LawPass):
 @passes.verify.tolerance
 @passes.register("fuse")
 class FuseMish(LawPass):
-    """Put Mish in the place of a product with the hyperbolic tangent of a softplus.
+    """Fuse a product with the hyperbolic tangent of a softplus into Mish.
 
     Rewrites: ``x * Tanh(Softplus(x))`` → ``Mish(x)``, also where the softplus is ``Log(Exp(x) + 1)``.
     Refuses:  other numbers; opsets below 18; other types than single and half precision; a value inside that is used
@@ -249,7 +249,7 @@ class FuseMish(LawPass):
 @passes.verify.tolerance
 @passes.register("fuse")
 class FuseSilu(LawPass):
-    """Put Swish in the place of a product of a value with its sigmoid.
+    """Fuse the product of a value with its sigmoid into Swish.
 
     Rewrites: ``x * Sigmoid(x)`` → ``Swish(x)``; ``x * Sigmoid(c * x)`` → ``Swish<alpha=c>(x)``.
     Refuses:  opsets below 24; a factor that is not a constant number; types that are no floats; a sigmoid that is used
@@ -275,7 +275,7 @@ class FuseSilu(LawPass):
 @passes.verify.tolerance
 @passes.register("fast-math")
 class FuseSoftplus(LawPass):
-    """Put Softplus in the place of the logarithm of an exponential and one.
+    """Fuse the logarithm of one plus an exponential into Softplus.
 
     Rewrites: ``Log(Exp(x) + 1)`` → ``Softplus(x)``.
     Refuses:  other numbers; other types than single and half precision; a value inside that is used elsewhere.

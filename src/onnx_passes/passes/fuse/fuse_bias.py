@@ -29,7 +29,7 @@ IMAGES = MappingProxyType(
 @passes.verify.tolerance
 @passes.register("fuse")
 class FuseBias(Transformation, RewriteRuleSetPass):
-    """Fold a constant that is added to a layer, or to the input of a convolution, into the bias of the layer.
+    """Fold a constant that is added after a layer, or before a convolution, into the bias of the layer.
 
     Rewrites: ``Conv(x, w, b) ± c`` → ``Conv(x, w, b ± c)``, also for ``ConvTranspose`` and ``Gemm``;
               ``Conv(x + c, w, b)`` → ``Conv(x, w, b')``.

@@ -23,7 +23,7 @@ _SHAPES = MappingProxyType({"a": ((2, 3), (4, 3)), "b": ((3, 2), (3, 4)), "c": (
 @passes.verify.tolerance
 @passes.register("fuse")
 class FuseGemm(Transformation, RewriteRuleSetPass):
-    """Put one Gemm in the place of a product of matrices, the addition of a bias, and transpositions.
+    """Fuse a matrix product, the bias added to it, and transposes of its operands into one Gemm.
 
     Rewrites: ``MatMul(a, b) + c`` → ``Gemm(a, b, c)``; ``Gemm(a, b) + c`` → ``Gemm(a, b, c)``;
               ``Gemm(Transpose(a), b)`` → ``Gemm<transA>(a, b)``, also for ``b``.

@@ -42,7 +42,7 @@ _SAMPLES = tuple(
 @passes.verify.tolerance
 @passes.register("fuse")
 class FuseLayernorm(Transformation, RewriteRuleSetPass):
-    """Put LayerNormalization in the place of means, squares, root and division, and give it scale and bias.
+    """Fuse the definition of LayerNormalization into one node, with its scale and bias.
 
     Rewrites: ``d / Sqrt(ReduceMean(d²) + ε)`` with ``d = x - ReduceMean(x)`` → ``LayerNormalization(x, 1)``, however
               the square and the division are written; ``LayerNormalization(x, s) * c`` → scale, ``+ c`` → bias.

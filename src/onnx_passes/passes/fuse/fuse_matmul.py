@@ -20,7 +20,7 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.tolerance
 @passes.register("fuse")
 class FuseMatmul(Transformation, RewriteRuleSetPass):
-    """Merge products with two constant matrices, one after the other, into one product.
+    """Merge two consecutive products with constant matrices into one.
 
     Rewrites: ``(x @ a) @ b`` → ``x @ (a @ b)``.
     Refuses:  what is not a constant and finite matrix of floats, or not finite as a product; a product that is larger

@@ -39,7 +39,7 @@ _SAMPLES = tuple(
 @passes.verify.tolerance
 @passes.register("fuse")
 class FusePad(Transformation, RewriteRuleSetPass):
-    """Move padding into the convolution or pooling that follows.
+    """Fold padding into the convolution or pooling that follows.
 
     Rewrites: ``Conv(Pad(x, p, 0), w)`` → ``Conv<pads>(x, w)``, also for ``LpPool``, ``AveragePool`` (which then counts
               the padding), and ``MaxPool`` after padding with the lowest number.

@@ -28,7 +28,7 @@ _BROADCASTING = 7
 @passes.verify.tolerance
 @passes.register("fuse")
 class FuseReshapedGemm(Transformation, RewriteRulePass):
-    """Put MatMul and Add in the place of a Gemm for which rows are flattened, and stacked again behind it.
+    """Replace a Gemm between reshapes that flatten and stack rows by MatMul and Add.
 
     Rewrites: ``Reshape(Gemm(Reshape(x, s), w, c), t)`` → ``MatMul(x, w) + c``, if the reshapes keep the rows of ``x``
               and those of the product; → ``MatMul(Reshape(x, [0, 0, 4]), w) + c``, if ``x`` splits the rows and ``t``

@@ -39,7 +39,7 @@ _SAMPLES = tuple(
 @passes.verify.tolerance
 @passes.register("fuse")
 class FuseRmsnorm(Transformation, RewriteRuleSetPass):
-    """Put RMSNormalization in the place of square, mean, root and division, and give it a scale.
+    """Fuse the definition of RMSNormalization into one node, with its scale.
 
     Rewrites: ``x / Sqrt(ReduceMean(x²) + ε)`` → ``RMSNormalization(x, 1)``, however the square and the division are
               written; ``RMSNormalization(x, s) * c`` → scale.

@@ -44,7 +44,7 @@ _SHIFTED = "x - ReduceMax(x, axes(axis), keepdims=1)"
 @passes.verify.tolerance
 @passes.register("lower")
 class LowerGelu(LawPass):
-    """Put arithmetic and an error function, or a hyperbolic tangent, in the place of Gelu.
+    """Lower Gelu to arithmetic and an error function or a hyperbolic tangent.
 
     Rewrites: ``Gelu(x)`` → ``0.5 * x * (1 + Erf(x / √2))``;
               ``Gelu<approximate="tanh">(x)`` → ``0.5 * x * (1 + Tanh(√(2/π) * (x + 0.044715 * x³)))``.
@@ -72,7 +72,7 @@ class LowerGelu(LawPass):
 @passes.verify.tolerance
 @passes.register("lower")
 class LowerHardsigmoid(LawPass):
-    """Put a clipped line in the place of HardSigmoid.
+    """Lower HardSigmoid to a clipped line.
 
     Rewrites: ``HardSigmoid<a, b>(x)`` → ``Clip(a * x + b, 0, 1)``.
     Refuses:  opsets below 13; an input of unknown type.
@@ -87,7 +87,7 @@ class LowerHardsigmoid(LawPass):
 @passes.verify.tolerance
 @passes.register("lower")
 class LowerHardswish(LawPass):
-    """Put a product with a clipped line in the place of HardSwish.
+    """Lower HardSwish to a product with a clipped line.
 
     Rewrites: ``HardSwish(x)`` → ``x * Clip(x / 6 + 0.5, 0, 1)``.
     Refuses:  opsets below 13; an input of unknown type.
@@ -102,7 +102,7 @@ class LowerHardswish(LawPass):
 @passes.verify.tolerance
 @passes.register("lower")
 class LowerLogsoftmax(LawPass):
-    """Put exponentials and the logarithm of their sum in the place of LogSoftmax.
+    """Lower LogSoftmax to exponentials and the logarithm of their sum.
 
     Rewrites: ``LogSoftmax(x)`` → ``d - Log(ReduceSum(Exp(d)))`` with ``d = x - ReduceMax(x)``.
     Refuses:  opsets below 18; an input of unknown type or shape, or an empty one.
@@ -122,7 +122,7 @@ class LowerLogsoftmax(LawPass):
 @passes.verify.tolerance
 @passes.register("lower")
 class LowerMish(LawPass):
-    """Put elementary functions in the place of Mish.
+    """Lower Mish to elementary functions.
 
     Rewrites: ``Mish(x)`` → ``x * Tanh(Relu(x) + Log(1 + Exp(-|x|)))``.
     Refuses:  opsets below 18, which have no Mish; an input of unknown type.
@@ -137,7 +137,7 @@ class LowerMish(LawPass):
 @passes.verify.tolerance
 @passes.register("lower")
 class LowerSigmoid(LawPass):
-    """Put arithmetic and an exponential in the place of Sigmoid.
+    """Lower Sigmoid to arithmetic and an exponential.
 
     The exponential may overflow; its reciprocal is zero then.
 
@@ -153,7 +153,7 @@ class LowerSigmoid(LawPass):
 @passes.verify.tolerance
 @passes.register("lower", aliases={"lower-swish": ""})
 class LowerSilu(LawPass):
-    """Put arithmetic and an exponential in the place of Swish.
+    """Lower Swish to arithmetic and an exponential.
 
     Rewrites: ``Swish<a>(x)`` → ``x * (1 / (1 + Exp(-a * x)))``.
     Refuses:  opsets below 24, which have no Swish; an input of unknown type.
@@ -181,7 +181,7 @@ class LowerSilu(LawPass):
 @passes.verify.tolerance
 @passes.register("lower")
 class LowerSoftmax(LawPass):
-    """Put exponentials and their sum in the place of Softmax.
+    """Lower Softmax to exponentials and their sum.
 
     Rewrites: ``Softmax(x)`` → ``e / ReduceSum(e)`` with ``e = Exp(x - ReduceMax(x))``, which overflows nowhere.
     Refuses:  opsets below 18; an input of unknown type or shape, or an empty one.
@@ -197,7 +197,7 @@ class LowerSoftmax(LawPass):
 @passes.verify.tolerance
 @passes.register("lower")
 class LowerSoftplus(LawPass):
-    """Put a logarithm and an exponential in the place of Softplus.
+    """Lower Softplus to a logarithm and an exponential.
 
     Rewrites: ``Softplus(x)`` → ``Relu(x) + Log(1 + Exp(-|x|))``, which overflows nowhere.
     Refuses:  opsets below 13; an input of unknown type.

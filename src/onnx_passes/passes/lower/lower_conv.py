@@ -27,7 +27,7 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.tolerance
 @passes.register("lower")
 class LowerConv(Transformation, RewriteRuleSetPass):
-    """Put gathering and a product of matrices in the place of convolutions.
+    """Lower convolutions to gathers and matrix products.
 
     Rewrites: ``Conv(x, w, b)`` → ``MatMul(rows of x, w') + b``, where each row is what the window sees at one place;
               ``ConvTranspose`` likewise; with any groups, strides, dilations and padding. With ``im2col``, convolutions

@@ -9,7 +9,7 @@ from onnx_passes.passes.lower.norms import LowerNorm
 @passes.verify.tolerance
 @passes.register("lower")
 class LowerLayernorm(LowerNorm):
-    """Put means, a root and a division in the place of LayerNormalization.
+    """Lower LayerNormalization to means, a root and a division.
 
     Rewrites: ``LayerNormalization(x, s, b)`` → ``d / Sqrt(ReduceMean(d * d) + ε) * s + b`` with
               ``d = x - ReduceMean(x)``, in single precision.

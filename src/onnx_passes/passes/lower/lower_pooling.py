@@ -26,7 +26,7 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.tolerance
 @passes.register("lower")
 class LowerPooling(Transformation, RewriteRuleSetPass):
-    """Put gathering and reductions in the place of pooling.
+    """Lower pooling to gathers and reductions.
 
     Rewrites: ``MaxPool(x)`` → ``ReduceMax`` of what each window sees, ``AveragePool(x)`` → ``ReduceSum`` of it divided
               by how much that is, ``GlobalMaxPool`` and ``GlobalAveragePool`` → ``ReduceMax`` and ``ReduceMean``; with

@@ -11,7 +11,7 @@ from onnx_passes.passes.lower.norms import LowerNorm
 @passes.verify.tolerance
 @passes.register("lower")
 class LowerRmsnorm(LowerNorm):
-    """Put a mean, a root and a division in the place of RMSNormalization.
+    """Lower RMSNormalization to a mean, a root and a division.
 
     Rewrites: ``RMSNormalization(x, s)`` → ``x / Sqrt(ReduceMean(x * x) + ε) * s``, in single precision.
     Refuses:  opsets below 23, which have no RMSNormalization; other types than single and half precision; an input of

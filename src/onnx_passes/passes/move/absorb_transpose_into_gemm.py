@@ -22,7 +22,7 @@ _FLAGS = ("transA", "transB")
 @passes.verify.tolerance
 @passes.register("reorder")
 class AbsorbTransposeIntoGemm(Transformation, RewriteRuleSetPass):
-    """Let Gemm read a matrix that was transposed for it as it was before.
+    """Fold transposes of operands into the attributes of Gemm.
 
     Rewrites: ``Gemm(Transpose(a), b, c)`` → ``Gemm<transA=1>(a, b, c)``; the same for ``b``; a flag that is set is
               cleared.

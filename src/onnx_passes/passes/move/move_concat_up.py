@@ -22,7 +22,7 @@ from onnx_passes.rewrite.source import source_of
 @passes.verify.equality
 @passes.register("reorder")
 class MoveConcatUp(Transformation, RewriteRuleSetPass):
-    """Move Concat up past operators that do the same to each of its parts.
+    """Hoist Concat above operators that treat all its parts alike.
 
     Rewrites: ``Concat(f(a), f(b))`` → ``f(Concat(a, b))`` for elementwise operators with one operand.
     Refuses:  parts with other operators, attributes, bounds or element types; results that others use too;
@@ -40,7 +40,7 @@ class MoveConcatUp(Transformation, RewriteRuleSetPass):
 @passes.verify.tolerance
 @passes.register("reorder")
 class MoveConcatUpRounding(Transformation, RewriteRuleSetPass):
-    """Move Concat up past functions whose last bits depend on the place of an element in memory.
+    """Hoist Concat above functions whose last bits depend on where an element lies in memory.
 
     Rewrites: as ``move-concat-up``, for transcendental functions.
     Refuses:  what ``move-concat-up`` refuses.

@@ -26,7 +26,7 @@ _WIDELY_KNOWN = frozenset({"FLOAT", "DOUBLE", "FLOAT16", "BOOL", "INT8", "INT32"
 @passes.verify.equality
 @passes.register("reorder", "unbroadcast")
 class MoveExpandDown(Transformation, RewriteRuleSetPass):
-    """Move Expand and Tile down, so that nothing is computed twice.
+    """Sink Expand and Tile towards the outputs, so that nothing is computed twice.
 
     Rewrites: ``f(Expand(x))`` → ``Expand(f(x))`` and ``f(Tile(x))`` → ``Tile(f(x))`` for elementwise operators, with
               several operands if each other one has a single element.
@@ -45,7 +45,7 @@ class MoveExpandDown(Transformation, RewriteRuleSetPass):
 @passes.verify.tolerance
 @passes.register("reorder", "unbroadcast")
 class MoveExpandDownRounding(Transformation, RewriteRuleSetPass):
-    """Move Expand and Tile down past functions whose last bits depend on the place of an element in memory.
+    """Sink Expand and Tile below functions whose last bits depend on where an element lies in memory.
 
     Rewrites: as ``move-expand-down``, for transcendental functions, Max, Min and Where.
     Refuses:  what ``move-expand-down`` refuses; Pow of integers.

@@ -47,7 +47,7 @@ KEEP_ZERO = (
 @passes.verify.equality
 @passes.register("reorder")
 class MovePadDown(Transformation, RewriteRuleSetPass):
-    """Move Pad down past operators that leave what is padded as it is.
+    """Sink Pad below operators that keep the padded value.
 
     Rewrites: ``f(Pad(x))`` → ``Pad(f(x))`` for elementwise operators that make zero of zero, if zeros are padded, or
               elements of ``x`` (modes edge, reflect and wrap).
@@ -66,7 +66,7 @@ class MovePadDown(Transformation, RewriteRuleSetPass):
 @passes.verify.tolerance
 @passes.register("reorder")
 class MovePadDownRounding(Transformation, RewriteRuleSetPass):
-    """Move Pad down past functions whose last bits depend on the place of an element in memory.
+    """Sink Pad below functions whose last bits depend on where an element lies in memory.
 
     Rewrites: as ``move-pad-down``, for transcendental functions.
     Refuses:  what ``move-pad-down`` refuses.

@@ -27,7 +27,7 @@ _DEPEND_ON_BROADCASTING = tuple(name for name in elementwise(steady=False) if tr
 @passes.verify.equality
 @passes.register("reorder")
 class MoveReshapeDown(Transformation, RewriteRuleSetPass):
-    """Move down Reshape, Flatten, Squeeze and Unsqueeze, towards the outputs, where they meet and merge.
+    """Sink Reshape, Flatten, Squeeze and Unsqueeze towards the outputs, where they merge.
 
     Rewrites: ``f(Reshape(x))`` → ``Reshape(f(x))`` for elementwise operators, with several operands if each other one
               has a single element, or only axes that the reshape leaves as they are at the end, or is reshaped
@@ -48,7 +48,7 @@ class MoveReshapeDown(Transformation, RewriteRuleSetPass):
 @passes.verify.tolerance
 @passes.register("reorder")
 class MoveReshapeDownRounding(Transformation, RewriteRuleSetPass):
-    """Move reshapes down past operators whose last bits depend on the way in which they broadcast.
+    """Sink reshapes below operators whose last bits depend on how they broadcast.
 
     Rewrites: as ``move-reshape-down``, for Max, Min, Pow and Where.
     Refuses:  what ``move-reshape-down`` refuses; Pow of integers.

@@ -90,7 +90,7 @@ _EXAMPLES = (
 @passes.verify.tolerance
 @passes.register(tags=("streamline",))
 class MoveScaleDown(Transformation, RewriteRuleSetPass):
-    """Move constant factors of floats down, past products and to where branches with the same factor join.
+    """Sink constant float factors below products, and to where branches with the same factor join.
 
     Rewrites: ``MatMul(x * s, w)`` → ``MatMul(x, w) * s``, also at the second operand, and for Conv and Gemm, whose bias
               is divided; ``x * s + y * s`` → ``(x + y) * s``, also with Sub. On the way to such an operator, and only

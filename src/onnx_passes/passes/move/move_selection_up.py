@@ -25,7 +25,7 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.equality
 @passes.register("reorder")
 class MoveSelectionUp(Transformation, RewriteRuleSetPass):
-    """Move Slice and Gather up, towards the inputs, so that only what is selected gets computed.
+    """Hoist Slice and Gather towards the inputs, so that only what is selected is computed.
 
     Rewrites: ``Slice(f(x))`` → ``f(Slice(x))`` and ``Gather(f(x), i)`` → ``f(Gather(x, i))`` for elementwise operators,
               on each operand only along the axes on which it is not broadcast.
@@ -44,7 +44,7 @@ class MoveSelectionUp(Transformation, RewriteRuleSetPass):
 @passes.verify.tolerance
 @passes.register("reorder")
 class MoveSelectionUpRounding(Transformation, RewriteRuleSetPass):
-    """Move Slice and Gather up past functions whose last bits depend on the place of an element in memory.
+    """Hoist Slice and Gather above functions whose last bits depend on where an element lies in memory.
 
     Rewrites: as ``move-selection-up``, for transcendental functions, Max, Min and Where.
     Refuses:  what ``move-selection-up`` refuses.

@@ -26,7 +26,7 @@ _MOST_PARTS = 4
 @passes.verify.equality
 @passes.register("reorder")
 class MoveTransposeDown(Transformation, RewriteRuleSetPass):
-    """Move transpositions down, towards the outputs, where they meet and cancel.
+    """Sink transposes towards the outputs, where they meet and cancel.
 
     Rewrites: ``f(Transpose(x))`` → ``Transpose(f(x))`` for elementwise operators, with several operands if each is
               transposed alike, is constant (its axes are put back now), or has only axes of size one where axes move;
@@ -57,7 +57,7 @@ class MoveTransposeDown(Transformation, RewriteRuleSetPass):
 @passes.verify.tolerance
 @passes.register("reorder")
 class MoveTransposeDownRounding(Transformation, RewriteRuleSetPass):
-    """Move transpositions down past operators whose last bits depend on the order of elements in memory.
+    """Sink transposes below operators whose last bits depend on the order of elements in memory.
 
     Rewrites: ``f(Transpose(x))`` → ``Transpose(f(x))`` for transcendental functions, Max, Min and Where; for sums,
               means, norms and products along axes, Softmax, LogSoftmax and LpNormalization, whose axes are mapped;

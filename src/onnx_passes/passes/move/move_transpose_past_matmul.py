@@ -22,7 +22,7 @@ _MATRIX = 2
 @passes.verify.tolerance
 @passes.register("reorder")
 class MoveTransposePastMatmul(Transformation, RewriteRuleSetPass):
-    """Move transpositions down past matrix products.
+    """Sink transposes below matrix products.
 
     Rewrites: ``MatMul(Transpose(a), Transpose(b))`` → ``Transpose(MatMul(b, a))``, if both swap the last two axes;
               ``MatMul(Transpose(a), b)`` → ``Transpose(MatMul(a, b))``, if ``b`` is a matrix and the last axis of
