@@ -8,11 +8,12 @@ from onnx_passes import passes
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.options import option
+from onnx_passes.graph.builder import Builder
 from onnx_passes.passes.export.bipolar import bipolar_values, count_agreement
 from onnx_passes.passes.export.channels_last import ChannelsLast
 from onnx_passes.passes.export.exactness import is_exact_product
 from onnx_passes.passes.export.finn_annotations import annotate
-from onnx_passes.passes.export.workshop import Workshop
+from onnx_passes.passes.export.integer_twins import IntegerTwins
 from onnx_passes.passes.qonnx.export_qonnx import ExportQonnx
 
 
@@ -64,9 +65,9 @@ class ExportFinn(Transformation):
 
 
 def _lower(model: ir.Model, context: Context) -> bool:
-    shop, bipolar = Workshop(model, ranges_of(model)), bipolar_values(model.graph)
+    twins, bipolar = IntegerTwins(Builder(model.opset_imports), ranges_of(model)), bipolar_values(model.graph)
 
     def is_exact(node: ir.Node) -> bool:
-        return is_exact_product(shop, node)
+        return is_exact_product(twins, node)
 
     return ChannelsLast(model, is_exact, lambda value: value not in bipolar).run(context)

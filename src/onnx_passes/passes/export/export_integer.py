@@ -8,22 +8,23 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.analysis.ranges.analyse import ranges_of
-from onnx_passes.core.base import Context, PassResult, Transformation
+from onnx_passes.core.base import Context, PassResult
 from onnx_passes.core.errors import PassFailedError
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.graph.constants import constant
-from onnx_passes.graph.edits import remove_if_dead, replace_value
-from onnx_passes.graph.opset import convert_opset
+from onnx_passes.graph.opset import OpsetConversion
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.passes.export import integer_elementwise as elementwise
 from onnx_passes.passes.export import integer_products as products
 from onnx_passes.passes.export.containers import FLOATS
 from onnx_passes.passes.export.integer_thresholds import multi_threshold
-from onnx_passes.passes.export.workshop import Workshop
+from onnx_passes.passes.export.integer_twins import IntegerTwins
 from onnx_passes.passes.qonnx.inline_qonnx import inline
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
 
-Rule = Callable[[Workshop, ir.Node], "ir.Value | str"]
+Rule = Callable[[IntegerTwins, ir.Node], "ir.Value | str"]
 
 LEAST_OPSET = 13
 """Since when all that is written here takes integers."""
@@ -54,7 +55,7 @@ _PRODUCTS = ("Conv", "ConvTranspose", "Einsum", "Gemm", "MatMul")
 @passes.verify.structure("only(ai.onnx::*)")
 @passes.verify.equality
 @passes.register(tags=("export", "quantized", "convert"))
-class ExportInteger(Transformation):
+class ExportInteger(EditorPass):
     """Compute integers as integers, in standard operators that any runtime has, with the results of the model before.
 
     Rewrites: floats that hold integers → uint8, int8 or int32, whichever holds their range; ``MatMul`` and ``Conv`` of
@@ -71,25 +72,31 @@ class ExportInteger(Transformation):
     followed_by = ("shape-inference", "cleanup")
     fast_math = ("nnan",)
 
-    def call(self, model: ir.Model) -> PassResult:
-        """Run without a manager."""
-        return self.run(model, Context())
-
-    def run(self, model: ir.Model, context: Context) -> PassResult:
+    def edit(self, model: ir.Model, editor: Editor) -> None:
         """Convert node by node, from the inputs on."""
         _refuse_what_is_not_defined(model)
-        modified = False
-        if model.opset_imports.get("", LEAST_OPSET) < LEAST_OPSET:
-            context.note(f"opset {model.opset_imports['']} became {LEAST_OPSET}, where operators take integers")
-            convert_opset(model, LEAST_OPSET)
-            modified = True
-        modified |= _Sweep(model, context).run()
-        modified |= inline(model)
-        _refuse_what_is_not_defined(model, but_known=False)
-        for domain in [domain for domain in model.opset_imports if domain not in ("", "ai.onnx")]:
-            del model.opset_imports[domain]
-            modified = True
-        return PassResult(model, modified=modified)
+        opset = model.opset_imports.get("", LEAST_OPSET)
+        if opset < LEAST_OPSET:
+            conversion = OpsetConversion(model, LEAST_OPSET)
+            if not editor.change(f"opset {opset} as {LEAST_OPSET}", conversion.nodes, conversion.apply):
+                return
+            editor.context.note(f"opset {opset} became {LEAST_OPSET}, where operators take integers")
+        _Sweep(model, editor).run()
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
+        """Convert to integers, then put standard operators in the place of what remains."""
+        first = super().run(model, context).modified
+        second = inline(model, context)
+        foreign = [domain for domain in model.opset_imports if domain not in ("", "ai.onnx")]
+
+        def leave_out() -> None:
+            _refuse_what_is_not_defined(model, but_known=False)
+            for domain in foreign:
+                del model.opset_imports[domain]
+
+        with Editor(model, context) as editor:
+            third = bool(foreign) and editor.change("standard operators alone", (), leave_out)
+        return PassResult(model, modified=first or second or third)
 
 
 def _refuse_what_is_not_defined(model: ir.Model, *, but_known: bool = True) -> None:
@@ -105,63 +112,56 @@ def _refuse_what_is_not_defined(model: ir.Model, *, but_known: bool = True) -> N
 
 
 class _Sweep:
-    def __init__(self, model: ir.Model, context: Context) -> None:
+    def __init__(self, model: ir.Model, editor: Editor) -> None:
         self.model = model
-        self.context = context
-        self.shop = Workshop(model, ranges_of(model))
-        self.converted: list[ir.Node] = []
+        self.editor = editor
+        self.twins = IntegerTwins(editor.builder(), ranges_of(model), products.sums_of_digits(model.graph))
 
-    def run(self) -> bool:
-        """Return whether anything was converted."""
+    def run(self) -> None:
+        """Convert in the order of the graph: each node lets the next take integers."""
         for node in tuple(self.model.graph):
-            refusal = self._convert(node)
-            if refusal is not None:
-                self._keep(node, refusal)
-        for value in dict.fromkeys(self.model.graph.outputs):
-            if self.shop.has_twin(value):
-                floats = self.shop.as_float(value)
-                self.shop.place(None)
-                replace_value(value, floats, self.shop.names)
-        remove_if_dead(self.converted[::-1])
-        return bool(self.converted)
+            if node.graph is None:
+                continue
+            self._convert(node)
+            if self.editor.stopped:
+                return
 
-    def _convert(self, node: ir.Node) -> str | None:
-        """Let integers be computed beside a node; returns the reason if they cannot."""
+    def _convert(self, node: ir.Node) -> None:
+        """Let a node compute integers, which are cast to the floats that it yields; or say why not."""
+        with self.editor.rewrite(f"integers of {node.op_type}", node) as r:
+            self.twins.op = r.op
+            found = self._integers(node)
+            if isinstance(found, str):
+                r.refuse(found, at=node)
+                self._note(node, found)
+                return
+            old = node.outputs[0]
+            new = self.twins.as_float(found, old)
+            r.replace(old, new)
+        if r.applied:
+            self.twins.replaced(old, new, found)
+
+    def _integers(self, node: ir.Node) -> ir.Value | str:
         rule = RULES.get(node.op_type) if not node.domain or node.op_type == "MultiThreshold" else None
         if rule is None or len(node.outputs) != 1 or node.outputs[0].dtype not in FLOATS:
             return _NO_RULE
         dynamic = [value for value in node.inputs if value is not None and constant(value) is None]
         if not dynamic or not (node.domain or self._brings_integers(node)):
             return _NO_INTEGERS
-        found = rule(self.shop, node)
-        if isinstance(found, str):
-            self.shop.discard()
-            return found
-        self.shop.set_twin(node.outputs[0], found)
-        self.shop.place(node)
-        self.converted.append(node)
-        return None
+        return rule(self.twins, node)
 
     def _brings_integers(self, node: ir.Node) -> bool:
         """Tell whether it is worth while: integers come in, or a product takes what is known to hold them."""
-        if any(self.shop.has_twin(value) for value in node.inputs):
+        if any(self.twins.has_twin(value) for value in node.inputs):
             return True
-        return node.op_type in _PRODUCTS and all(self.shop.bounds(value) is not None for value in node.inputs[:2])
+        return node.op_type in _PRODUCTS and all(self.twins.bounds(value) is not None for value in node.inputs[:2])
 
-    def _keep(self, node: ir.Node, reason: str) -> None:
-        """Let a node, and what is in its bodies, take floats, which are made of integers where only these are left."""
+    def _note(self, node: ir.Node, reason: str) -> None:
+        """Name a product, and what keeps integers from going on."""
         inner = [user for body in nested_graphs(node) for user in all_nodes(body)] if holds_graphs(node) else []
-        lacking = [
-            (user, index, value)
-            for user in (node, *inner)
-            for index, value in enumerate(user.inputs)
-            if value is not None and self.shop.has_twin(value)
-        ]
-        for user, index, value in lacking:
-            user.replace_input_with(index, self.shop.as_float(value))
-        self.shop.place(node)
-        if node.op_type in _PRODUCTS or (lacking and reason not in (_NO_RULE, _NO_INTEGERS) and not _is_last(node)):
-            self.context.note(f"{name_of(node)} stays in floats: {reason}")
+        taken = any(self.twins.has_twin(value) for user in (node, *inner) for value in user.inputs)
+        if node.op_type in _PRODUCTS or (taken and reason not in (_NO_RULE, _NO_INTEGERS) and not _is_last(node)):
+            self.editor.context.note(f"{name_of(node)} stays in floats: {reason}")
 
 
 def _is_last(node: ir.Node) -> bool:

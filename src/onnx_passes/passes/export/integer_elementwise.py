@@ -12,18 +12,18 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.passes.export.bench import copy_attributes
 from onnx_passes.passes.export.containers import FLOATS, SMALL, bounds_of, container, largest_in
-from onnx_passes.passes.export.workshop import Workshop
+from onnx_passes.passes.export.integer_twins import IntegerTwins
 
 _INT32 = ir.DataType.INT32
 _NO_INTEGERS = "not all of its inputs are integers"
 
 
-def arithmetic(shop: Workshop, node: ir.Node) -> ir.Value | str:
+def arithmetic(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     """Add, subtract or multiply in 32 bits."""
     a, b = node.inputs
     assert a is not None
     assert b is not None
-    left, right = shop.bounds(a), shop.bounds(b)
+    left, right = twins.bounds(a), twins.bounds(b)
     if left is None or right is None:
         return _NO_INTEGERS
     if node.op_type == "Mul":
@@ -35,46 +35,46 @@ def arithmetic(shop: Workshop, node: ir.Node) -> ir.Value | str:
         largest = size_of(left) + size_of(right)
     if largest > largest_in(node.outputs[0].dtype):
         return "its results may be integers that floats round, or beyond 32 bits"
-    return shop.op.op(node.op_type, shop.integer(a, (_INT32,)), shop.integer(b, (_INT32,)))
+    return twins.op.op(node.op_type, twins.integer(a, (_INT32,)), twins.integer(b, (_INT32,)))
 
 
-def cast(shop: Workshop, node: ir.Node) -> ir.Value | str:
+def cast(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     """Leave integers as they are, whichever floats held them: those that doubles hold round to floats as they do."""
     x = node.inputs[0]
     assert x is not None
     if x.dtype not in FLOATS:
         return _NO_INTEGERS
-    integer = shop.integer(x)
+    integer = twins.integer(x)
     return _NO_INTEGERS if integer is None else integer
 
 
-def relu(shop: Workshop, node: ir.Node) -> ir.Value | str:
+def relu(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     """Take the greater of an integer and zero."""
     x = node.inputs[0]
     assert x is not None
-    integer = shop.integer(x, (_INT32,))
-    return _NO_INTEGERS if integer is None else shop.op.Max(integer, np.zeros((), np.int32))
+    integer = twins.integer(x, (_INT32,))
+    return _NO_INTEGERS if integer is None else twins.op.Max(integer, np.zeros((), np.int32))
 
 
-def max_pool(shop: Workshop, node: ir.Node) -> ir.Value | str:
+def max_pool(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     """Take the greatest of each window, which the operator does for eight bits alone."""
     x = node.inputs[0]
     assert x is not None
     if len(node.outputs) > 1:
         return "it also says where its results come from"
-    if shop.bounds(x) is None:
+    if twins.bounds(x) is None:
         return _NO_INTEGERS
-    integer = shop.integer(x, SMALL)
+    integer = twins.integer(x, SMALL)
     if integer is None:
         return "no runtime pools integers of more than eight bits"
-    return shop.op.MaxPool(integer, **copy_attributes(node))
+    return twins.op.MaxPool(integer, **copy_attributes(node))
 
 
-def reduce_sum(shop: Workshop, node: ir.Node) -> ir.Value | str:
+def reduce_sum(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     """Add up in 32 bits."""
     x = node.inputs[0]
     assert x is not None
-    bounds, integer = shop.bounds(x), shop.integer(x, (_INT32,))
+    bounds, integer = twins.bounds(x), twins.integer(x, (_INT32,))
     before, after = static_shape(x), static_shape(node.outputs[0])
     if bounds is None or integer is None:
         return _NO_INTEGERS
@@ -82,45 +82,45 @@ def reduce_sum(shop: Workshop, node: ir.Node) -> ir.Value | str:
         return "it is not known how many integers are added"
     if math.prod(before) // math.prod(after) * size_of(bounds) > largest_in(node.outputs[0].dtype):
         return "its sums may be integers that floats round, or beyond 32 bits"
-    return shop.op.ReduceSum(integer, *node.inputs[1:], **copy_attributes(node))
+    return twins.op.ReduceSum(integer, *node.inputs[1:], **copy_attributes(node))
 
 
-def move(shop: Workshop, node: ir.Node) -> ir.Value | str:
+def move(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     """Move integers in the type they have."""
     x = node.inputs[0]
     assert x is not None
     if len(node.outputs) > 1:
         return "it has several results"
-    integer = shop.integer(x)
+    integer = twins.integer(x)
     if integer is None:
         return _NO_INTEGERS
-    return shop.op.op(node.op_type, integer, *node.inputs[1:], **copy_attributes(node))
+    return twins.op.op(node.op_type, integer, *node.inputs[1:], **copy_attributes(node))
 
 
-def resize(shop: Workshop, node: ir.Node) -> ir.Value | str:
+def resize(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     """Repeat integers; what lies between them is none."""
     if node.attributes.get_string("mode", "nearest") != "nearest":
         return "what lies between integers is none"
     if node.attributes.get_string("coordinate_transformation_mode", "") == "tf_crop_and_resize":
         return "it may fill up with a float"
-    return move(shop, node)
+    return move(twins, node)
 
 
-def pad(shop: Workshop, node: ir.Node) -> ir.Value | str:
+def pad(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     """Pad with an integer."""
     x = node.inputs[0]
     assert x is not None
     given = node.inputs[2] if len(node.inputs) > 2 else None
     held = np.zeros((), np.float32) if given is None else constant(given)
-    number, bounds, pads = None if held is None else bounds_of(held), shop.bounds(x), _pads(node)
+    number, bounds, pads = None if held is None else bounds_of(held), twins.bounds(x), _pads(node)
     if bounds is None or number is None or node.attributes.get_string("mode", "constant") != "constant":
         return "it pads with something else than an integer"
     if pads is None:
         return "it is not known how much it pads"
     dtype = container((min(bounds[0], number[0]), max(bounds[1], number[1])))
-    integer = None if dtype is None else shop.integer(x, (dtype,))
+    integer = None if dtype is None else twins.integer(x, (dtype,))
     assert dtype is not None
-    return shop.op.Pad(integer, pads, np.array(number[0], dtype.numpy()))
+    return twins.op.Pad(integer, pads, np.array(number[0], dtype.numpy()))
 
 
 def _pads(node: ir.Node) -> np.ndarray | None:
@@ -136,17 +136,17 @@ def _pads(node: ir.Node) -> np.ndarray | None:
     return full.reshape(-1)
 
 
-def concat(shop: Workshop, node: ir.Node) -> ir.Value | str:
+def concat(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     """Join integers in a type that holds all of them."""
-    found = [shop.bounds(value) for value in node.inputs]
+    found = [twins.bounds(value) for value in node.inputs]
     bounds = [one for one in found if one is not None]
     if len(bounds) != len(found):
         return _NO_INTEGERS
     dtype = container((min(low for low, _ in bounds), max(high for _, high in bounds)))
-    parts = [None if value is None or dtype is None else shop.integer(value, (dtype,)) for value in node.inputs]
+    parts = [None if value is None or dtype is None else twins.integer(value, (dtype,)) for value in node.inputs]
     if None in parts:
         return _NO_INTEGERS
-    return shop.op.Concat(*parts, **copy_attributes(node))
+    return twins.op.Concat(*parts, **copy_attributes(node))
 
 
 MOVEMENTS = ("Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze")

@@ -14,126 +14,136 @@ from onnx_passes.passes.export.bench import copy_attributes
 from onnx_passes.passes.export.containers import SMALL, bounds_of, container, may_saturate
 from onnx_passes.passes.export.exactness import is_exact_product
 from onnx_passes.passes.export.integer_elementwise import arithmetic
-from onnx_passes.passes.export.workshop import Workshop
+from onnx_passes.passes.export.integer_twins import IntegerTwins, Term
 
 _INT8, _UINT8, _INT32 = ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT32
 _TOO_LARGE = "its sums may be integers that floats round, so that it computes other ones, or beyond 32 bits"
 _NO_INTEGERS = "not all of its inputs are integers"
 
 
-def matmul(shop: Workshop, node: ir.Node) -> ir.Value | str:
+def matmul(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     """Multiply matrices: in eight bits, or all in 32."""
     a, b = node.inputs
     assert a is not None
     assert b is not None
-    left, right = shop.bounds(a), shop.bounds(b)
+    left, right = twins.bounds(a), twins.bounds(b)
     if left is None or right is None:
         return _NO_INTEGERS
-    if not is_exact_product(shop, node):
+    if not is_exact_product(twins, node):
         return _TOO_LARGE
     if (rank(a) or 0) >= 2 and (rank(b) or 0) >= 2:
-        x, w = shop.integer(a, SMALL), shop.integer(b, SMALL)
+        x, w = twins.integer(a, SMALL), twins.integer(b, SMALL)
         if x is not None and w is not None:
-            return _small_matmul(shop, (x, left), (b, w, right))
-    x, w = shop.integer(a, (_INT32,)), shop.integer(b, (_INT32,))
+            return _small_matmul(twins, (x, left), (b, w, right))
+    x, w = twins.integer(a, (_INT32,)), twins.integer(b, (_INT32,))
     assert x is not None
     assert w is not None
-    return shop.op.MatMul(x, w)
+    return twins.op.MatMul(x, w)
 
 
-def einsum(shop: Workshop, node: ir.Node) -> ir.Value | str:
+def einsum(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     """Multiply along labels, all in 32 bits."""
     values = [value for value in node.inputs if value is not None]
-    if any(shop.bounds(value) is None for value in values):
+    if any(twins.bounds(value) is None for value in values):
         return _NO_INTEGERS
-    if len(values) != 2 or not is_exact_product(shop, node):
+    if len(values) != 2 or not is_exact_product(twins, node):
         return _TOO_LARGE
-    return shop.op.Einsum(*(shop.integer(value, (_INT32,)) for value in values), **copy_attributes(node))
+    return twins.op.Einsum(*(twins.integer(value, (_INT32,)) for value in values), **copy_attributes(node))
 
 
-def _small_matmul(shop: Workshop, a: tuple[ir.Value, Bounds], b: tuple[ir.Value, ir.Value, Bounds]) -> ir.Value:
+def _small_matmul(twins: IntegerTwins, a: tuple[ir.Value, Bounds], b: tuple[ir.Value, ir.Value, Bounds]) -> ir.Value:
     (x, left), (given, w, right) = a, b
     if x.dtype is _UINT8 and w.dtype is _INT8 and may_saturate(left, right):
-        shifted = _shifted(shop, given, right)
+        shifted = _shifted(twins, given, right)
         if shifted is None:
-            return shop.op.MatMul(shop.cast(x, _INT32), shop.cast(w, _INT32))
-        return shop.op.MatMulInteger(x, shifted[0], None, shifted[1])
-    return shop.op.MatMulInteger(x, w)
+            return twins.op.MatMul(twins.cast(x, _INT32), twins.cast(w, _INT32))
+        return twins.op.MatMulInteger(x, shifted[0], None, shifted[1])
+    return twins.op.MatMulInteger(x, w)
 
 
-def _shifted(shop: Workshop, given: ir.Value, bounds: Bounds) -> tuple[ir.Value, np.ndarray] | None:
+def _shifted(twins: IntegerTwins, given: ir.Value, bounds: Bounds) -> tuple[ir.Value, np.ndarray] | None:
     """Return constant weights as uint8 with the zero point that makes them so."""
     held = constant(given)
     if held is None:
         return None
     array = (held - bounds[0]).astype(np.uint8)
-    return shop.op.initializer(array, f"{given.name}_uint8"), np.array(-bounds[0], np.uint8)
+    return twins.op.initializer(array, f"{given.name}_uint8"), np.array(-bounds[0], np.uint8)
 
 
-def conv(shop: Workshop, node: ir.Node) -> ir.Value | str:
+def conv(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     """Convolve integers of eight bits; the bias is added in 32."""
     x, w = node.inputs[0], node.inputs[1]
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     assert x is not None
     assert w is not None
-    left, right, added = shop.bounds(x), shop.bounds(w), (0, 0) if bias is None else shop.bounds(bias)
+    left, right, added = twins.bounds(x), twins.bounds(w), (0, 0) if bias is None else twins.bounds(bias)
     if left is None or right is None or added is None:
         return _NO_INTEGERS
-    if not is_exact_product(shop, node):
+    if not is_exact_product(twins, node):
         return _TOO_LARGE
-    found = _convolved(shop, node, (x, left), (w, right))
-    return found if bias is None or isinstance(found, str) else _with_bias(shop, found, bias, rank(w) or 0)
+    found = _convolved(twins, node, (x, left), (w, right))
+    return found if bias is None or isinstance(found, str) else _with_bias(twins, found, bias, rank(w) or 0)
 
 
-def _convolved(shop: Workshop, node: ir.Node, x: tuple[ir.Value, Bounds], w: tuple[ir.Value, Bounds]) -> ir.Value | str:
+def _convolved(
+    twins: IntegerTwins, node: ir.Node, x: tuple[ir.Value, Bounds], w: tuple[ir.Value, Bounds]
+) -> ir.Value | str:
     (image, left), (given, right) = x, w
-    small = _small(shop, image, left)
+    small = _small(twins, image, left)
     # The product is of weights with images, so that unsigned weights and signed images are those that saturate.
     saturates = small is not None and small[0].dtype is _INT8 and may_saturate(right, left)
-    weights = _parts(shop, given, right, (_INT8,) if saturates else (_INT8, _UINT8))
+    weights = _parts(twins, given, right, (_INT8,) if saturates else (_INT8, _UINT8))
     if small is None or weights is None:
         return "no runtime convolves integers of more than eight bits"
     values, zero = small
     attributes = copy_attributes(node)
-    found = [shop.op.ConvInteger(values, one, *([] if zero is None else [zero]), **attributes) for one in weights]
-    return reduce(shop.op.Add, found)
+    found = [twins.op.ConvInteger(values, one, *([] if zero is None else [zero]), **attributes) for one in weights]
+    return reduce(twins.op.Add, found)
 
 
-def joined(shop: Workshop, node: ir.Node) -> ir.Value | str:
+def joined(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     """Add in 32 bits; where these are convolutions by the digits of weights, convolve by the weights."""
-    terms = _terms(node.outputs[0], 1)
-    if not terms or shop.bounds(node.outputs[0]) is None:
-        return arithmetic(shop, node)
-    conv = terms[0][1]
-    x, digits = conv.inputs[0], conv.inputs[1]
+    terms = twins.sums.get(node)
+    if not terms or twins.bounds(node.outputs[0]) is None:
+        return arithmetic(twins, node)
+    x, digits = terms[0].x, terms[0].weights
     weights = np.zeros(())
-    for factor, each in terms:
-        held = constant(each.inputs[1])
+    for term in terms:
+        held = constant(term.weights)
         assert held is not None
-        weights = weights + factor * held.astype(np.float64)
-    left, right = shop.bounds(x), bounds_of(weights)
-    if x is None or digits is None or left is None or right is None:
-        return arithmetic(shop, node)
-    given = shop.op.initializer(weights.astype(np.float32), f"{digits.name}_joined")
-    found = _convolved(shop, conv, (x, left), (given, right))
-    return arithmetic(shop, node) if isinstance(found, str) else found
+        weights = weights + term.factor * held.astype(np.float64)
+    image = None if x is None else twins.now(x)
+    left, right = twins.bounds(image), bounds_of(weights)
+    if image is None or digits is None or left is None or right is None:
+        return arithmetic(twins, node)
+    given = twins.op.initializer(weights.astype(np.float32), f"{digits.name}_joined")
+    found = _convolved(twins, terms[0].conv, (image, left), (given, right))
+    return arithmetic(twins, node) if isinstance(found, str) else found
 
 
-def _terms(value: ir.Value | None, factor: int) -> list[tuple[int, ir.Node]] | None:
-    """Return the convolutions that doubles add up to a value, of one image, and what each counts."""
+def sums_of_digits(graph: ir.Graph) -> dict[ir.Node, list[Term]]:
+    """Find the sums of convolutions by the digits of weights, as they are before anything is converted."""
+    found = {node: _terms(node.outputs[0], 1) for node in graph if node.op_type == "Add" and not node.domain}
+    return {node: terms for node, terms in found.items() if terms}
+
+
+def _terms(value: ir.Value | None, factor: int) -> list[Term] | None:
+    """Return the convolutions that doubles add up to a value, of one image."""
     node = None if value is None or value.dtype is not ir.DataType.DOUBLE else value.producer()
     if node is None:
         return None
     if node.op_type == "Add":
         parts = [_terms(each, factor) for each in node.inputs]
         terms = [term for part in parts if part is not None for term in part]
-        return terms if None not in parts and all(_are_alike(terms[0][1], conv) for _, conv in terms) else None
+        return terms if None not in parts and all(_are_alike(terms[0].conv, term.conv) for term in terms) else None
     if node.op_type == "Mul":
         held = constant(node.inputs[1])
         return None if held is None or held.size != 1 else _terms(node.inputs[0], factor * int(held.reshape(-1)[0]))
     source = node.inputs[0].producer() if node.op_type == "Cast" and node.inputs[0] is not None else None
     is_conv = source is not None and source.op_type == "Conv" and not source.domain and len(source.inputs) == 2
-    return [(factor, source)] if source is not None and is_conv and constant(source.inputs[1]) is not None else None
+    if source is None or not is_conv or constant(source.inputs[1]) is None:
+        return None
+    return [Term(factor, source, source.inputs[0], source.inputs[1])]
 
 
 def _are_alike(a: ir.Node, b: ir.Node) -> bool:
@@ -141,22 +151,24 @@ def _are_alike(a: ir.Node, b: ir.Node) -> bool:
     return a.inputs[0] is b.inputs[0] and given == other
 
 
-def _small(shop: Workshop, value: ir.Value, bounds: Bounds) -> tuple[ir.Value, np.ndarray | None] | None:
+def _small(twins: IntegerTwins, value: ir.Value, bounds: Bounds) -> tuple[ir.Value, np.ndarray | None] | None:
     """Return integers in eight bits, perhaps with a zero point."""
-    found = shop.integer(value, SMALL)
+    found = twins.integer(value, SMALL)
     if found is not None:
         return found, None
     low, high = bounds
-    wide = shop.integer(value, (_INT32,))
+    wide = twins.integer(value, (_INT32,))
     if wide is None or low > 0 or high - low > np.iinfo(np.uint8).max:
         return None
-    shifted = shop.op.Add(wide, np.array(-low, np.int32))
-    return shop.op.Cast(shifted, to=_UINT8), np.array(-low, np.uint8)
+    shifted = twins.op.Add(wide, np.array(-low, np.int32))
+    return twins.op.Cast(shifted, to=_UINT8), np.array(-low, np.uint8)
 
 
-def _parts(shop: Workshop, given: ir.Value, bounds: Bounds, among: tuple[ir.DataType, ...]) -> list[ir.Value] | None:
+def _parts(
+    twins: IntegerTwins, given: ir.Value, bounds: Bounds, among: tuple[ir.DataType, ...]
+) -> list[ir.Value] | None:
     """Return weights in one of the types, or two or three of eight bits whose sum they are."""
-    found = shop.integer(given, among)
+    found = twins.integer(given, among)
     if found is not None:
         return [found]
     held = constant(given)
@@ -165,23 +177,23 @@ def _parts(shop: Workshop, given: ir.Value, bounds: Bounds, among: tuple[ir.Data
         ends = bounds[0] // amount, -(-bounds[1] // amount)
         if held is not None and container(ends, (_INT8,)) is not None:
             parts = [np.floor((held + number) / amount).astype(np.int8) for number in range(amount)]
-            return [shop.op.initializer(part, f"{given.name}_part") for part in parts]
+            return [twins.op.initializer(part, f"{given.name}_part") for part in parts]
     return None
 
 
-def _with_bias(shop: Workshop, found: ir.Value, bias: ir.Value, axes: int) -> ir.Value | str:
+def _with_bias(twins: IntegerTwins, found: ir.Value, bias: ir.Value, axes: int) -> ir.Value | str:
     held = constant(bias)
     if held is None or not axes:
         return "its bias is not constant"
-    return shop.op.Add(found, held.astype(np.int32).reshape(-1, *(1,) * (axes - 2)))
+    return twins.op.Add(found, held.astype(np.int32).reshape(-1, *(1,) * (axes - 2)))
 
 
-def conv_transpose(shop: Workshop, node: ir.Node) -> ir.Value | str:
+def conv_transpose(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     """Spread the image with zeros in between, and convolve it with the weights turned around."""
     x, w = node.inputs[0], node.inputs[1]
     assert x is not None
     assert w is not None
-    held, left, right = constant(w), shop.bounds(x), shop.bounds(w)
+    held, left, right = constant(w), twins.bounds(x), twins.bounds(w)
     sizes = [dimension(x, axis) for axis in range(1, rank(x) or 0)]
     known = [size for size in sizes if size is not None]
     attributes = node.attributes
@@ -189,9 +201,9 @@ def conv_transpose(shop: Workshop, node: ir.Node) -> ir.Value | str:
         return _NO_INTEGERS
     if len(known) != len(sizes) or attributes.get_ints("output_shape") or "auto_pad" in attributes:
         return "sizes are not known, or its padding is left open"
-    if not is_exact_product(shop, node):
+    if not is_exact_product(twins, node):
         return _TOO_LARGE
-    image = shop.integer(x, SMALL)
+    image = twins.integer(x, SMALL)
     if image is None or right[0] < np.iinfo(np.int8).min or right[1] > np.iinfo(np.int8).max:
         return "no runtime convolves integers of more than eight bits"
     axes, kernel, group = len(known) - 1, held.shape[2:], attributes.get_int("group", 1)
@@ -205,31 +217,31 @@ def conv_transpose(shop: Workshop, node: ir.Node) -> ir.Value | str:
     # Only zeros are cut off: they are padding themselves, and one less of them stands between the last and the end.
     if min(start) < 0 or min(stride - 1 + rest for stride, rest in zip(strides, end, strict=True)) < 0:
         return "its padding cuts off parts of the image"
-    spread = _spread(shop, image, known, strides, [min(rest, 0) for rest in end])
+    spread = _spread(twins, image, known, strides, [min(rest, 0) for rest in end])
     first, second = held.shape[:2]
     turned = np.flip(held, axis=tuple(range(2, held.ndim))).reshape(group, first // group, second, *kernel)
     turned = turned.swapaxes(1, 2).reshape(group * second, first // group, *kernel).astype(np.int8)
-    weights = shop.op.initializer(np.ascontiguousarray(turned), f"{w.name}_turned")
-    return shop.op.ConvInteger(
+    weights = twins.op.initializer(np.ascontiguousarray(turned), f"{w.name}_turned")
+    return twins.op.ConvInteger(
         spread, weights, dilations=dilations, group=group, pads=[*start, *(max(rest, 0) for rest in end)]
     )
 
 
-def _spread(shop: Workshop, image: ir.Value, sizes: list[int], strides: list[int], cut: list[int]) -> ir.Value:
+def _spread(twins: IntegerTwins, image: ir.Value, sizes: list[int], strides: list[int], cut: list[int]) -> ir.Value:
     """Put zeros behind every element along the axes of the image, except behind the last where they are cut off."""
     if max(strides) == 1:
         return image
     channels, *extents = sizes
     apart = [number for size in extents for number in (size, 1)]
-    split = shop.op.Reshape(image, np.array([-1, channels, *apart], np.int64))
+    split = twins.op.Reshape(image, np.array([-1, channels, *apart], np.int64))
     zeros = [number for stride in strides for number in (0, stride - 1)]
     kind = (image.dtype or _INT8).numpy()
     filling = np.array([*(0,) * (2 + len(apart)), 0, 0, *zeros], np.int64)
-    padded = shop.op.Pad(split, filling, np.zeros((), kind))
+    padded = twins.op.Pad(split, filling, np.zeros((), kind))
     spread = [size * stride for size, stride in zip(extents, strides, strict=True)]
-    joined = shop.op.Reshape(padded, np.array([-1, channels, *spread], np.int64))
+    joined = twins.op.Reshape(padded, np.array([-1, channels, *spread], np.int64))
     if not any(cut):
         return joined
     axes = np.arange(2, 2 + len(spread), dtype=np.int64)
     ends = np.array([size + less for size, less in zip(spread, cut, strict=True)], np.int64)
-    return shop.op.Slice(joined, np.zeros(len(spread), np.int64), ends, axes)
+    return twins.op.Slice(joined, np.zeros(len(spread), np.int64), ends, axes)

@@ -8,8 +8,8 @@ import onnx_ir as ir
 from onnx_passes.analysis.sums import Bounds
 from onnx_passes.ops.step_functions import Steps, count, look_up, search
 from onnx_passes.passes.export.containers import bounds_of, container
+from onnx_passes.passes.export.integer_twins import IntegerTwins
 from onnx_passes.passes.export.thresholds import StepFunction, step_function
-from onnx_passes.passes.export.workshop import Workshop
 
 _FEW = 3
 """Up to so many thresholds are compared with one by one."""
@@ -17,7 +17,7 @@ _SMALL_TABLE = 1 << 12
 """A table for all integers may have so many bytes, or as many as the thresholds take."""
 
 
-def multi_threshold(shop: Workshop, node: ir.Node) -> ir.Value | str:
+def multi_threshold(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     """Count thresholds in integers; where floats come in they are compared as they are."""
     x = node.inputs[0]
     assert x is not None
@@ -28,15 +28,15 @@ def multi_threshold(shop: Workshop, node: ir.Node) -> ir.Value | str:
     dtype = None if levels is None else container(levels)
     if dtype is None:
         return "32 bits do not hold its levels"
-    bounds = shop.bounds(x)
-    rounded = shop.rounded_twin(x) if bounds is None else None
+    bounds = twins.bounds(x)
+    rounded = twins.rounded_twin(x) if bounds is None else None
     if rounded is not None:
         integer, bounds = rounded
-        return _on_integers(shop, integer, bounds, found.with_thresholds(before_rounding(found.thresholds)), dtype)
-    integer = None if bounds is None or not shop.has_twin(x) else shop.integer(x)
+        return _on_integers(twins, integer, bounds, found.with_thresholds(before_rounding(found.thresholds)), dtype)
+    integer = None if bounds is None or not twins.has_twin(x) else twins.integer(x)
     if bounds is None or integer is None:
-        return _on_floats(shop, x, found, dtype)
-    return _on_integers(shop, integer, bounds, found, dtype)
+        return _on_floats(twins, x, found, dtype)
+    return _on_integers(twins, integer, bounds, found, dtype)
 
 
 def before_rounding(thresholds: np.ndarray) -> np.ndarray:
@@ -50,24 +50,24 @@ def before_rounding(thresholds: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(given), least, given.astype(np.float64))
 
 
-def _on_floats(shop: Workshop, x: ir.Value, found: StepFunction, dtype: ir.DataType) -> ir.Value:
+def _on_floats(twins: IntegerTwins, x: ir.Value, found: StepFunction, dtype: ir.DataType) -> ir.Value:
     if found.amount <= _FEW and _counts(found):
-        return _compared(shop, x, found, dtype)
-    return look_up(shop.op, x, _steps(found, dtype))
+        return _compared(twins, x, found, dtype)
+    return look_up(twins.op, x, _steps(found, dtype))
 
 
-def _on_integers(shop: Workshop, x: ir.Value, bounds: Bounds, found: StepFunction, dtype: ir.DataType) -> ir.Value:
+def _on_integers(twins: IntegerTwins, x: ir.Value, bounds: Bounds, found: StepFunction, dtype: ir.DataType) -> ir.Value:
     low, high = bounds
     # What lies outside of the range is reached always, or never.
     thresholds = np.clip(np.ceil(found.thresholds), low, high + 1).astype(np.int64)
     found = found.with_thresholds(thresholds)
     if found.amount <= _FEW and _counts(found):
-        return _compared(shop, shop.cast(x, ir.DataType.INT32), found, dtype)
+        return _compared(twins, twins.cast(x, ir.DataType.INT32), found, dtype)
     rows = thresholds.reshape(-1, found.amount)
     size = high - low + 1
     if len(rows) * size * dtype.itemsize <= max(_SMALL_TABLE, rows.size * 4):
-        return _tabulated(shop, x, bounds, found, dtype)
-    return search(shop.op, shop.cast(x, ir.DataType.INT32), _steps(found, dtype))
+        return _tabulated(twins, x, bounds, found, dtype)
+    return search(twins.op, twins.cast(x, ir.DataType.INT32), _steps(found, dtype))
 
 
 def _counts(found: StepFunction) -> bool:
@@ -75,25 +75,25 @@ def _counts(found: StepFunction) -> bool:
     return bool((np.diff(found.levels, axis=-1) == 1).all()) and found.levels.ndim == 1
 
 
-def _compared(shop: Workshop, x: ir.Value, found: StepFunction, dtype: ir.DataType) -> ir.Value:
+def _compared(twins: IntegerTwins, x: ir.Value, found: StepFunction, dtype: ir.DataType) -> ir.Value:
     kind = (x.dtype or ir.DataType.FLOAT).numpy()
     columns = list(np.moveaxis(found.thresholds.astype(kind), -1, 0))
-    counted = count(shop.op, x, columns, np.dtype(np.int32))
+    counted = count(twins.op, x, columns, np.dtype(np.int32))
     first = int(found.levels[0])
     if first:
-        counted = shop.op.Add(counted, np.array(first, np.int32))
-    return shop.cast(counted, dtype)
+        counted = twins.op.Add(counted, np.array(first, np.int32))
+    return twins.cast(counted, dtype)
 
 
-def _tabulated(shop: Workshop, x: ir.Value, bounds: Bounds, found: StepFunction, dtype: ir.DataType) -> ir.Value:
+def _tabulated(twins: IntegerTwins, x: ir.Value, bounds: Bounds, found: StepFunction, dtype: ir.DataType) -> ir.Value:
     """Look up the level of every integer of the range."""
     steps, (low, high) = _steps(found, dtype), bounds
     size = high - low + 1
     integers = np.arange(low, high + 1)
     counts = np.stack([np.searchsorted(row, integers, side="right") for row in steps.rows])
     table = steps.of_count(counts).reshape(-1)
-    index, shift = shop.cast(x, ir.DataType.INT32), steps.numbered(size) - np.int32(low)
-    return shop.op.Gather(table, shop.op.Add(index, shift) if shift.any() else index)
+    index, shift = twins.cast(x, ir.DataType.INT32), steps.numbered(size) - np.int32(low)
+    return twins.op.Gather(table, twins.op.Add(index, shift) if shift.any() else index)
 
 
 def _steps(found: StepFunction, dtype: ir.DataType) -> Steps:

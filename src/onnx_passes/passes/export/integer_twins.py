@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 
 import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.analysis.sums import Bounds, size_of
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
-from onnx_passes.passes.export.bench import Bench
 from onnx_passes.passes.export.containers import ALL, FLOATS, bounds_of, container, largest_in
 
 
-class Workshop(Bench):
-    """Knows which floats have an integer twin, and makes such twins."""
+class Term(NamedTuple):
+    """A convolution of an image, and what it counts in a sum."""
 
-    def __init__(self, model: ir.Model, ranges: Mapping[ir.Value, Range]) -> None:
-        super().__init__(model)
-        self._ranges = ranges
+    factor: int
+    conv: ir.Node
+    x: ir.Value | None
+    weights: ir.Value | None
+
+
+class IntegerTwins:
+    """Knows which floats are cast from integers, and finds or builds the integers of a value with ``op``."""
+
+    def __init__(
+        self,
+        op: Builder,
+        ranges: Mapping[ir.Value, Range],
+        sums: Mapping[ir.Node, Sequence[Term]] = MappingProxyType({}),
+    ) -> None:
+        self.op = op
+        self.sums = sums
+        self._ranges = dict(ranges)
         self._twins: dict[ir.Value, ir.Value] = {}
         self._bounds: dict[ir.Value, Bounds | None] = {}
         self._casts: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
+        self._now: dict[ir.Value, ir.Value] = {}
 
     def bounds(self, value: ir.Value | None) -> Bounds | None:
         """Return the bounds of floats that hold integers: none of them is rounded, or beyond 32 bits."""
@@ -61,30 +79,40 @@ class Workshop(Bench):
         held = constant(value)
         if held is None:
             return self.cast(self._twins.get(value, value), dtype)
-        key = (value, dtype)
-        if key not in self._casts:
-            self._casts[key] = self.op.initializer(held.astype(dtype.numpy()), f"{value.name}_{dtype.name.lower()}")
-        return self._casts[key]
+        made = self._known((value, dtype))
+        if made is None:
+            made = self.op.initializer(held.astype(dtype.numpy()), f"{value.name}_{dtype.name.lower()}")
+            self._casts[value, dtype] = made
+        return made
 
     def cast(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
         """Return a value in another type, cast at most once."""
         if value.dtype is dtype:
             return value
-        key = (value, dtype)
-        if key not in self._casts:
-            self._casts[key] = self.op.Cast(value, to=dtype)
-        return self._casts[key]
+        made = self._known((value, dtype))
+        if made is None:
+            made = self._casts[value, dtype] = self.op.Cast(value, to=dtype)
+        return made
 
-    def as_float(self, value: ir.Value) -> ir.Value:
-        """Return the floats of a value whose integers were computed."""
-        return self.cast(self._twins[value], value.dtype or ir.DataType.FLOAT)
+    def _known(self, key: tuple[ir.Value, ir.DataType]) -> ir.Value | None:
+        """Return what was cast before, unless it is no longer in the model."""
+        made = self._casts.get(key)
+        here = made is not None and (
+            made.graph is not None or made in self.op.initializers or made.producer() in self.op.nodes
+        )
+        return made if here else None
 
-    def set_twin(self, value: ir.Value, integer: ir.Value) -> None:
-        """Say which integers a value holds."""
-        self._twins[value] = integer
+    def as_float(self, integer: ir.Value, old: ir.Value) -> ir.Value:
+        """Return integers as the floats that an old value is."""
+        return self.op.Cast(integer, to=old.dtype or ir.DataType.FLOAT)
 
-    def discard(self) -> set[ir.Value]:
-        """Forget what was built for the node at hand."""
-        gone = super().discard()
-        self._casts = {key: value for key, value in self._casts.items() if value not in gone}
-        return gone
+    def replaced(self, old: ir.Value, new: ir.Value, integer: ir.Value) -> None:
+        """Note that floats are cast from integers now."""
+        self._now[old] = new
+        self._twins[new] = integer
+        if old in self._ranges:
+            self._ranges[new] = self._ranges[old]
+
+    def now(self, value: ir.Value) -> ir.Value:
+        """Return what stands for a value of the original model."""
+        return self._now.get(value, value)
