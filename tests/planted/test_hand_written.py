@@ -14,6 +14,7 @@ import pytest
 
 from onnx_passes import apply, examples
 from onnx_passes.core.instruments import Limit
+from onnx_passes.debug.lineage import Lineage
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.verify.execute import Executor
 from onnx_passes.verify.failure import PostconditionError
@@ -41,7 +42,20 @@ def larger_scale(right: Callable[..., Any], sweep: Any, value: ir.Value, form: A
     return right(sweep, value, form.times(1.25))
 
 
+def one_more(right: Callable[..., Any], twins: Any, integer: ir.Value, old: ir.Value) -> ir.Value:
+    assert integer.dtype is not None
+    return right(twins, twins.op.Add(integer, np.ones((), integer.dtype.numpy())), old)
+
+
 PLANTED = [
+    Planted(
+        "export-integer",
+        "streamline",
+        "onnx_passes.passes.export.integer_twins.IntegerTwins.as_float",
+        one_more,
+        "integers of Conv",
+        "Conv",
+    ),
     Planted(
         "aggregate-scales",
         "import-qonnx, streamline-floats, extract-quant-scale-zeropoint",
@@ -108,3 +122,14 @@ def test_a_limit_stops_inside(planted: Planted):
     found = Executor().prepare(result.model).run(image)
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-5)
+
+
+def test_why_follows_a_node_to_its_integers():
+    lineage = Lineage()
+    apply(examples.path("digits-cnn"), "streamline, export-integer", verify=False, instruments=[lineage])
+    story = lineage.of("conv1/Conv")
+    text = str(story)
+    assert not story.present
+    assert "integer form of" in text
+    assert "integers of Conv" in text
+    assert any("ConvInteger" in str(item) for item in story.successors), text

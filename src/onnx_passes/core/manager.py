@@ -162,6 +162,7 @@ class _Run:
         for instrument in self.instruments:
             veto = instrument.before_rewrite(application)
             if veto is not None:
+                application.step.stopped = True
                 return veto
         return None
 

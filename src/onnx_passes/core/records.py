@@ -95,7 +95,7 @@ class Evidence:
 
 @dataclass(repr=False)
 class StepRecord:
-    """One executed (or skipped) step of the plan."""
+    """One executed (or skipped) step of the plan; ``stopped`` says that an instrument vetoed a rewrite of it."""
 
     number: int
     name: str
@@ -116,6 +116,7 @@ class StepRecord:
     evidence: Evidence | None = None
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     has_children: bool = False
+    stopped: bool = False
 
     def __repr__(self) -> str:
         outcome = [f"{self.status}{f' ({self.reason})' if self.reason else ''}", _change(self)]

@@ -128,7 +128,7 @@ class _Sweep:
 
     def _convert(self, node: ir.Node) -> None:
         """Let a node compute integers, which are cast to the floats that it yields; or say why not."""
-        with self.editor.rewrite(f"integers of {node.op_type}", node) as r:
+        with self.editor.rewrite(f"integers of {node.op_type}", node, matched=self._with_casts(node)) as r:
             self.twins.op = r.op
             found = self._integers(node)
             if isinstance(found, str):
@@ -140,6 +140,12 @@ class _Sweep:
             r.replace(old, new)
         if r.applied:
             self.twins.replaced(old, new, found)
+
+    def _with_casts(self, node: ir.Node) -> list[ir.Node]:
+        """Return a node, and before it the casts from integers that nobody else needs."""
+        given = [value for value in node.inputs if value is not None and self.twins.has_twin(value)]
+        alone = [value for value in given if value.consumers() == (node,) and not value.is_graph_output()]
+        return [*dict.fromkeys(cast for value in alone if (cast := value.producer()) is not None), node]
 
     def _integers(self, node: ir.Node) -> ir.Value | str:
         rule = RULES.get(node.op_type) if not node.domain or node.op_type == "MultiThreshold" else None
