@@ -6,7 +6,7 @@ import inspect
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from onnx_passes.core.errors import did_you_mean
 from onnx_passes.rewrite.law_text import (
@@ -41,11 +41,12 @@ class Function:
 
 
 class Terms:
-    """Compiles what is computed of a match: replacements and conditions."""
+    """Compiles what is computed of a match: conditions, which are given ``match``, or a replacement, given ``op``."""
 
-    def __init__(self, names: Iterable[str], functions: Mapping[str, Function]) -> None:
-        self._names = {*names, "match", "opset"}
+    def __init__(self, names: Iterable[str], functions: Mapping[str, Function], given: Literal["op", "match"]) -> None:
+        self._names = {*names, given, "opset"}
         self._functions = functions
+        self._given = given
 
     def of(self, expression: Expression) -> Term:
         """Compile an expression; what it names must be bound before."""
@@ -69,6 +70,8 @@ class Terms:
                 raise LawError("'|' leaves open what to build", "write a law for each")
 
     def _operation(self, expression: Operation) -> Term:
+        if self._given != "op":
+            raise LawError(f"a condition builds {expression.op_type}", "call functions in it, in lower case")
         operands = [self.of(operand) for operand in expression.operands]
         attributes = {name: self.of(value) for name, value in expression.attributes.items()}
         label, op_type, domain = expression.label, expression.op_type, expression.domain
@@ -93,6 +96,9 @@ class Terms:
                 did_you_mean(name, known) or f"the vocabulary of the law has {', '.join(known) or 'none'}",
             )
         call, given = function.call, function.given
+        if given not in ("", self._given):
+            where = "on the right side" if given == "op" else "in conditions"
+            raise LawError(f"'{name}' wants '{given}', which there is {where} only", "call it there")
         if given:
             return lambda bindings: call(bindings[given], *(term(bindings) for term in arguments))
         return lambda bindings: call(*(term(bindings) for term in arguments))

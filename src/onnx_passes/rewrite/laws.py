@@ -90,9 +90,10 @@ class Law:
         try:
             before, after = self._sides()
             attributes = tuple(attributes_of(before))
-            terms = Terms(names_of(before), self.functions)
+            names = names_of(before)
+            terms = Terms(names, self.functions, "match")
             conditions = tuple(_Condition.of(condition, terms) for condition in self.when)
-            build = terms.of(after)
+            build = Terms(names, self.functions, "op").of(after)
         except LawError as error:
             title = f"{self.name}: {self}" if self.name else str(self)
             raise RegistrationError(
