@@ -142,3 +142,10 @@ def test_nobody_is_told_to_run_it_again():
     again = apply(streamlined, "aggregate-scales, check-streamlined", verify=False)["check-streamlined"]
     assert again.blockers
     assert all("run aggregate-scales" not in str(blocker) for blocker in again.blockers)
+
+
+def test_a_quantizer_that_keeps_its_scale_is_named():
+    model = network(f"q = {quant('x', 's')} {WEIGHTS} y = MatMul(q, v)", s=0.5, t=0.1, w=numbers(4, 3))
+    refusals: list[Refused] = []
+    AggregateScales().run(apply(model, "shape-inference", verify=False).model, Context(refusals=refusals))
+    assert [each.reason for each in refusals] == ["its input 'q' has a scale; run extract-quant-scale-zeropoint first"]

@@ -19,6 +19,7 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.tensor_types import set_datatype
+from onnx_passes.ops.quantizing import is_quantizer
 
 FEWER_BITS = "quantize its input again, to fewer bits"
 ALONG_SUM = Reason("the scales of its inputs vary along the sum", "let a scale be the same for all that is added up")
@@ -158,6 +159,9 @@ class FormBuilder:
         largest = 0 if value is None else self.largest(value)
         if largest >= EXACT_IN_FLOAT:
             return Reason(f"its {what} '{name}' reaches {int(largest):,}, more than floats hold", FEWER_BITS)
+        producer = None if value is None else value.producer()
+        if producer is not None and is_quantizer(producer):
+            return Reason(f"its {what} '{name}' has a scale", "run extract-quant-scale-zeropoint first")
         return Reason(f"its {what} '{name}' is computed in floats", "see what computes it")
 
     def known(self, value: ir.Value) -> Range | None:
