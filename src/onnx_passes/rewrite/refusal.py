@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import onnx_ir as ir
 
 yes = True
@@ -28,6 +30,9 @@ class Refusal:
 
 Answer = bool | Refusal
 """What a check says."""
+
+Rewritten: TypeAlias = "ir.Value | Sequence[ir.Value] | Refusal | None"
+"""What a rewrite returns: a value for each value of the pattern, or why there is none."""
 
 
 def no(reason: str, at: ir.Value | ir.Node | None = None) -> Refusal:

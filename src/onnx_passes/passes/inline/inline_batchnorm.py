@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.fuse.conditions import rounded
 from onnx_passes.passes.fuse.fuse_batchnorm import normalization, unusual
 from onnx_passes.rewrite.passes import RewriteRulePass
-from onnx_passes.rewrite.refusal import Refusal, no
+from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 
 
 @passes.verify.tolerance
@@ -33,11 +33,11 @@ class InlineBatchnorm(Transformation, RewriteRulePass):
     needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
 
-    def pattern(self, op: Any, x: Any, scale: Any, shift: Any, mean: Any, variance: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def pattern(self, op: Op, x: Var, scale: Var, shift: Var, mean: Var, variance: Var) -> Var:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Match any batch normalization."""
         return op.BatchNormalization(x, scale, shift, mean, variance, _outputs=["y"])
 
-    def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:
+    def rewrite(self, op: Builder, x: ir.Value, y: ir.Value) -> Rewritten:
         """Compute the constants, or say what stands against it."""
         node, dims = y.producer(), rank(x)
         assert node is not None
@@ -56,7 +56,7 @@ class InlineBatchnorm(Transformation, RewriteRulePass):
         return op.Add(product, op.initializer(ir.Tensor(shifts.reshape(shape), dtype=x.dtype), "shift"))
 
 
-def _computed(op: Any, node: ir.Node, dims: int) -> Any:
+def _computed(op: Builder, node: ir.Node, dims: int) -> Rewritten:
     """Compute factor and shift in the model."""
     x, *parameters = node.inputs[:5]
     assert x is not None

@@ -10,13 +10,15 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.passes.eliminate.evidence import is_used_elsewhere
 from onnx_passes.passes.fuse.conditions import opset
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRulePass
-from onnx_passes.rewrite.refusal import no, yes
+from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.refusal import Answer, Rewritten, no, yes
 
 
 @passes.verify.tolerance
@@ -34,11 +36,11 @@ class InlineGemm(Transformation, RewriteRulePass):
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
     fuzz_hints = MappingProxyType({"dtypes": ("float32", "float64", "float16")})
 
-    def pattern(self, op: Any, a: Any, b: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def pattern(self, op: Op, a: Var, b: Var) -> Var:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Match any Gemm."""
         return op.Gemm(a, b, _allow_other_inputs=True, _outputs=["y"])
 
-    def check(self, op: Match, y: ir.Value) -> Any:
+    def check(self, op: Match, y: ir.Value) -> Answer:
         """Make sure that the factors can be written in the type of the matrices."""
         node = y.producer()
         assert node is not None
@@ -54,7 +56,7 @@ class InlineGemm(Transformation, RewriteRulePass):
             return no("the factors are no integers, as the matrices are", at=node)
         return yes
 
-    def rewrite(self, op: Any, y: ir.Value) -> Any:
+    def rewrite(self, op: Builder, y: ir.Value) -> Rewritten:
         """Build what the attributes ask for, and no more."""
         node = y.producer()
         assert node is not None
@@ -70,14 +72,14 @@ class InlineGemm(Transformation, RewriteRulePass):
         return product if c is None or beta == 0 else op.Add(product, _times(op, c, beta, a))
 
 
-def _transposed(op: Any, x: ir.Value | None) -> Any:
+def _transposed(op: Builder, x: ir.Value | None) -> Rewritten:
     array = constant(x)
     if x is not None and array is not None and not is_used_elsewhere(x):
         return op.initializer(ir.Tensor(np.ascontiguousarray(array.T), dtype=x.dtype), x.name)
     return op.Transpose(x, perm=[1, 0])
 
 
-def _times(op: Any, x: Any, factor: float, typed: ir.Value | None) -> Any:
+def _times(op: Builder, x: Any, factor: float, typed: ir.Value | None) -> Rewritten:
     assert typed is not None
     assert typed.dtype is not None
     if factor == 1:

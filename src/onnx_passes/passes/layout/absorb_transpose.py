@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.passes.eliminate.evidence import argument, dims, integer, opset_of, same_dim
 from onnx_passes.passes.eliminate.forms import examples
 from onnx_passes.passes.move.forms import exchange, rebuild, shaped
 from onnx_passes.passes.move.layout import moves_only_ones, permutation, reshape_target
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 _AXES_ARE_INPUTS = 18
@@ -65,14 +66,14 @@ class AbsorbTranspose(Transformation, RewriteRuleSetPass):
 
 
 def _product_of(name: str, flat: str) -> Rule:
-    def pattern(op: Any, x: Any, w: Any) -> Any:
+    def pattern(op: Op, x: Var, w: Var) -> Var:
         middle = getattr(op, flat)(op.Transpose(x, _outputs=["t"]), _allow_other_inputs=True, _outputs=["f"])
         return getattr(op, name)(middle, w, _allow_other_inputs=True, _outputs=["y"])
 
     return Rule(pattern, _into_product, name=f"{name}Of{flat}", commute=False)
 
 
-def _into_product(op: Any, x: ir.Value, w: ir.Value, t: ir.Value, f: ir.Value, y: ir.Value) -> Any:
+def _into_product(op: Builder, x: ir.Value, w: ir.Value, t: ir.Value, f: ir.Value, y: ir.Value) -> Rewritten:
     perm, sizes, flat = permutation(t.producer()), dims(x), dims(f)
     node, reshape, tensor = y.producer(), f.producer(), constant_tensor(w)
     assert node is not None
@@ -103,7 +104,7 @@ def _reordered(rows: np.ndarray, perm: list[int], sizes: list[int]) -> np.ndarra
     return places.transpose([*(moved.index(axis) for axis in range(len(moved))), len(moved)]).reshape(rows.shape)
 
 
-def _into_conv(op: Any, node: ir.Node, transpose: ir.Node) -> Any:
+def _into_conv(op: Builder, node: ir.Node, transpose: ir.Node) -> Rewritten:
     perm, tensor = permutation(transpose), constant_tensor(argument(node, 1))
     if tensor is None:
         return no("the weights are not constant", at=node)
@@ -126,7 +127,7 @@ def _is_plain(node: ir.Node) -> bool:
     return all(step == 1 for step in steps) and not any(pads) and attributes.get_int("group", 1) == 1
 
 
-def _into_pool(op: Any, node: ir.Node, transpose: ir.Node) -> Any:
+def _into_pool(op: Builder, node: ir.Node, transpose: ir.Node) -> Rewritten:
     perm, sizes = permutation(transpose), dims(transpose.inputs[0])
     if perm is None or len(perm) < 3 or sizes is None:
         return no("the rank is not known", at=transpose)
@@ -141,11 +142,11 @@ def _into_pool(op: Any, node: ir.Node, transpose: ir.Node) -> Any:
     return op.Transpose(mean, perm=perm)
 
 
-def _any_transpose(op: Any, x: Any) -> Any:
+def _any_transpose(op: Op, x: Var) -> Var:
     return op.Transpose(x, _outputs=["y"])
 
 
-def _as_reshape(op: Any, x: ir.Value, y: ir.Value) -> Any:
+def _as_reshape(op: Builder, x: ir.Value, y: ir.Value) -> Rewritten:
     perm, sizes = permutation(y.producer()), dims(x)
     if perm is None or sizes is None or perm == sorted(perm):
         return no("the rank is not known, or nothing moves", at=y)

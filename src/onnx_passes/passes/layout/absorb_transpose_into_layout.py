@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.core.errors import ModelError
+from onnx_passes.graph.builder import Builder
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.definition import OUR_DOMAIN
 from onnx_passes.passes.eliminate.forms import examples
 from onnx_passes.passes.move.layout import permutation
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 _CONVERTER = f'{OUR_DOMAIN}.LayoutConverter <from_layout: string = "{{}}", to_layout: string = "{{}}">'
@@ -55,10 +56,10 @@ class AbsorbTransposeIntoLayout(Transformation, RewriteRuleSetPass):
 
 
 def _merging(merge: Callable[[ir.Node, ir.Node], Layouts | None], outer: str, inner: str) -> Rule:
-    def pattern(op: Any, x: Any) -> Any:
+    def pattern(op: Op, x: Var) -> Var:
         return _node(op, outer, _node(op, inner, x, "middle"), "result")
 
-    def rewrite(op: Any, x: ir.Value, middle: ir.Value, result: ir.Value) -> Any:
+    def rewrite(op: Builder, x: ir.Value, middle: ir.Value, result: ir.Value) -> Rewritten:
         first, second = middle.producer(), result.producer()
         assert first is not None
         assert second is not None
@@ -70,7 +71,7 @@ def _merging(merge: Callable[[ir.Node, ir.Node], Layouts | None], outer: str, in
     return Rule(pattern, rewrite, name=f"{outer}Of{inner}", commute=False, forks="exclusive")
 
 
-def _node(op: Any, kind: str, x: Any, result: str) -> Any:
+def _node(op: Op, kind: str, x: Var, result: str) -> Var:
     if kind == "Transpose":
         return op.Transpose(x, _outputs=[result])
     return op.LayoutConverter(x, _domain=OUR_DOMAIN, _outputs=[result])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.ops.collection import definitions
@@ -22,7 +22,8 @@ from onnx_passes.passes.move.layout import Permutation, inverse, permutation, pe
 from onnx_passes.passes.thresholds.nodes import Thresholds
 from onnx_passes.passes.thresholds.writing import layout_of_channels
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 _GENERAL = GENERAL_DOMAINS[0]
@@ -68,12 +69,12 @@ class MoveTransposePastQuantizer(Transformation, RewriteRuleSetPass):
         return [*(_rule(name, domain, _past_quantizer) for name, domain in quantizers), *thresholds]
 
 
-def _rule(name: str, domain: str, move: Callable[[Any, ir.Node, ir.Value, Permutation], Any]) -> Rule:
-    def pattern(op: Any, x: Any) -> Any:
+def _rule(name: str, domain: str, move: Callable[[Builder, ir.Node, ir.Value, Permutation], Rewritten]) -> Rule:
+    def pattern(op: Op, x: Var) -> Var:
         moved = op.Transpose(x, _outputs=["moved"])
         return getattr(op, name)(moved, _domain=domain, _allow_other_inputs=True, _outputs=["y"])
 
-    def rewrite(op: Any, x: ir.Value, moved: ir.Value, y: ir.Value) -> Any:
+    def rewrite(op: Builder, x: ir.Value, moved: ir.Value, y: ir.Value) -> Rewritten:
         node, perm = y.producer(), permutation(moved.producer())
         assert node is not None
         if perm is None or rank(x) is None:
@@ -83,7 +84,7 @@ def _rule(name: str, domain: str, move: Callable[[Any, ir.Node, ir.Value, Permut
     return Rule(pattern, rewrite, name=name if domain == _GENERAL else f"{name}Of{domain}", commute=False)
 
 
-def _past_quantizer(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+def _past_quantizer(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
     given = [value for value in node.inputs[1:] if value is not None]
     if len(given) != len(node.inputs) - 1 or any((rank(value) or 0) > len(perm) for value in given):
         return no("a parameter is missing, or gives the result another rank", at=node)
@@ -93,7 +94,7 @@ def _past_quantizer(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> A
     return op.Transpose(_like(rebuild(op, node, [x, *parameters]), node, perm), perm=perm)
 
 
-def _past_thresholds(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+def _past_thresholds(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
     found = Thresholds.of(node)
     if isinstance(found, str):
         return no(found, at=node)

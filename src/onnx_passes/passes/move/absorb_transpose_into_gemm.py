@@ -9,11 +9,12 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.passes.eliminate.evidence import integer
 from onnx_passes.passes.move.forms import exchange
 from onnx_passes.passes.move.layout import permutation
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 _FLAGS = ("transA", "transB")
@@ -40,7 +41,7 @@ class AbsorbTransposeIntoGemm(Transformation, RewriteRuleSetPass):
 
 
 def _into(slot: int) -> Any:
-    def absorb(op: Any, node: ir.Node, transpose: ir.Node) -> Any:
+    def absorb(op: Builder, node: ir.Node, transpose: ir.Node) -> Rewritten:
         flags = {name: integer(node, name, 0) for name in _FLAGS}
         if permutation(transpose) not in ([1, 0], None) or None in flags.values():
             return no("it moves nothing", at=transpose)

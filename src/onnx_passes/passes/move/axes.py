@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.graph.traits import operators
 from onnx_passes.passes.eliminate.evidence import argument, dims, integer, integers, is_given, is_integral, opset_of
@@ -22,9 +22,9 @@ from onnx_passes.passes.move.layout import (
     transposed,
     untransposed,
 )
-from onnx_passes.rewrite.refusal import Refusal, no
+from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 
-Handler = Callable[[Any, ir.Node, ir.Value, Permutation], Any]
+Handler = Callable[[Builder, ir.Node, ir.Value, Permutation], Rewritten]
 """Builds ``Transpose(f(x))`` for a node ``f(Transpose(x))``, or refuses."""
 
 _SOFTMAX_OF_AXIS = 13
@@ -45,14 +45,14 @@ def _axes(node: ir.Node, index: int, length: int) -> list[int] | Refusal:
     return [axis % length for axis in given]
 
 
-def _with_axes(op: Any, node: ir.Node, x: ir.Value, axes: list[int]) -> Any:
+def _with_axes(op: Builder, node: ir.Node, x: ir.Value, axes: list[int]) -> ir.Value:
     """Build a node with other axes, in the form that it has."""
     if "axes" in node.attributes:
         return rebuild(op, node, [x, *node.inputs[1:]], axes=axes)
     return rebuild(op, node, [x, np.array(axes, np.int64), *node.inputs[2:]])
 
 
-def _reduction(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+def _reduction(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
     if node.op_type in _EXTREMES and not is_integral(x):
         return no("which of NaN, -0.0 and others wins depends on the order in memory", at=x)
     keep, noop = integer(node, "keepdims", 1), integer(node, "noop_with_empty_axes", 0)
@@ -72,7 +72,7 @@ def _after_reduction(perm: Permutation, axes: list[int], keep: int) -> Permutati
     return compacted([old for axis, old in enumerate(perm) if axis not in axes])
 
 
-def _search(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+def _search(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
     keep, axis = integer(node, "keepdims", 1), _axis(node, 0, len(perm))
     if isinstance(axis, Refusal) or keep is None:
         return no("the axis is not known", at=node)
@@ -81,7 +81,7 @@ def _search(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
 
 
 def _along(default: int) -> Handler:
-    def along(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+    def along(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
         if node.op_type.endswith("max") and opset_of(op) < _SOFTMAX_OF_AXIS:
             return no("it is about the rows of a matrix before opset 13", at=node)
         axis = _axis(node, default, len(perm))
@@ -92,7 +92,7 @@ def _along(default: int) -> Handler:
     return along
 
 
-def _layer_norm(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+def _layer_norm(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
     axis = _axis(node, -1, len(perm))
     if isinstance(axis, Refusal):
         return axis
@@ -104,7 +104,7 @@ def _layer_norm(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
     return transposed(op, rebuild(op, node, [x, *node.inputs[1:]]), perm)
 
 
-def _quantize(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+def _quantize(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
     scale = rank(argument(node, 1))
     if scale is None or scale > 1 or integer(node, "block_size", 0) != 0:
         return no("the scale is not known to be per tensor or per axis", at=argument(node, 1))
@@ -115,7 +115,7 @@ def _quantize(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
     return transposed(op, rebuild(op, node, [x, *node.inputs[1:]], **mapped), perm)
 
 
-def _concat(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+def _concat(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
     axis = _axis(node, 1, len(perm))
     if isinstance(axis, Refusal):
         return axis
@@ -125,15 +125,15 @@ def _concat(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
     return transposed(op, rebuild(op, node, parts, axis=perm[axis]), perm)
 
 
-def _split(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+def _split(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
     axis = _axis(node, 0, len(perm))
     if isinstance(axis, Refusal):
         return axis
-    parts = rebuild(op, node, [x, *node.inputs[1:]], axis=perm[axis])
-    return [transposed(op, part, perm) for part in parts]
+    rebuild(op, node, [x, *node.inputs[1:]], axis=perm[axis])
+    return [transposed(op, part, perm) for part in op.nodes[-1].outputs]
 
 
-def _slice(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+def _slice(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
     starts = argument(node, 1)
     if is_given(node, 3, "axes"):
         axes = _axes(node, 3, len(perm))
@@ -151,7 +151,7 @@ def _slice(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
     return transposed(op, rebuild(op, node, [x, *node.inputs[1:3], array, *node.inputs[4:]]), perm)
 
 
-def _pad(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+def _pad(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
     pads = integers(node, 1, "pads")
     axes = _axes(node, 3, len(perm)) if is_given(node, 3, "axes") else list(range(len(perm)))
     if pads is None or isinstance(axes, Refusal) or len(pads) != 2 * len(axes):
@@ -164,7 +164,7 @@ def _pad(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
     return transposed(op, rebuild(op, node, [x, np.array([*before, *after], np.int64), *node.inputs[2:3]]), perm)
 
 
-def _squeeze(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+def _squeeze(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
     if is_given(node, 1, "axes"):
         axes = _axes(node, 1, len(perm))
         if isinstance(axes, Refusal):
@@ -179,7 +179,7 @@ def _squeeze(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
     return transposed(op, squeezed, compacted([old for axis, old in enumerate(perm) if axis not in axes]))
 
 
-def _unsqueeze(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+def _unsqueeze(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
     given = integers(node, 1, "axes")
     axes = None if given is None else _axes(node, 1, len(perm) + len(given))
     if axes is None or isinstance(axes, Refusal):
@@ -192,7 +192,7 @@ def _unsqueeze(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
     return transposed(op, _with_axes(op, node, x, axes), after)
 
 
-def _expand(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+def _expand(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
     target = integers(node, 1)
     if target is None:
         return no("the target is not constant", at=argument(node, 1))
@@ -202,7 +202,7 @@ def _expand(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
     return transposed(op, rebuild(op, node, [x, np.array(sizes, np.int64)]), whole)
 
 
-def _gather(op: Any, node: ir.Node, x: ir.Value, perm: Permutation) -> Any:
+def _gather(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
     axis, indices = _axis(node, 0, len(perm)), dims(argument(node, 1))
     if isinstance(axis, Refusal) or indices is None:
         return no("the axis, or the rank of the indices, is not known", at=node)

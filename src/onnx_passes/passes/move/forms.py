@@ -8,19 +8,21 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript.rewriter.pattern import ANY_VALUE, OrValue
 
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.passes.eliminate.evidence import Dim
 from onnx_passes.passes.move.steady import is_computed_as_max, is_power_of_integers
 from onnx_passes.rewrite.forks import Forks
-from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.source import source_of
 
 _FAR = 64
 """How many operators may lie between a fork and where its ways meet again."""
 
-Move = Callable[[Any, ir.Node, ir.Node], Any]
+Move = Callable[[Builder, ir.Node, ir.Node], Rewritten]
 """Takes the builder, the lower and the upper node; returns the new results of the lower one, or a refusal."""
 
 
@@ -42,13 +44,13 @@ def exchange(
     results = [f"result{index}" for index in range(outputs)]
     commutes = traits_of(lower).commutative
 
-    def pattern(op: Any) -> Any:
+    def pattern(op: Op) -> Var:
         read = [getattr(op, one)(_allow_other_inputs=True, _outputs=[f"moved{i}"]) for i, one in enumerate(uppers)]
         moved = read[0] if len(read) == 1 else OrValue(read)
         inputs = [moved, ANY_VALUE] if commutes else [*[ANY_VALUE] * slot, moved]
         return getattr(op, lower)(*inputs, _allow_other_inputs=True, _outputs=results)
 
-    def rewrite(op: Any, **bound: Any) -> Any:
+    def rewrite(op: Builder, **bound: Any) -> Rewritten:
         moved = next(value for key, value in bound.items() if key.startswith("moved") and value is not None)
         nodes = bound["result0"].producer(), moved.producer()
         if any(is_computed_as_max(op, node) for node in nodes):
@@ -74,10 +76,10 @@ def operands(node: ir.Node) -> tuple[list[ir.Value], list[ir.Value | None]]:
     return data, list(node.inputs[count:])
 
 
-def rebuild(op: Any, node: ir.Node, inputs: Sequence[Any], **changed: Any) -> Any:
-    """Build a node like another one, with other inputs, and other attributes where given."""
-    attributes: dict[str, Any] = {**{a.name: a for a in node.attributes.values()}, **changed}
-    return op.op(node.op_type, *inputs, _domain=node.domain, _outputs=len(node.outputs), **attributes)
+def rebuild(op: Builder, node: ir.Node, inputs: Sequence[Any], **changed: Any) -> ir.Value:
+    """Build a node like another one, with other inputs, and other attributes or fewer ``_outputs`` where given."""
+    attributes: dict[str, Any] = {"_outputs": len(node.outputs), **{a.name: a for a in node.attributes.values()}}
+    return op.op(node.op_type, *inputs, _domain=node.domain, **attributes | changed)
 
 
 def shaped(value: ir.Value, dims: Sequence[Dim] | None) -> ir.Value:

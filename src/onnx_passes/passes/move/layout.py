@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.eliminate.evidence import Dim, dims
@@ -64,7 +65,7 @@ def compacted(axes: Sequence[int]) -> Permutation:
     return [order.index(axis) for axis in axes]
 
 
-def transposed(op: Any, value: ir.Value, perm: Permutation) -> ir.Value:
+def transposed(op: Builder, value: ir.Value, perm: Permutation) -> ir.Value:
     """Transpose a new value, unless nothing would move."""
     return value if perm == sorted(perm) else op.Transpose(value, perm=perm)
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import same_dtype
 from onnx_passes.passes.eliminate.evidence import dims
 from onnx_passes.passes.move.forms import rebuild, shaped
 from onnx_passes.passes.move.steady import elementwise, is_computed_as_max
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.source import source_of
 
@@ -55,18 +56,18 @@ class MoveConcatUpRounding(Transformation, RewriteRuleSetPass):
 
 
 def _past(name: str) -> Rule:
-    def pattern(op: Any) -> Any:
+    def pattern(op: Op) -> Var:
         first = getattr(op, name)(_allow_other_inputs=True, _outputs=["first"])
         second = getattr(op, name)(_allow_other_inputs=True)
         return op.Concat(first, second, _allow_other_inputs=True, _outputs=["result"])
 
-    def rewrite(op: Any, first: ir.Value, result: ir.Value) -> Any:
+    def rewrite(op: Builder, first: ir.Value, result: ir.Value) -> Rewritten:
         return _join_first(op, result.producer(), first.producer())
 
     return Rule(pattern, rewrite, name=name, source=source_of(_join_first))
 
 
-def _join_first(op: Any, node: ir.Node | None, first: ir.Node | None) -> Any:
+def _join_first(op: Builder, node: ir.Node | None, first: ir.Node | None) -> Rewritten:
     assert node is not None
     assert first is not None
     if is_computed_as_max(op, first):

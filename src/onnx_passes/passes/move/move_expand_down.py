@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.passes.eliminate.evidence import dims
 from onnx_passes.passes.move.forms import exchange, operands, rebuild, shaped, slots
 from onnx_passes.passes.move.steady import elementwise
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 REPEATS = ("Expand", "Tile")
@@ -67,7 +67,7 @@ def _past_elementwise(*, steady: bool) -> list[Rule]:
     ]
 
 
-def _compute_first(op: Any, node: ir.Node, repeat: ir.Node) -> Any:
+def _compute_first(op: Builder, node: ir.Node, repeat: ir.Node) -> Rewritten:
     moved, x = repeat.outputs[0], repeat.inputs[0]
     if "broadcast" in node.attributes:
         return no("the operator is older than broadcasting", at=node)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.passes.eliminate.evidence import argument, dims, holds_only, text
 from onnx_passes.passes.move.forms import exchange, rebuild, shaped
 from onnx_passes.passes.move.steady import UNSTEADY
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 KEEP_ZERO = (
@@ -80,7 +80,7 @@ class MovePadDownRounding(Transformation, RewriteRuleSetPass):
         return [exchange(name, "Pad", _pad_then) for name in KEEP_ZERO if name in UNSTEADY]
 
 
-def _pad_then(op: Any, node: ir.Node, pad: ir.Node) -> Any:
+def _pad_then(op: Builder, node: ir.Node, pad: ir.Node) -> Rewritten:
     mode, value, old = text(pad, "mode", "constant"), argument(pad, 2), pad.attributes.get("value")
     is_zero = holds_only(value, 0.0) or (value is None and (old is None or (not old.is_ref() and old.value == 0)))
     if mode is None or (mode == "constant" and not is_zero):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.shapes import same_shape, static_shape
 from onnx_passes.graph.traits import traits_of
@@ -16,7 +16,7 @@ from onnx_passes.passes.eliminate.evidence import Dim, dims, same_dim
 from onnx_passes.passes.move.forms import exchange, is_forked, operands, rebuild, shaped, slots
 from onnx_passes.passes.move.steady import elementwise
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
@@ -67,7 +67,7 @@ def _rules(name: str) -> list[Rule]:
     return [exchange(name, RESHAPES, _past, slot=slot, forks="duplicate") for slot in places]
 
 
-def _past(op: Any, node: ir.Node, reshape: ir.Node) -> Any:
+def _past(op: Builder, node: ir.Node, reshape: ir.Node) -> Rewritten:
     moved, x = reshape.outputs[0], reshape.inputs[0]
     if x is None or is_forked(moved, node):
         return no("the reshaped value is used elsewhere", at=moved)

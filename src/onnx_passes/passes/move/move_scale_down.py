@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, is_constant
 from onnx_passes.passes.algebra.evidence import is_float, wide
 from onnx_passes.passes.eliminate.evidence import argument, dims, is_used_elsewhere, keeps_shape
@@ -18,7 +19,7 @@ from onnx_passes.passes.eliminate.forms import examples
 from onnx_passes.passes.fuse.conditions import finite_constant, grows, rounded
 from onnx_passes.passes.move.forms import exchange, is_forked, rebuild, shaped
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import Refusal, no
+from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 _PRODUCTS = {"Conv": (0,), "Gemm": (0, 1), "MatMul": (0, 1)}
@@ -142,7 +143,7 @@ def _scaled(value: ir.Value | None) -> _Scaled | Refusal:
     return no("not one operand is constant", at=value)
 
 
-def _past(op: Any, node: ir.Node, mul: ir.Node) -> Any:
+def _past(op: Builder, node: ir.Node, mul: ir.Node) -> Rewritten:
     found = _scaled(mul.outputs[0])
     if isinstance(found, Refusal):
         return found
@@ -158,14 +159,14 @@ def _past(op: Any, node: ir.Node, mul: ir.Node) -> Any:
     return _exchanged(op, node, found)
 
 
-def _join(op: Any, node: ir.Node, found: _Scaled, other: _Scaled) -> Any:
+def _join(op: Builder, node: ir.Node, found: _Scaled, other: _Scaled) -> Rewritten:
     if is_used_elsewhere(found.value) and is_used_elsewhere(other.value):
         return no("both products are used elsewhere", at=node)
     parts = {found.value: found.x, other.value: other.x}
     return op.Mul(_like(op, node, [parts[value] for value in node.inputs if value is not None]), found.factor)
 
 
-def _exchanged(op: Any, node: ir.Node, found: _Scaled) -> Any:
+def _exchanged(op: Builder, node: ir.Node, found: _Scaled) -> Rewritten:
     """Build the operator on what was multiplied, and multiply behind it."""
     inputs: list[Any] = []
     for index, value in enumerate(node.inputs):
@@ -181,7 +182,7 @@ def _exchanged(op: Any, node: ir.Node, found: _Scaled) -> Any:
     return op.Mul(_like(op, node, inputs), found.factor)
 
 
-def _like(op: Any, node: ir.Node, inputs: Sequence[Any]) -> Any:
+def _like(op: Builder, node: ir.Node, inputs: Sequence[Any]) -> Rewritten:
     return shaped(rebuild(op, node, inputs), dims(node.outputs[0]))
 
 

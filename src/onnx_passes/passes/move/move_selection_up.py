@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.graph.traits import traits_of
@@ -18,7 +19,7 @@ from onnx_passes.passes.move.forms import exchange, operands, rebuild, shaped
 from onnx_passes.passes.move.layout import is_axis
 from onnx_passes.passes.move.steady import elementwise
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import Refusal, no
+from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 
@@ -66,7 +67,7 @@ def _past_elementwise(*, steady: bool) -> list[Rule]:
     ]
 
 
-def _slice_operands(op: Any, node: ir.Node, computed: ir.Node) -> Any:
+def _slice_operands(op: Builder, node: ir.Node, computed: ir.Node) -> Rewritten:
     data, others = operands(computed)
     if traits_of(computed).arity == 1:
         inner = shaped(rebuild(op, node, [data[0], *node.inputs[1:]]), dims(node.outputs[0]))
@@ -107,13 +108,13 @@ def _has_own(value: ir.Value, axis: int, whole: tuple[Dim, ...]) -> bool | Refus
 
 
 def _slice_operand(
-    op: Any,
+    op: Builder,
     node: ir.Node,
     value: ir.Value,
     axes: list[int],
     whole: tuple[Dim, ...],
     result: tuple[Dim, ...] | None,
-) -> Any:
+) -> Rewritten:
     own = [_has_own(value, axis, whole) for axis in axes]
     refusal = next((answer for answer in own if isinstance(answer, Refusal)), None)
     if refusal is not None:
@@ -148,7 +149,7 @@ def _chosen(value: Any, own: Sequence[Any]) -> ir.TensorProtocol | None:
     return None if array is None else ir.Tensor(array[np.array([bool(has) for has in own])])
 
 
-def _gather_operands(op: Any, node: ir.Node, computed: ir.Node) -> Any:
+def _gather_operands(op: Builder, node: ir.Node, computed: ir.Node) -> Rewritten:
     data, others = operands(computed)
     indices, axis = dims(argument(node, 1)), integer(node, "axis", 0)
     whole = dims(computed.outputs[0] if len(data) > 1 else data[0]) or dims(computed.outputs[0])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.passes.eliminate.evidence import argument, integer, integers, is_given, is_used_elsewhere
 from onnx_passes.passes.eliminate.forms import examples
@@ -17,7 +17,7 @@ from onnx_passes.passes.move.forms import exchange, rebuild
 from onnx_passes.passes.move.layout import is_axis
 from onnx_passes.passes.move.move_selection_up import sliced_axes
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 
@@ -48,7 +48,7 @@ class MoveSlicePastConcat(Transformation, RewriteRuleSetPass):
         return [exchange("Slice", "Concat", _past_concat, forks="duplicate", name="SliceOfConcat")]
 
 
-def _past_concat(op: Any, node: ir.Node, concat: ir.Node) -> Any:
+def _past_concat(op: Builder, node: ir.Node, concat: ir.Node) -> Rewritten:
     length = rank(concat.outputs[0])
     axis = integer(concat, "axis", 1)
     axes = None if length is None else sliced_axes(node, length)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.passes.eliminate.evidence import dims
 from onnx_passes.passes.move import axes
@@ -16,7 +16,7 @@ from onnx_passes.passes.move.forms import exchange, is_forked, operands, rebuild
 from onnx_passes.passes.move.layout import extended, inverse, permutation, permuted, transposed, untransposed
 from onnx_passes.passes.move.steady import elementwise
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 _MOST_PARTS = 4
@@ -86,7 +86,7 @@ def _past_elementwise(*, steady: bool) -> list[Rule]:
     ]
 
 
-def _past_operands(op: Any, node: ir.Node, transpose: ir.Node) -> Any:
+def _past_operands(op: Builder, node: ir.Node, transpose: ir.Node) -> Rewritten:
     if is_forked(transpose.outputs[0], node):
         return no("the transposed value is used elsewhere", at=transpose.outputs[0])
     if "broadcast" in node.attributes:
@@ -109,7 +109,7 @@ def _past_operands(op: Any, node: ir.Node, transpose: ir.Node) -> Any:
     return transposed(op, inner, perm)
 
 
-def _past_axes(op: Any, node: ir.Node, transpose: ir.Node) -> Any:
+def _past_axes(op: Builder, node: ir.Node, transpose: ir.Node) -> Rewritten:
     x, perm = transpose.inputs[0], permutation(transpose)
     if x is None or perm is None:
         return no("the rank is not known", at=transpose)

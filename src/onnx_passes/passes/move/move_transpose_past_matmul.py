@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.move.forms import exchange
 from onnx_passes.passes.move.layout import Permutation, permutation
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 _MATRIX = 2
@@ -41,12 +42,12 @@ class MoveTransposePastMatmul(Transformation, RewriteRuleSetPass):
         return [both, exchange("MatMul", "Transpose", _past_rows, name="Rows")]
 
 
-def _product(op: Any, a: Any, b: Any) -> Any:
+def _product(op: Op, a: Var, b: Var) -> Var:
     left, right = op.Transpose(a, _outputs=["left"]), op.Transpose(b, _outputs=["right"])
     return op.MatMul(left, right, _outputs=["result"])
 
 
-def _swap(op: Any, a: ir.Value, b: ir.Value, left: ir.Value, right: ir.Value) -> Any:
+def _swap(op: Builder, a: ir.Value, b: ir.Value, left: ir.Value, right: ir.Value) -> Rewritten:
     for value in (left, right):
         perm = permutation(value.producer())
         if perm is None or perm != _swapped(len(perm)):
@@ -59,7 +60,7 @@ def _swapped(length: int) -> Permutation | None:
     return [*range(length - 2), length - 1, length - 2] if length > 1 else None
 
 
-def _past_rows(op: Any, node: ir.Node, transpose: ir.Node) -> Any:
+def _past_rows(op: Builder, node: ir.Node, transpose: ir.Node) -> Rewritten:
     perm = permutation(transpose)
     if perm is None or rank(node.inputs[1]) != _MATRIX:
         return no("the rank is not known, or the right operand is no matrix", at=node)

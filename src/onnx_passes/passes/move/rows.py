@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.eliminate.evidence import Dim, argument, dims, is_used_elsewhere, same_dim
@@ -25,7 +26,7 @@ SIZES_TO_TRY: Mapping[str, Any] = MappingProxyType(
 
 
 def stacked_rows(
-    op: Any, flat: ir.Value, product: ir.Value, result: ir.Value, matrix: tuple[Dim, Dim], *, reshape_pays: bool
+    op: Builder, flat: ir.Value, product: ir.Value, result: ir.Value, matrix: tuple[Dim, Dim], *, reshape_pays: bool
 ) -> ir.Value | Refusal:
     """Return the rows of ``flat`` stacked so that the product with a matrix of these sizes is ``result`` at once.
 

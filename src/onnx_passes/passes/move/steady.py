@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import onnx_ir as ir
 
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.traits import operators
 from onnx_passes.passes.eliminate.evidence import opset_of
 
@@ -64,7 +63,7 @@ def elementwise(*, steady: bool | None = None, arity: int | None = None) -> tupl
     return tuple(name for name in names if steady is None or (name not in UNSTEADY) is steady)
 
 
-def is_computed_as_max(op: Any, node: ir.Node) -> bool:
+def is_computed_as_max(op: Builder, node: ir.Node) -> bool:
     """Tell whether a runtime may compute an operator by Max, which loses the sign of some zeros when it broadcasts.
 
     In opset 18 the definition of Relu is one, and ONNX Runtime uses it for half precision.

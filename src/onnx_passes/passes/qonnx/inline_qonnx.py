@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.errors import ModelError
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.operators import Key
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.definition import DEFINITIONS
@@ -19,7 +19,8 @@ from onnx_passes.rewrite.driver import rewrite
 from onnx_passes.rewrite.index import RuleIndex
 from onnx_passes.rewrite.leftovers import ANY, Refusals, leftovers_of_rules
 from onnx_passes.rewrite.match import Match
-from onnx_passes.rewrite.refusal import no, yes
+from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.refusal import Answer, Rewritten, no, yes
 from onnx_passes.rewrite.rule import Rule
 
 
@@ -82,14 +83,14 @@ def _rules(operators: Sequence[Key]) -> list[Rule]:
     ]
 
 
-def _pattern(domain: str, name: str) -> Callable[..., Any]:
-    def pattern(op: Any, x: Any) -> Any:
+def _pattern(domain: str, name: str) -> Callable[..., Var]:
+    def pattern(op: Op, x: Var) -> Var:
         return getattr(op, name)(x, _domain=domain, _allow_other_inputs=True, _outputs=["y"])
 
     return pattern
 
 
-def _check(op: Match, y: ir.Value) -> Any:
+def _check(op: Match, y: ir.Value) -> Answer:
     node = y.producer()
     assert node is not None
     if node.op_identifier() in op.model.functions:
@@ -104,7 +105,7 @@ def _check(op: Match, y: ir.Value) -> Any:
     return yes
 
 
-def _rewrite(op: Any, y: ir.Value) -> Any:
+def _rewrite(op: Builder, y: ir.Value) -> Rewritten:
     node = y.producer()
     assert node is not None
     definition = definition_of(node)

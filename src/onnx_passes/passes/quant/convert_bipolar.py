@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.core.options import option
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.ops.portable import greater_or_equal
@@ -20,7 +21,8 @@ from onnx_passes.passes.quant.quantizer import DOMAIN, quant, quantizer_of
 from onnx_passes.passes.quant.samples import BIPOLAR
 from onnx_passes.passes.quant.widths import Width
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import Refusal, no
+from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 _UNDERFLOWS = 2.0
@@ -67,16 +69,16 @@ class ConvertBipolar(Transformation, RewriteRuleSetPass):
         return [_replacing(_bipolar_quant, _to_quant if self.to == "quant" else _to_standard)]
 
 
-def _bipolar_quant(op: Any, x: Any, scale: Any) -> Any:
+def _bipolar_quant(op: Op, x: Var, scale: Var) -> Var:
     return op.BipolarQuant(x, scale, _domain=DOMAIN, _outputs=["y"])
 
 
-def _quant(op: Any, x: Any, scale: Any, zero: Any, bits: Any) -> Any:
+def _quant(op: Op, x: Var, scale: Var, zero: Var, bits: Var) -> Var:
     return op.Quant(x, scale, zero, bits, _domain=DOMAIN, _outputs=["y"])
 
 
-def _replacing(pattern: Callable[..., Any], build: Callable[[Any, ir.Node], Any]) -> Rule:
-    def rewrite(op: Any, y: ir.Value) -> Any:
+def _replacing(pattern: Callable[..., Var], build: Callable[[Builder, ir.Node], Rewritten]) -> Rule:
+    def rewrite(op: Builder, y: ir.Value) -> Rewritten:
         node = y.producer()
         assert node is not None
         x = argument(node, 0)
@@ -87,7 +89,7 @@ def _replacing(pattern: Callable[..., Any], build: Callable[[Any, ir.Node], Any]
     return Rule(pattern, rewrite, name=pattern.__name__.strip("_"))
 
 
-def _to_quant(op: Any, node: ir.Node) -> Any:
+def _to_quant(op: Builder, node: ir.Node) -> Rewritten:
     x, scale = node.inputs
     assert x is not None
     refusal = _unlike(constant(scale), node)
@@ -96,7 +98,7 @@ def _to_quant(op: Any, node: ir.Node) -> Any:
     return quant(op, x, scale, np.zeros((), np.float32), Width(1, signed=True, narrow=False))
 
 
-def _to_standard(op: Any, node: ir.Node) -> Any:
+def _to_standard(op: Builder, node: ir.Node) -> Rewritten:
     x, scale = node.inputs
     assert x is not None
     if scale is None or scale.dtype is not ir.DataType.FLOAT:
@@ -106,7 +108,7 @@ def _to_standard(op: Any, node: ir.Node) -> Any:
     return op.Mul(op.Where(greater_or_equal(op, x, zero), one, other), scale)
 
 
-def _to_bipolar(op: Any, node: ir.Node) -> Any:
+def _to_bipolar(op: Builder, node: ir.Node) -> Rewritten:
     given = quantizer_of(node)
     if isinstance(given, Refusal):
         return given
@@ -127,12 +129,12 @@ def _unlike(scale: np.ndarray | None, node: ir.Node) -> Refusal | None:
     return None if ((scale > 0) & (scale < _UNDERFLOWS)).all() else no("a scale is not between 0 and 2", at=node)
 
 
-def comparison(op: Any, x: Any, zero: Any, positive: Any, negative: Any) -> Any:
+def comparison(op: Op, x: Var, zero: Var, positive: Var, negative: Var) -> Var:
     """Match a choice between two values by the sign of a third."""
     return op.Where(op.GreaterOrEqual(x, zero), positive, negative)
 
 
-def from_comparison(op: Any, x: ir.Value, zero: ir.Value, positive: ir.Value, negative: ir.Value) -> Any:
+def from_comparison(op: Builder, x: ir.Value, zero: ir.Value, positive: ir.Value, negative: ir.Value) -> Rewritten:
     """Put BipolarQuant in its place where the choice is between opposite numbers."""
     limit, one, other = constant(zero), constant(positive), constant(negative)
     if limit is None or one is None or other is None or any(array.dtype != np.float32 for array in (limit, one, other)):

@@ -16,6 +16,7 @@ from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.quant.qoperator import MICROSOFT, SATURATING, Parts, columns, taking_apart
 from onnx_passes.passes.quant.samples import DYNAMIC
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.refusal import Rewritten
 from onnx_passes.rewrite.rule import Rule
 
 
@@ -54,7 +55,7 @@ class ConvertDynamicQuantization(Transformation, RewriteRuleSetPass):
         ]
 
 
-def _integer_to_float(parts: Parts) -> Any:
+def _integer_to_float(parts: Parts) -> Rewritten:
     if any(parts.is_computed(index) for index in (2, 3, 4, 5)):
         found = _product(parts, parts.given(0), parts.given(2), parts.value(4), parts.given(3), parts.value(5))
         return _with_bias(parts, found, 6)
@@ -63,7 +64,7 @@ def _integer_to_float(parts: Parts) -> Any:
     return _with_bias(parts, parts.op.MatMul(left, right), 6)
 
 
-def _dynamic_matmul(parts: Parts) -> Any:
+def _dynamic_matmul(parts: Parts) -> Rewritten:
     if parts.op.opset < 11:
         parts.decline("DynamicQuantizeLinear takes opset 11: convert-opset{version=11} first")
     integers, scale, zero = parts.op.DynamicQuantizeLinear(parts.given(0), _outputs=3)

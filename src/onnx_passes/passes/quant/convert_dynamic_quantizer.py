@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.passes.quant.samples import DYNAMIC_QUANTIZER
 from onnx_passes.rewrite.passes import RewriteRulePass
+from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.refusal import Rewritten
 
 _STEPS = 255.0
 
@@ -35,11 +37,11 @@ class ConvertDynamicQuantizer(Transformation, RewriteRulePass):
     )
     fuzz_hints = MappingProxyType({"models": DYNAMIC_QUANTIZER})
 
-    def pattern(self, op: Any, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def pattern(self, op: Op, x: Var) -> Var:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Match the operator with all its results."""
         return op.DynamicQuantizeLinear(x, _outputs=["y", "scale", "zero"])
 
-    def rewrite(self, op: Any, x: ir.Value) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def rewrite(self, op: Builder, x: ir.Value) -> Rewritten:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Build what the standard says it means."""
         nothing, most = np.zeros((), np.float32), np.array(_STEPS, np.float32)
         low = op.Min(op.ReduceMin(x, keepdims=0), nothing)

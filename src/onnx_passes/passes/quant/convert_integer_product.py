@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -19,6 +18,7 @@ from onnx_passes.passes.quant.qoperator import SATURATING, Parts, columns, takin
 from onnx_passes.passes.quant.samples import PRODUCTS
 from onnx_passes.passes.quant.widths import type_bounds
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.refusal import Rewritten
 from onnx_passes.rewrite.rule import Rule
 
 _GREATEST_UNSIGNED_PAIR = 255
@@ -58,7 +58,7 @@ class ConvertIntegerProduct(Transformation, RewriteRuleSetPass):
         ]
 
 
-def _matmul(parts: Parts) -> Any:
+def _matmul(parts: Parts) -> Rewritten:
     parts.refuse_saturation(parts.type_of(0, 2), columns(parts, 1), parts.type_of(1, 3))
     weights = _differences(parts, -1)
     if weights is None:
@@ -69,7 +69,7 @@ def _matmul(parts: Parts) -> Any:
     return _product(parts, "MatMul", total, -1)
 
 
-def _conv(parts: Parts) -> Any:
+def _conv(parts: Parts) -> Rewritten:
     given = constant(parts.value(1))
     rows = None if given is None else given.reshape(len(given), -1)
     # Here the weights come first, so that they are the ones that have to be unsigned.
@@ -82,7 +82,7 @@ def _conv(parts: Parts) -> Any:
     return _product(parts, "Conv", total, 0)
 
 
-def _product(parts: Parts, operator: str, total: int | None, axis: int) -> Any:
+def _product(parts: Parts, operator: str, total: int | None, axis: int) -> Rewritten:
     if parts.is_computed(2) or parts.is_computed(3):
         parts.decline("a zero point is computed: the product is one of integers as it is")
     if 0 in (parts.given(1).shape or ()):

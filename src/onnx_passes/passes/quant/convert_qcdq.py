@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.quant.linear import (
@@ -29,7 +29,8 @@ from onnx_passes.passes.quant.quantizer import quant
 from onnx_passes.passes.quant.samples import QCDQ
 from onnx_passes.passes.quant.widths import exact_width, smallest_width
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import Refusal, no
+from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 _CLIP_TAKES_INPUTS = 11
@@ -70,22 +71,22 @@ class ConvertQcdq(Transformation, RewriteRuleSetPass):
 
 
 def _rules(domain: str) -> list[Rule]:
-    def quantized(op: Any, x: Any) -> Any:
+    def quantized(op: Op, x: Var) -> Var:
         return op.QuantizeLinear(x, _domain=domain, _allow_other_inputs=True)
 
-    def restored(op: Any, q: Any) -> Any:
+    def restored(op: Op, q: Var) -> Var:
         return op.DequantizeLinear(q, _domain=domain, _allow_other_inputs=True, _outputs=["y"])
 
-    def clipped(op: Any, q: Any) -> Any:
+    def clipped(op: Op, q: Var) -> Var:
         return op.Clip(q, _allow_other_inputs=True)
 
-    def activation(op: Any, x: Any) -> Any:
+    def activation(op: Op, x: Var) -> Var:
         return restored(op, quantized(op, x))
 
-    def clipped_activation(op: Any, x: Any) -> Any:
+    def clipped_activation(op: Op, x: Var) -> Var:
         return restored(op, clipped(op, quantized(op, x)))
 
-    def clipped_constant(op: Any, q: Any) -> Any:
+    def clipped_constant(op: Op, q: Var) -> Var:
         return restored(op, clipped(op, q))
 
     # The node that quantizes stays as long as others use it, and each of them gets a Quant.
@@ -97,29 +98,33 @@ def _rules(domain: str) -> list[Rule]:
     ]
 
 
-def _activation(op: Any, y: ir.Value) -> Any:
+def _activation(op: Builder, y: ir.Value) -> Rewritten:
     dequantize, clip, source = _chain(y)
     quantize = None if source is None else source.producer()
     assert quantize is not None
     x = argument(quantize, 0)
     dtype = quantized_type(quantize)
     first, second = linear_of(quantize), linear_of(dequantize)
-    if isinstance(first, Refusal) or isinstance(second, Refusal):
-        return first if isinstance(first, Refusal) else second
+    if isinstance(first, Refusal):
+        return first
+    if isinstance(second, Refusal):
+        return second
     if x is None or x.dtype is not ir.DataType.FLOAT or dtype is None:
         return no("the input is not known to be in single precision", at=x)
     if not first.is_like(second, rank(x)):
         return no("it is dequantized with another scale or zero point than it is quantized with", at=dequantize)
     given = on_axis(first, sizes_of(x), quantize)
     bounds = bounds_of(dtype, clip)
-    if isinstance(given, Refusal) or isinstance(bounds, Refusal):
-        return given if isinstance(given, Refusal) else bounds
+    if isinstance(given, Refusal):
+        return given
+    if isinstance(bounds, Refusal):
+        return bounds
     if not (np.isfinite(given.scale).all() and (given.scale > 0).all()):
         return no("a scale is not positive", at=quantize)
     return _quantized(op, x, given, bounds)
 
 
-def _quantized(op: Any, x: ir.Value, given: Linear, bounds: tuple[int, int]) -> Any:
+def _quantized(op: Builder, x: ir.Value, given: Linear, bounds: tuple[int, int]) -> Rewritten:
     """Quantize without a zero point, which is exact, and clip where no width has the range that is left."""
     scale, zero = given.spread(rank(x) or 0)
     lows, highs = bounds[0] - zero, bounds[1] - zero
@@ -135,7 +140,7 @@ def _quantized(op: Any, x: ir.Value, given: Linear, bounds: tuple[int, int]) -> 
     return op.Min(op.Max(result, least), greatest)
 
 
-def _constant(op: Any, y: ir.Value) -> Any:
+def _constant(op: Builder, y: ir.Value) -> Rewritten:
     dequantize, clip, source = _chain(y)
     tensor = constant_tensor(source)
     if tensor is None:
@@ -145,8 +150,10 @@ def _constant(op: Any, y: ir.Value) -> Any:
         return given
     given = on_axis(given, tensor.shape.numpy(), dequantize)
     bounds = bounds_of(tensor.dtype, clip)
-    if isinstance(given, Refusal) or isinstance(bounds, Refusal):
-        return given if isinstance(given, Refusal) else bounds
+    if isinstance(given, Refusal):
+        return given
+    if isinstance(bounds, Refusal):
+        return bounds
     integers = np.clip(tensor.numpy().astype(np.int64), *bounds)
     scale, zero = given.spread(integers.ndim)
     if tensor.dtype is ir.DataType.INT32 and np.abs(integers - zero).max(initial=0) > _INT32.max:

@@ -17,6 +17,7 @@ from onnx_passes.passes.quant.qoperator import MICROSOFT, SATURATING, Build, Par
 from onnx_passes.passes.quant.samples import QOPERATOR
 from onnx_passes.rewrite.leftovers import ANY
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.refusal import Rewritten
 from onnx_passes.rewrite.rule import Rule
 
 
@@ -61,7 +62,7 @@ class ConvertQoperator(Transformation, RewriteRuleSetPass):
 _UNARY = ("AveragePool", "GlobalAveragePool", "Sigmoid", "LeakyRelu")
 
 
-def _conv(parts: Parts) -> Any:
+def _conv(parts: Parts) -> Rewritten:
     weights = constant(parts.value(3))
     rows = None if weights is None else weights.reshape(len(weights), -1)
     parts.refuse_saturation(parts.type_of(0, 2), rows, parts.type_of(3, 5))
@@ -70,12 +71,12 @@ def _conv(parts: Parts) -> Any:
     return parts.quantized(parts.op.Conv(*_given(inputs), **parts.attributes()), 6)
 
 
-def _matmul(parts: Parts) -> Any:
+def _matmul(parts: Parts) -> Rewritten:
     parts.refuse_saturation(parts.type_of(0, 2), columns(parts, 3), parts.type_of(3, 5))
     return parts.quantized(parts.op.MatMul(parts.real(0, axis=-2), parts.real(3, axis=-1)), 6)
 
 
-def _gemm(parts: Parts) -> Any:
+def _gemm(parts: Parts) -> Rewritten:
     attributes = parts.node.attributes
     axis = 0 if attributes.get_int("transB", 0) else 1
     rows = columns(parts, 3) if axis else constant(parts.value(3))
@@ -86,26 +87,26 @@ def _gemm(parts: Parts) -> Any:
     return result if parts.value(7) is None else parts.quantized(result, 7)
 
 
-def _row(parts: Parts, scale: np.ndarray) -> Any:
+def _row(parts: Parts, scale: np.ndarray) -> ir.Value | None:
     """Dequantize the integers that Gemm adds: a row, or a matrix whose last axis has the scales."""
     value = parts.value(6)
     return None if value is None else parts.dequantized(value, scale.reshape(-1), None, axis=-1)
 
 
-def _concat(parts: Parts) -> Any:
+def _concat(parts: Parts) -> Rewritten:
     values = [parts.real(index) for index in range(2, len(parts.node.inputs), 3)]
     return parts.quantized(parts.op.Concat(*values, **parts.attributes()), 0)
 
 
 def _binary(name: str) -> Build:
-    def build(parts: Parts) -> Any:
+    def build(parts: Parts) -> Rewritten:
         return parts.quantized(_operator(parts, name)(parts.real(0), parts.real(3)), 6)
 
     return build
 
 
 def _unary(name: str) -> Build:
-    def build(parts: Parts) -> Any:
+    def build(parts: Parts) -> Rewritten:
         if parts.node.attributes.get_int("channels_last", 0):
             parts.decline("channels are in the last place")
         attributes = parts.attributes(without=("channels_last",))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -13,6 +12,7 @@ from onnxscript.rewriter.pattern import OrValue
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.quant.convert_bipolar import comparison, from_comparison
@@ -21,7 +21,8 @@ from onnx_passes.passes.quant.samples import ROUNDED
 from onnx_passes.passes.quant.widths import exact_width, smallest_width
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import Refusal, no, yes
+from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.refusal import Refusal, Rewritten, no, yes
 from onnx_passes.rewrite.rule import Rule
 
 _MODES = {"Round": "ROUND", "Floor": "FLOOR", "Ceil": "CEIL"}
@@ -61,8 +62,8 @@ class ConvertRounding(Transformation, RewriteRuleSetPass):
         ]
 
 
-def _bounded(operator: str) -> Callable[..., Any]:
-    def pattern(op: Any, x: Any, low: Any, high: Any, low_too: Any, high_too: Any) -> Any:
+def _bounded(operator: str) -> Callable[..., Var]:
+    def pattern(op: Op, x: Var, low: Var, high: Var, low_too: Var, high_too: Var) -> Var:
         below = op.Where(op.Greater(x, high), high_too, x)
         compared = op.Where(op.Less(below, low), low_too, below)
         inside = OrValue([op.Clip(x, low, high), op.Max(op.Min(x, high), low), op.Min(op.Max(x, low), high), compared])
@@ -71,7 +72,7 @@ def _bounded(operator: str) -> Callable[..., Any]:
     return pattern
 
 
-def _rounded(op: Any, x: Any, low: Any, high: Any) -> Any:
+def _rounded(op: Op, x: Var, low: Var, high: Var) -> Var:
     return op.Clip(OrValue([getattr(op, operator)(x) for operator in _MODES], name="r"), low, high)
 
 
@@ -96,8 +97,8 @@ def _check(
 
 
 def _to_quant(
-    op: Any, x: ir.Value, low: ir.Value, high: ir.Value, y: ir.Value | None = None, r: ir.Value | None = None
-) -> Any:
+    op: Builder, x: ir.Value, low: ir.Value, high: ir.Value, y: ir.Value | None = None, r: ir.Value | None = None
+) -> Rewritten:
     rounding = (y or r or x).producer()
     assert rounding is not None
     least, most = (int(bound) for bound in (_bound(low, x), _bound(high, x)) if not isinstance(bound, Refusal))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -12,6 +11,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.core.options import option
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.ops.rounding import round_numpy
 from onnx_passes.passes.quant.linear import Linear, argument, dequantized, sizes_of, steps
@@ -20,7 +20,8 @@ from onnx_passes.passes.quant.samples import QUANT
 from onnx_passes.passes.quant.storage import Storage, storage_of
 from onnx_passes.passes.quant.widths import Width, type_bounds
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import Refusal, no
+from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.source import source_of
 
@@ -73,7 +74,7 @@ class ConvertToQcdq(Transformation, RewriteRuleSetPass):
     def rules(self) -> Sequence[Rule]:
         """Return the rule of each quantizer, under the name that all have once they are imported."""
 
-        def quantized(op: Any, y: ir.Value) -> Any:
+        def quantized(op: Builder, y: ir.Value) -> Rewritten:
             node = y.producer()
             assert node is not None
             return _linear_form(op, node, int4=self.int4, asymmetric=self.asymmetric)
@@ -84,15 +85,15 @@ class ConvertToQcdq(Transformation, RewriteRuleSetPass):
         ]
 
 
-def _quant(op: Any, x: Any, scale: Any, zero: Any, bits: Any) -> Any:
+def _quant(op: Op, x: Var, scale: Var, zero: Var, bits: Var) -> Var:
     return op.Quant(x, scale, zero, bits, _domain=DOMAIN, _outputs=["y"])
 
 
-def _bipolar_quant(op: Any, x: Any, scale: Any) -> Any:
+def _bipolar_quant(op: Op, x: Var, scale: Var) -> Var:
     return op.BipolarQuant(x, scale, _domain=DOMAIN, _outputs=["y"])
 
 
-def _signs(op: Any, x: ir.Value, scale: ir.Value, y: ir.Value) -> Any:
+def _signs(op: Builder, x: ir.Value, scale: ir.Value, y: ir.Value) -> Rewritten:
     """Store the signs of a constant."""
     node, values, held = y.producer(), constant(x), constant(scale)
     assert node is not None
@@ -103,12 +104,14 @@ def _signs(op: Any, x: ir.Value, scale: ir.Value, y: ir.Value) -> Any:
     zero, width = np.zeros((), np.float32), Width(1, signed=True, narrow=False)
     linear = _linear(Quantizer(held, zero, width, "ROUND", held.shape), values.shape, node)
     storage = storage_of(width, op.opset, of_constant=True, int4=False)
-    if isinstance(linear, Refusal) or isinstance(storage, Refusal):
-        return linear if isinstance(linear, Refusal) else storage
+    if isinstance(linear, Refusal):
+        return linear
+    if isinstance(storage, Refusal):
+        return storage
     return _stored(op, x, np.where(values >= 0, 1, -1), linear, storage)
 
 
-def _linear_form(op: Any, node: ir.Node, *, int4: bool, asymmetric: bool) -> Any:
+def _linear_form(op: Builder, node: ir.Node, *, int4: bool, asymmetric: bool) -> Rewritten:
     x, given = argument(node, 0), quantizer_of(node)
     if isinstance(given, Refusal):
         return given
@@ -168,7 +171,7 @@ def _misfit(linear: Linear, storage: Storage, node: ir.Node) -> Refusal | None:
     return None
 
 
-def _quantized(op: Any, x: ir.Value, linear: Linear, storage: Storage) -> Any:
+def _quantized(op: Builder, x: ir.Value, linear: Linear, storage: Storage) -> Rewritten:
     """Build the integers of a value, and what brings them back."""
     parameters = _parameters(op, linear, storage)
     axis = linear.axis if linear.is_per_channel else None
@@ -177,7 +180,7 @@ def _quantized(op: Any, x: ir.Value, linear: Linear, storage: Storage) -> Any:
 
 
 def _constant(
-    op: Any, x: ir.Value, values: np.ndarray, given: Quantizer, linear: Linear, storage: Storage
+    op: Builder, x: ir.Value, values: np.ndarray, given: Quantizer, linear: Linear, storage: Storage
 ) -> ir.Value | Refusal:
     """Build the integers of a constant, and what brings them back."""
     scale, zero = linear.spread(values.ndim)
@@ -196,20 +199,20 @@ def _constant(
     return _stored(op, x, integers, linear, storage)
 
 
-def _stored(op: Any, x: ir.Value, integers: np.ndarray, linear: Linear, storage: Storage) -> ir.Value:
+def _stored(op: Builder, x: ir.Value, integers: np.ndarray, linear: Linear, storage: Storage) -> ir.Value:
     held = op.initializer(_tensor(integers, storage.dtype), f"{x.name}_quantized")
     axis = linear.axis if linear.is_per_channel else None
     return op.DequantizeLinear(_clipped(op, held, storage), *_parameters(op, linear, storage), axis=axis)
 
 
-def _clipped(op: Any, integers: ir.Value, storage: Storage) -> ir.Value:
+def _clipped(op: Builder, integers: ir.Value, storage: Storage) -> ir.Value:
     if not storage.has_to_clip:
         return integers
     low, high = (np.array(bound, storage.dtype.numpy()) for bound in storage.bounds)
     return op.Clip(integers, low, high)
 
 
-def _parameters(op: Any, linear: Linear, storage: Storage) -> tuple[ir.Value, ir.Value]:
+def _parameters(op: Builder, linear: Linear, storage: Storage) -> tuple[ir.Value, ir.Value]:
     return op.initializer(linear.scale, "scale"), op.initializer(_tensor(linear.zero, storage.dtype), "zero_point")
 
 

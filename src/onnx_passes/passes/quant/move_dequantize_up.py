@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.traits import operators
+from onnx_passes.passes.move.forms import rebuild
 from onnx_passes.passes.quant.linear import argument
 from onnx_passes.passes.quant.samples import MOVED
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 _FILLING = {"Pad", "Trilu"}
@@ -44,11 +46,11 @@ class MoveDequantizeUp(Transformation, RewriteRuleSetPass):
 
 
 def _rule(name: str) -> Rule:
-    def pattern(op: Any, q: Any) -> Any:
+    def pattern(op: Op, q: Var) -> Var:
         moved = getattr(op, name)(q, _allow_other_inputs=True, _outputs=["moved"])
         return op.DequantizeLinear(moved, _allow_other_inputs=True, _outputs=["y"])
 
-    def rewrite(op: Any, q: ir.Value, moved: ir.Value, y: ir.Value) -> Any:
+    def rewrite(op: Builder, q: ir.Value, moved: ir.Value, y: ir.Value) -> Rewritten:
         dequantize, move = y.producer(), moved.producer()
         assert dequantize is not None
         assert move is not None
@@ -57,7 +59,7 @@ def _rule(name: str) -> Rule:
             return no("there is not one constant scale", at=dequantize)
         if not (np.isfinite(scale).all() and (scale > 0).all()):
             return no("the scale is not positive", at=dequantize)
-        real = op.op("DequantizeLinear", q, *dequantize.inputs[1:], **dequantize.attributes)
-        return op.op(name, real, *move.inputs[1:], **move.attributes)
+        real = rebuild(op, dequantize, [q, *dequantize.inputs[1:]])
+        return rebuild(op, move, [real, *move.inputs[1:]], _outputs=1)
 
     return Rule(pattern, rewrite, name=name, forks="cheap")

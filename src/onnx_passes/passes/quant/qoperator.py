@@ -10,15 +10,17 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript.rewriter._basics import MatchFailureError  # pyright: ignore[reportPrivateUsage]
 
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.passes.quant.linear import argument, not_constant
-from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.source import source_of
 
 MICROSOFT = "com.microsoft"
-Build = Callable[["Parts"], Any]
+Build = Callable[["Parts"], Rewritten]
 SATURATING = "also convert where ONNX Runtime saturates sums on processors without VNNI; verification may fail there"
 _LINEAR, _PER_CHANNEL = 10, 13
 GREATEST_PAIR = 128
@@ -28,7 +30,7 @@ GREATEST_PAIR = 128
 class Parts:
     """A node to take apart, and what builds the nodes instead of it."""
 
-    def __init__(self, op: Any, node: ir.Node, *, saturating: bool = False) -> None:
+    def __init__(self, op: Builder, node: ir.Node, *, saturating: bool = False) -> None:
         self.op = op
         self.node = node
         self.saturating = saturating
@@ -141,10 +143,10 @@ class Parts:
 def taking_apart(name: str, build: Build, domain: str = "", *, saturating: bool = False) -> Rule:
     """Make a rule that puts what ``build`` returns in the place of an operator."""
 
-    def pattern(op: Any, x: Any) -> Any:
+    def pattern(op: Op, x: Var) -> Var:
         return getattr(op, name)(x, _domain=domain, _allow_other_inputs=True, _outputs=["y"])
 
-    def rewrite(op: Any, y: ir.Value) -> Any:
+    def rewrite(op: Builder, y: ir.Value) -> Rewritten:
         node = y.producer()
         assert node is not None
         if op.opset < _LINEAR:

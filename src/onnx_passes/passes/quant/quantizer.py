@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.passes.quant.linear import argument, not_constant
 from onnx_passes.passes.quant.widths import Width
@@ -29,7 +30,7 @@ class Quantizer:
     """What the parameters, bit widths among them, are broadcast to."""
 
 
-def quant(op: Any, x: ir.Value, scale: Any, zero: np.ndarray, width: Width) -> ir.Value:
+def quant(op: Builder, x: ir.Value, scale: Any, zero: np.ndarray, width: Width) -> ir.Value:
     """Build a Quant that rounds half to even."""
     return op.Quant(
         x,

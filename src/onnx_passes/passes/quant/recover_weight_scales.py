@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -12,15 +11,18 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import set_sparsity, sparsity_of
 from onnx_passes.ops.quantizer import rounds_to_integers
+from onnx_passes.passes.move.forms import rebuild
 from onnx_passes.passes.quant.quantizer import DOMAIN, quant
 from onnx_passes.passes.quant.samples import STORED_WEIGHTS
 from onnx_passes.passes.quant.stored_scales import Multiples, multiples
 from onnx_passes.passes.quant.widths import smallest_width
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import no
+from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 _CHANNELS = {"MatMul": -1, "Gemm": -1, "Conv": 0, "ConvTranspose": 1}
@@ -54,14 +56,14 @@ class RecoverWeightScales(Transformation, RewriteRuleSetPass):
         return super().run(model, context)
 
 
-def _pattern(operator: str) -> Callable[..., Any]:
-    def pattern(op: Any, x: Any, w: Any) -> Any:
+def _pattern(operator: str) -> Callable[..., Var]:
+    def pattern(op: Op, x: Var, w: Var) -> Var:
         return getattr(op, operator)(x, w, _allow_other_inputs=True, _outputs=["y"])
 
     return pattern
 
 
-def _quantize(op: Any, w: ir.Value, y: ir.Value) -> Any:
+def _quantize(op: Builder, w: ir.Value, y: ir.Value) -> Rewritten:
     node, weights = y.producer(), constant(w)
     assert node is not None
     if weights is None or weights.dtype != np.float32 or weights.ndim < 2:
@@ -73,11 +75,10 @@ def _quantize(op: Any, w: ir.Value, y: ir.Value) -> Any:
     if not found:
         return no("the weights are no multiples of a scale", at=w)
     quantized = _quantized(op, w, min(found, key=lambda each: int(np.abs(each.integers).max())))
-    inputs = [node.inputs[0], quantized, *node.inputs[2:]]
-    return op.op(node.op_type, *inputs, **dict(node.attributes.items()))
+    return rebuild(op, node, [node.inputs[0], quantized, *node.inputs[2:]])
 
 
-def _quantized(op: Any, w: ir.Value, found: Multiples) -> ir.Value:
+def _quantized(op: Builder, w: ir.Value, found: Multiples) -> ir.Value:
     if (np.abs(found.integers) == 1).all():
         result = op.BipolarQuant(w, found.scale, _domain=DOMAIN)
     else:

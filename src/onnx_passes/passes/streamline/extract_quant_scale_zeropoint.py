@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.ops.definition import GENERAL_DOMAINS
+from onnx_passes.passes.move.forms import rebuild
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.patterns import Op, Var
 from onnx_passes.rewrite.refusal import Refusal, no, yes
 from onnx_passes.rewrite.rule import Rule
 
@@ -63,15 +65,15 @@ class ExtractQuantScaleZeropoint(Transformation, RewriteRuleSetPass):
         ]
 
 
-def _quant(op: Any, x: Any, s: Any, z: Any, b: Any) -> Any:
+def _quant(op: Op, x: Var, s: Var, z: Var, b: Var) -> Var:
     return op.Quant(x, s, z, b, _domain=DOMAIN, _outputs=["y"])
 
 
-def _bipolar(op: Any, x: Any, s: Any) -> Any:
+def _bipolar(op: Op, x: Var, s: Var) -> Var:
     return op.BipolarQuant(x, s, _domain=DOMAIN, _outputs=["y"])
 
 
-def _trunc(op: Any, x: Any, s: Any, z: Any, inner: Any, t: Any, b: Any) -> Any:
+def _trunc(op: Op, x: Var, s: Var, z: Var, inner: Var, t: Var, b: Var) -> Var:
     return op.Trunc(x, s, z, inner, t, b, _domain=DOMAIN, _outputs=["y"])
 
 
@@ -118,7 +120,7 @@ def _shaped(value: ir.Value, like: ir.Value) -> ir.Value:
     return value
 
 
-def _extract_quant(op: Any, x: ir.Value, y: ir.Value, s: ir.Value, z: ir.Value, b: ir.Value) -> ir.Value:
+def _extract_quant(op: Builder, x: ir.Value, y: ir.Value, s: ir.Value, z: ir.Value, b: ir.Value) -> ir.Value:
     node = y.producer()
     assert node is not None
     scale, zero = constant(s), constant(z)
@@ -128,19 +130,19 @@ def _extract_quant(op: Any, x: ir.Value, y: ir.Value, s: ir.Value, z: ir.Value, 
     inner = _shaped(op.Add(inner, z), y) if zero.any() else inner
     # A zero point of -0.0 is not one of 0.0: it keeps the sign of zeros.
     rest = _like(x, 0) if zero.any() else z
-    result = op.op(node.op_type, inner, _like(x, 1), rest, b, _domain=node.domain, **dict(node.attributes.items()))
+    result = rebuild(op, node, [inner, _like(x, 1), rest, b])
     result = _shaped(op.Sub(_shaped(result, y), z), y) if zero.any() else _shaped(result, y)
     return result if (scale == 1).all() else op.Mul(result, s)
 
 
-def _extract_bipolar(op: Any, x: ir.Value, y: ir.Value, s: ir.Value) -> ir.Value:
+def _extract_bipolar(op: Builder, x: ir.Value, y: ir.Value, s: ir.Value) -> ir.Value:
     node = y.producer()
     assert node is not None
     return op.Mul(_shaped(op.BipolarQuant(x, _like(x, 1), _domain=node.domain), y), s)
 
 
 def _extract_trunc(
-    op: Any, x: ir.Value, y: ir.Value, s: ir.Value, z: ir.Value, inner: ir.Value, t: ir.Value, b: ir.Value
+    op: Builder, x: ir.Value, y: ir.Value, s: ir.Value, z: ir.Value, inner: ir.Value, t: ir.Value, b: ir.Value
 ) -> ir.Value:
     node = y.producer()
     scale, outer = constant(s), constant(t)

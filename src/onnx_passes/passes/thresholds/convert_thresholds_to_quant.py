@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -12,6 +11,7 @@ from onnx_passes import passes
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.edits import copy_type_and_shape
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.thresholds.nodes import COUNTING_DOMAINS, Thresholds, holds_integers, is_thresholds
@@ -62,7 +62,7 @@ class ConvertThresholdsToQuant(EditorPass):
             editor.context.note(text)
 
 
-def _quantizer(op: Any, found: Thresholds, known: Range | None) -> ir.Value | str:
+def _quantizer(op: Builder, found: Thresholds, known: Range | None) -> ir.Value | str:
     rows = np.sort(found.rows, axis=1).astype(np.float64)
     if found.weights is not None:
         return "its steps differ in height"
@@ -86,7 +86,7 @@ def _quantizer(op: Any, found: Thresholds, known: Range | None) -> ir.Value | st
     return op.Quant(moved, np.float32(1), np.float32(0), np.float32(bits), _domain=_DOMAIN, **attributes)
 
 
-def _moved(op: Any, found: Thresholds, by: np.ndarray) -> ir.Value:
+def _moved(op: Builder, found: Thresholds, by: np.ndarray) -> ir.Value:
     return op.Sub(found.x, _shaped(found, by)) if by.any() else found.x
 
 

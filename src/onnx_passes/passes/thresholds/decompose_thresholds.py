@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.datatypes.smallest import smallest_for_values
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.graph.tensor_types import set_datatype
 from onnx_passes.ops.definition import OUR_DOMAIN
@@ -20,6 +21,7 @@ from onnx_passes.passes.thresholds.nodes import COUNTING_DOMAINS, Thresholds, le
 from onnx_passes.passes.thresholds.writing import layout_of_channels
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRulePass
+from onnx_passes.rewrite.patterns import Op, Var
 from onnx_passes.rewrite.refusal import Refusal, no, yes
 
 _MOST_STEPS = 2**16
@@ -43,7 +45,7 @@ class DecomposeThresholds(Transformation, RewriteRulePass):
     fuzz_hints: ClassVar[Mapping[str, Any]] = examples(counting=())
     fast_math = ("ninf", "nsz")
 
-    def pattern(self, op: Any, x: Any, t: Any) -> Any:
+    def pattern(self, op: Op, x: Var, t: Var) -> Var:
         """Match thresholds of the general form."""
         return op.MultiThreshold(x, t, _domain=OUR_DOMAIN, _allow_other_inputs=True, _outputs=["y"])
 
@@ -52,7 +54,7 @@ class DecomposeThresholds(Transformation, RewriteRulePass):
         parts = _parts(y)
         return no(parts, at=y) if isinstance(parts, str) else yes
 
-    def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+    def rewrite(self, op: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
         """Count steps up and steps down."""
         parts = _parts(y)
         assert isinstance(parts, _Parts)

@@ -12,6 +12,7 @@ from onnx_passes import passes
 from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.options import option
 from onnx_passes.datatypes.smallest import integer_ends, smallest_for_values
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.thresholds.conversion import End, convert_all
@@ -21,6 +22,7 @@ from onnx_passes.passes.thresholds.nodes import COUNTING_DOMAINS, Thresholds, is
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.patterns import Op, Var
 from onnx_passes.rewrite.refusal import Refusal, no, yes
 from onnx_passes.rewrite.rule import Rule
 
@@ -79,8 +81,8 @@ def _beginning(node: ir.Node) -> End | str:
     return levels if isinstance(levels, str) else End(node, levels, shortest=2)
 
 
-def _pattern(operator: str, domain: str) -> Callable[..., Any]:
-    def pattern(op: Any, x: Any, t: Any, c: Any) -> Any:
+def _pattern(operator: str, domain: str) -> Callable[..., Var]:
+    def pattern(op: Op, x: Var, t: Var, c: Var) -> Var:
         return getattr(op, operator)(op.MultiThreshold(x, t, _domain=domain, _outputs=["m"]), c, _outputs=["y"])
 
     return pattern
@@ -106,7 +108,7 @@ def _check(operator: str, *, scales: bool) -> Callable[..., Refusal | bool]:
 
 
 def _absorb(operator: str) -> Callable[..., ir.Value]:
-    def rewrite(op: Any, x: ir.Value, t: ir.Value, c: ir.Value, m: ir.Value, y: ir.Value) -> ir.Value:
+    def rewrite(op: Builder, x: ir.Value, t: ir.Value, c: ir.Value, m: ir.Value, y: ir.Value) -> ir.Value:
         number, found, node = constant(c), _read(m), m.producer()
         assert number is not None
         assert node is not None

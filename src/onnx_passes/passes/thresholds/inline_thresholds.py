@@ -11,13 +11,15 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.core.errors import ModelError
+from onnx_passes.graph.builder import Builder
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.definition import Definition
 from onnx_passes.passes.thresholds.examples import examples
 from onnx_passes.passes.thresholds.nodes import DOMAINS
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import Refusal, no, yes
+from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.refusal import Refusal, Rewritten, no, yes
 from onnx_passes.rewrite.rule import Rule
 
 
@@ -43,8 +45,8 @@ class InlineThresholds(Transformation, RewriteRuleSetPass):
         return [Rule(_pattern(domain), _rewrite, _check, name=f"Inline of {domain}") for domain in DOMAINS]
 
 
-def _pattern(domain: str) -> Callable[..., Any]:
-    def pattern(op: Any, x: Any) -> Any:
+def _pattern(domain: str) -> Callable[..., Var]:
+    def pattern(op: Op, x: Var) -> Var:
         return op.MultiThreshold(x, _domain=domain, _allow_other_inputs=True, _outputs=["y"])
 
     return pattern
@@ -69,7 +71,7 @@ def _check(match: Match, y: ir.Value) -> Refusal | bool:
     return yes
 
 
-def _rewrite(op: Any, y: ir.Value) -> Any:
+def _rewrite(op: Builder, y: ir.Value) -> Rewritten:
     node, definition = _defined(y)
     try:
         return definition.lower(op, definition.call(node))

@@ -15,6 +15,7 @@ from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.options import internal
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.ops.definition import OUR_DOMAIN
 from onnx_passes.passes.thresholds.examples import several_axes
@@ -23,6 +24,7 @@ from onnx_passes.passes.thresholds.offsets import Offsets, find_offsets
 from onnx_passes.passes.thresholds.writing import layout_of_channels
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRulePass
+from onnx_passes.rewrite.patterns import Op, Var
 from onnx_passes.rewrite.refusal import Refusal, no, yes
 
 
@@ -55,7 +57,7 @@ class SeparateThresholds(Transformation, RewriteRulePass):
         finally:
             self._ranges = None
 
-    def pattern(self, op: Any, x: Any, t: Any) -> Any:
+    def pattern(self, op: Op, x: Var, t: Var) -> Var:
         """Match thresholds of the general form."""
         return op.MultiThreshold(x, t, _domain=OUR_DOMAIN, _allow_other_inputs=True, _outputs=["y"])
 
@@ -73,7 +75,7 @@ class SeparateThresholds(Transformation, RewriteRulePass):
             return no("its thresholds may give the result another shape", at=y)
         return yes if sizes.count(None) <= 1 else no("several dimensions of its input are dynamic", at=y)
 
-    def rewrite(self, op: Any, y: ir.Value) -> ir.Value:
+    def rewrite(self, op: Builder, y: ir.Value) -> ir.Value:
         """Add what differs if that is possible, or make one axis of several."""
         node = y.producer()
         assert node is not None
@@ -114,7 +116,7 @@ class _Axes:
         return _Axes(perm, shape, [*kept, channels] if named else [-1, channels])
 
 
-def _merged(op: Any, found: Thresholds) -> ir.Value:
+def _merged(op: Builder, found: Thresholds) -> ir.Value:
     """Make one axis of those along which thresholds differ, as the last one."""
     axes = _Axes.of(found)
     moves = list(axes.perm) != sorted(axes.perm)
@@ -127,7 +129,7 @@ def _merged(op: Any, found: Thresholds) -> ir.Value:
 
 
 def _counted(
-    op: Any, x: ir.Value, found: Thresholds, thresholds: np.ndarray, weights: np.ndarray | None = None
+    op: Builder, x: ir.Value, found: Thresholds, thresholds: np.ndarray, weights: np.ndarray | None = None
 ) -> ir.Value:
     """Count the same steps of other thresholds."""
     if found.weights is None:

@@ -10,10 +10,12 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.passes.thresholds.examples import examples
 from onnx_passes.passes.thresholds.nodes import DOMAINS, Thresholds
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.rewrite.patterns import Op, Var
 from onnx_passes.rewrite.refusal import Refusal, no, yes
 from onnx_passes.rewrite.rule import Rule
 
@@ -38,8 +40,8 @@ class SortThresholds(Transformation, RewriteRuleSetPass):
         return [Rule(_pattern(domain), _rewrite, _check, name=f"Sort of {domain}") for domain in DOMAINS]
 
 
-def _pattern(domain: str) -> Callable[..., Any]:
-    def pattern(op: Any, x: Any, t: Any) -> Any:
+def _pattern(domain: str) -> Callable[..., Var]:
+    def pattern(op: Op, x: Var, t: Var) -> Var:
         return op.MultiThreshold(x, t, _domain=domain, _allow_other_inputs=True, _outputs=["y"])
 
     return pattern
@@ -56,7 +58,7 @@ def _check(match: Match, y: ir.Value) -> Refusal | bool:
     return no("they are sorted", at=y) if same and np.array_equal(found.rows, rows, equal_nan=True) else yes
 
 
-def _rewrite(op: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+def _rewrite(op: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
     node, found = y.producer(), _read(y)
     assert node is not None
     assert isinstance(found, Thresholds)
