@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from onnx_passes import operators as operators
     from onnx_passes import passes as passes
     from onnx_passes.api import Result as Result
     from onnx_passes.api import apply as apply
@@ -89,13 +90,13 @@ _HOMES = {
     "yes": "rewrite.refusal",
 }
 
-__all__ = [*_HOMES, "passes"]  # noqa: PLE0604 # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_HOMES, "operators", "passes"]  # noqa: PLE0604 # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for when it is asked for: start-up must not pay for onnx_ir."""
-    if name == "passes":
-        return importlib.import_module("onnx_passes.passes")
+    if name in ("operators", "passes"):
+        return importlib.import_module(f"onnx_passes.{name}")
     if name in _HOMES:
         return getattr(importlib.import_module(f"onnx_passes.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'onnx_passes' has no attribute '{name}'")

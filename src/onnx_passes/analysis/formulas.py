@@ -168,7 +168,7 @@ _COMPOSED = {
     "InstanceNormalization": 7, "LayerNormalization": 7, "LogSoftmax": 5, "LpNormalization": 3,
     "MeanVarianceNormalization": 6, "QuantizeLinear": 4, "RMSNormalization": 4, "RotaryEmbedding": 3, "Softmax": 5,
 }  # fmt: skip
-_QUANTIZERS = {"Quant": 7, "IntQuant": 7, "FloatQuant": 7, "Trunc": 7, "BipolarQuant": 2}
+_STEPS = {"Quant": 7, "IntQuant": 7, "FloatQuant": 7, "Trunc": 7, "BipolarQuant": 2}
 _CONTRIBUTED: dict[str, Formula] = {
     **dict.fromkeys(("FusedMatMul", "DynamicQuantizeMatMul", "MatMulIntegerToFloat"), _matmul),
     **dict.fromkeys(("QLinearAdd", "QLinearMul"), partial(_each, steps=5)),
@@ -216,7 +216,7 @@ _STANDARD: dict[str, Formula] = {
     "Upsample": _resize,
 }
 _QUANTIZED: dict[str, Formula] = {
-    **{name: partial(_each, steps=steps) for name, steps in _QUANTIZERS.items()},
+    **{name: partial(_each, steps=steps) for name, steps in _STEPS.items()},
     **dict.fromkeys(("DebugMarker", "Im2Col"), _nothing),
     "MultiThreshold": _thresholds,
     "XnorPopcountMatMul": _matmul,

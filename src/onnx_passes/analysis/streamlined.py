@@ -19,14 +19,10 @@ from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.datatypes.integers import IntegerType
 from onnx_passes.datatypes.smallest import smallest_for
 from onnx_passes.graph.constants import constant
-from onnx_passes.graph.traits import traits_of
+from onnx_passes.graph.traits import is_product, traits_of
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.quantizing import is_quantizer
 
-PRODUCTS = frozenset(
-    {"Conv", "ConvInteger", "ConvTranspose", "Einsum", "Gemm", "MatMul", "MatMulInteger", "XnorPopcountMatMul"}
-)
-"""Operators that do nothing but multiply and add up, so that integers stay integers."""
 _SCALED_PRODUCTS = frozenset({"QLinearConv", "QLinearMatMul", "QGemm"})
 """Operators that multiply integers and scale the sums."""
 _INPUT_BITS = 16
@@ -191,7 +187,7 @@ def _before_products(graph: ir.Graph, works: Mapping[ir.Node, int | None]) -> se
 
 def _is_integer_product(node: ir.Node, known: Mapping[ir.Value, Range]) -> bool:
     """Tell whether a node multiplies integers, and its element type holds all their sums."""
-    if node.op_type not in PRODUCTS or not all(_holds_integers(value, known) for value in node.inputs[:2]):
+    if not is_product(node) or not all(_holds_integers(value, known) for value in node.inputs[:2]):
         return False
     return node.domain != "" or sums_within(node, _integers(known), exact_up_to(node.outputs[0].dtype))
 
@@ -220,7 +216,7 @@ def _computes_floats(node: ir.Node, known: Mapping[ir.Value, Range]) -> bool:
 
 
 def _blocker_at_product(node: ir.Node, known: Mapping[ir.Value, Range]) -> Blocker:
-    if node.op_type not in PRODUCTS:
+    if not is_product(node):
         return _blocker(node)
     where, result, reason = name_of(node), known.get(node.outputs[0]), _reason_of(node)
     if reason is not None:
@@ -279,7 +275,7 @@ def _macs(node: ir.Node) -> int | None:
         try:
             work = work_of(each)
         except UnknownSizeError:
-            return None if each.op_type in PRODUCTS or total else 0
+            return None if is_product(each) or total else 0
         # A dynamic dimension counts once: parts of the whole are wanted, and most often it is the batch.
         total += 0 if work is None else nominal(work.macs, of=1)
     return total

@@ -26,7 +26,7 @@ def import_option(function: F) -> F:
         callback=_import_now,
         expose_value=False,
         is_eager=True,
-        help="Import a module or file that registers passes; may be repeated.",
+        help="Import a module or file that registers passes or operators; may be repeated.",
     )(function)
 
 

@@ -141,9 +141,9 @@ def load_plugins() -> None:
 
 
 def interfaces_of(operator: type[Operator]) -> list[Interface[Any]]:
-    """List the interfaces that are known of an operator, as far as their rooms were entered."""
+    """List those of the interfaces declared so far that are implemented for an operator."""
     keys = {(domain, name) for domain in operator.domains for name in (operator.name, *operator.aliases)}
-    return [interface for interface in INTERFACES.values() if not keys.isdisjoint(interface.table())]
+    return [interface for interface in tuple(INTERFACES.values()) if not keys.isdisjoint(interface.table())]
 
 
 def _is_again(old: object, new: object) -> bool:

@@ -15,13 +15,14 @@ import onnx_ir as ir
 from onnx_passes.graph.operators import Interface
 
 Number = bool | float
-Kind = Literal["elementwise", "reduction", "pooling", "movement", "other"]
+Kind = Literal["elementwise", "reduction", "pooling", "movement", "product", "other"]
 
 
 @dataclass(frozen=True)
 class Traits:
     """What is known of one operator.
 
+    A ``product`` does nothing but multiply and add up, so that integers stay integers.
     ``arity`` counts the inputs that are broadcast against each other (0: any number). ``identity`` leaves the other
     input as it is, from the right only if not ``commutative``; ``annihilator`` is the result whatever the other input
     is. ``idempotent`` means ``f(f(x)) = f(x)``, with two inputs ``f(x, x) = x``; ``involution`` means ``f(f(x)) = x``.
@@ -71,6 +72,7 @@ _LATTICE = {**_LAW, "exact": True, "idempotent": True}
 TRAITS: Interface[Traits] = Interface(
     "traits",
     "what it has in common with other operators, such as its algebra",
+    "onnx_passes.ops.channels_last",
     "onnx_passes.ops.xnor_popcount_matmul",
 )
 TRAITS.attach(
@@ -131,13 +133,22 @@ TRAITS.attach(
         **_kind("movement", "Reshape", "ReverseSequence", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile"),
         **_kind("movement", "Transpose", "Trilu", "Unsqueeze"),
         **_kind(
-            "other", "Attention", "Conv", "ConvInteger", "ConvTranspose", "DFT", "DeformConv", "Einsum", expensive=True
+            "product",
+            "Conv",
+            "ConvInteger",
+            "ConvTranspose",
+            "Einsum",
+            "Gemm",
+            "MatMul",
+            "MatMulInteger",
+            expensive=True,
         ),
-        **_kind("other", "GRU", "Gemm", "If", "LSTM", "Loop", "MatMul", "MatMulInteger", expensive=True),
         **_kind(
-            "other", "NonMaxSuppression", "QLinearConv", "QLinearMatMul", "RNN", "Resize", "RoiAlign", expensive=True
+            "other", "Attention", "DFT", "DeformConv", "GRU", "If", "LSTM", "Loop", "NonMaxSuppression", expensive=True
         ),
-        **_kind("other", "STFT", "Scan", "TopK", expensive=True),
+        **_kind(
+            "other", "QLinearConv", "QLinearMatMul", "RNN", "Resize", "RoiAlign", "STFT", "Scan", "TopK", expensive=True
+        ),
     }
 )
 
@@ -175,3 +186,8 @@ def is_cheap(node: ir.Node) -> bool:
     """Tell whether computing a node twice costs little; operators that nothing is known of are if they are standard."""
     found = TRAITS.get(node)
     return node.domain == "" if found is None else not found.expensive
+
+
+def is_product(node: ir.Node) -> bool:
+    """Tell whether a node does nothing but multiply and add up."""
+    return traits_of(node).kind == "product"

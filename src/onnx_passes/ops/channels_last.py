@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.shapes import rank, static_shape
+from onnx_passes.graph.traits import TRAITS, Traits
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, Attribute, Call, Definition, Input, define
 from onnx_passes.ops.layouts import channels_first, channels_last
@@ -194,3 +195,6 @@ def _kernel(attributes: Mapping[str, Any] | Call, shape: Sequence[int] | None, w
     if shape is None and not given:
         raise ModelError("the size of kernels has to be known", where=where, hint="give kernel_shape")
     return Windows(tuple(shape or given), attributes["strides"], attributes["pads"], attributes["dilations"])
+
+
+TRAITS.of(ChannelsLastConv)(Traits("product", expensive=True))

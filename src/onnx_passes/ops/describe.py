@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from onnx_passes.graph.operators import interfaces_of
 from onnx_passes.ops.collection import definitions
 from onnx_passes.ops.definition import Attribute, Definition
 
@@ -34,6 +35,7 @@ def to_text(definition: Definition) -> str:
     facts = [
         ("Aliases", definition.aliases),
         ("Domains", definition.domains),
+        ("Interfaces", tuple(interface.name for interface in interfaces_of(type(definition)))),
         ("Defined in", (type(definition).__module__,)),
     ]
     parts.append("\n".join(f"{label + ':':13} {', '.join(values)}" for label, values in facts if values))
@@ -46,6 +48,7 @@ def to_json(definition: Definition) -> dict[str, Any]:
         "operator": definition.name,
         "aliases": list(definition.aliases),
         "domains": list(definition.domains),
+        "interfaces": [interface.name for interface in interfaces_of(type(definition))],
         "doc": inspect.getdoc(type(definition)) or "",
         "inputs": [{"name": item.name, "doc": item.doc, "optional": item.optional} for item in definition.inputs],
         "attributes": [

@@ -59,4 +59,4 @@ class XnorPopcountMatMul(Definition):
             infer(ctx, node)
 
 
-TRAITS.of(XnorPopcountMatMul)(Traits(expensive=True, exact_grid=True))
+TRAITS.of(XnorPopcountMatMul)(Traits("product", expensive=True, exact_grid=True))

@@ -120,6 +120,7 @@ def _support(support: Support) -> str:
         "onnxruntime": "defined by ONNX Runtime",
         "function": "a function of the model",
         "quantized networks": "an operator for quantized networks",
+        "plug-in": "an operator of a plug-in",
         "nothing": "nothing defines it",
     }[support.defined_by]
     missing = "ONNX Runtime has no kernel for it" if support.kernel is False and support.defined_by == "onnx" else ""

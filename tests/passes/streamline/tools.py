@@ -10,9 +10,10 @@ import onnx_ir as ir
 
 import onnx_passes
 from onnx_passes.analysis.ranges.analyse import ranges_of
-from onnx_passes.analysis.streamlined import PRODUCTS, Streamlined
+from onnx_passes.analysis.streamlined import Streamlined
 from onnx_passes.api import Result
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.traits import is_product
 from onnx_passes.verify.execute import Executor, Sample
 from tests.passes.tools import check, model_of
 
@@ -114,7 +115,7 @@ def interior(model: ir.Model, values: Sequence[ir.Value]) -> list[list[np.ndarra
 
 def products(model: ir.Model) -> list[ir.Node]:
     """Return the nodes that multiply and accumulate."""
-    return [node for node in model.graph if node.op_type in PRODUCTS]
+    return [node for node in model.graph if is_product(node)]
 
 
 def assert_integer_products(model: ir.Model) -> None:

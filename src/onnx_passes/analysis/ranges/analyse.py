@@ -9,12 +9,14 @@ import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.elementwise import either
 from onnx_passes.analysis.ranges.exactness import held, judged
+from onnx_passes.analysis.ranges.quantizers import by_grid
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.seeds import Known, seeds
 from onnx_passes.analysis.ranges.settle import settle
 from onnx_passes.analysis.ranges.site import RANGES, Site
 from onnx_passes.core.walk import nested_graphs
 from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.ops.quantizing import is_quantizer
 
 _NUMBERS = frozenset("fiub")
 
@@ -39,7 +41,7 @@ def _follow(graph: ir.Graph, found: dict[ir.Value, Range]) -> None:
         branches = list(nested_graphs(node))
         for branch in branches:
             _follow(branch, found)
-        rule = RANGES.get(node)
+        rule = RANGES.get(node) or (by_grid if node.domain and is_quantizer(node) else None)
         ranges: Sequence[Range | None] = ()
         results: Sequence[Range | None] = ()
         if rule is not None:

@@ -16,8 +16,10 @@ from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.rounding import integer_limits
 from onnx_passes.analysis.ranges.site import RANGES, Site, counted
 from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
+from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN, GENERAL_DOMAINS
 from onnx_passes.ops.integer_range import bounds
+from onnx_passes.ops.quantizing import quantizer_of
 from onnx_passes.ops.rounding import MODES, round_numpy
 
 
@@ -101,6 +103,21 @@ def _scaled_at_run_time(scale: Range, quantizer: _Quantizer) -> Range:
         low, high = -np.ones(()), np.ones(())
     integers = Range.of(np.floor(low) - quantizer.zero, np.ceil(high) - quantizer.zero)
     return _rounded_twice(*corners(integers, scale, np.multiply), None)
+
+
+def by_grid(site: Site) -> Range:
+    """Find the range of any quantizer: what it makes of constants, or all levels that it has."""
+    quantizer = quantizer_of(site.node)
+    grid = None if quantizer is None else quantizer.grid(site.node)
+    if grid is None:
+        return UNKNOWN
+    definition, given = definition_of(site.node), [site.number(index) for index in range(len(site.ranges))]
+    held = [array.astype(np.float32) for array in given if array is not None]
+    if definition is not None and len(held) == len(given):
+        value = definition.compute(held, definition.checked(site.node)).astype(np.float64)
+        q = np.rint(value / grid.scale + grid.zero)
+        return Range(value, value, _grid(grid.scale, grid.zero, q, q))
+    return _on_grid(grid.scale, grid.zero, np.array(float(grid.low)), np.array(float(grid.high)))
 
 
 def _bipolar_quant(site: Site) -> Range:

@@ -43,8 +43,11 @@ def _find(name: str) -> tuple[Found | Definition, ...]:
     try:
         return (REGISTRY.find(name),)
     except UnknownPassError:
+        from onnx_passes import operators
         from onnx_passes.ops.describe import definitions_named, operator_names
 
+        # An operator is explained with all that rooms know of it.
+        operators.interfaces()
         definitions = definitions_named(name)
         if not definitions:
             raise UnknownPassError(

@@ -17,13 +17,21 @@ from onnx_passes.report.columns import Column, table_lines, width_of
 @click.argument("words", nargs=-1)
 @click.option("--tag", shell_complete=tags, help="Only passes with this tag.")
 @click.option(
-    "--kind", type=click.Choice(["analysis", "annotation", "transformation", "sequence"]), help="Only this kind."
+    "--kind",
+    type=click.Choice(["analysis", "annotation", "transformation", "sequence", "operator"]),
+    help="Only this kind.",
 )
 @json_option
 @import_option
 @debug_option
 def command(words: tuple[str, ...], tag: str | None, kind: str | None, as_json: bool) -> None:
-    """List passes and groups, optionally only those whose name or summary contains all WORDS."""
+    """List passes and groups, optionally only those whose name or summary contains all WORDS.
+
+    With ``--kind operator`` the operators of quantized networks, and those that plug-ins bring.
+    """
+    if kind == "operator":
+        _list_operators(words, as_json=as_json)
+        return
     entries = [entry for entry in REGISTRY.entries() if _wanted(entry, words, tag, kind)]
     groups = {name: members for name, members in REGISTRY.groups().items() if all(word in name for word in words)}
     if as_json:
@@ -34,9 +42,28 @@ def command(words: tuple[str, ...], tag: str | None, kind: str | None, as_json: 
         return
     rows = [[entry.name, entry.kind, entry.summary] for entry in entries]
     rows += [[name, "group", ", ".join(member.name for member in members)] for name, members in groups.items()]
+    _echo(rows)
+
+
+def _echo(rows: list[list[str]]) -> None:
     columns = (Column(""), Column(""), Column("", shorten="wrap", least=20))
     for line in table_lines(columns, rows, width_of(sys.stdout, sys.maxsize)):
         click.echo(line)
+
+
+def _list_operators(words: tuple[str, ...], *, as_json: bool) -> None:
+    """List the operators that have a definition: those of quantized networks, and what plug-ins bring."""
+    from onnx_passes.ops.collection import definitions
+    from onnx_passes.ops.describe import to_json
+
+    found = [to_json(definition) for definition in definitions()]
+    wanted = [
+        each for each in found if all(word.lower() in f"{each['operator']} {each['doc']}".lower() for word in words)
+    ]
+    if as_json:
+        click.echo(json.dumps(wanted, indent=2))
+        return
+    _echo([[each["operator"], "operator", each["doc"].partition("\n")[0]] for each in wanted])
 
 
 def _wanted(entry: Entry, words: tuple[str, ...], tag: str | None, kind: str | None) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onnx_passes.cli.limits import limit_options
-from onnx_passes.cli.options import debug_option, json_option
+from onnx_passes.cli.options import debug_option, import_option, json_option
 from onnx_passes.core.errors import UsageError
 from onnx_passes.report.columns import Column, table_lines, width_of
 
@@ -29,6 +29,7 @@ _HEADER = ("output", "type", "shape", "min", "mean", "max")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated inputs.")
 @json_option
 @limit_options
+@import_option
 @debug_option
 def command(model: str, inputs: tuple[str, ...], output: str | None, seed: int, as_json: bool) -> None:
     """Run MODEL, a file or '-', with all operators of quantized networks, and show what comes out.

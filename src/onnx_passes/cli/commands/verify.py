@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onnx_passes.cli.limits import limit_options
-from onnx_passes.cli.options import debug_option, json_option
+from onnx_passes.cli.options import debug_option, import_option, json_option
 from onnx_passes.core.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.option("--tolerance", metavar="ATOL[,RTOL]", help="Accept differences up to this [default: none at all].")
 @json_option
 @limit_options
+@import_option
 @debug_option
 def command(before: str, after: str, inputs: tuple[str, ...], seed: int, tolerance: str | None, as_json: bool) -> int:
     """Run BEFORE and AFTER on the same data; compare outputs and all values that both have by name.

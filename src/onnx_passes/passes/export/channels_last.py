@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnx_passes.core.base import Context
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import remove_if_dead, replace_value
+from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.graph.tensor_types import set_sparsity
 from onnx_passes.graph.wording import name_of
@@ -69,7 +70,7 @@ class ChannelsLast(Bench):
                 context.note(f"{name_of(node)} stays a convolution: {found}")
                 return None
             return found
-        rule = _RULES.get((node.domain, node.op_type))
+        rule = CHANNELS_LAST.get(node)
         wanted = rule is not None and any(value in self._twins for value in node.inputs) and len(node.outputs) == 1
         return rule(self, node) if rule is not None and wanted else None
 
@@ -175,6 +176,10 @@ class ChannelsLast(Bench):
         return self.op.initializer(np.ascontiguousarray(wide.transpose(_TO_LAST)), f"{value.name}_nhwc")
 
 
+ChannelsLastRule = Callable[[ChannelsLast, ir.Node], ir.Value | None]
+CHANNELS_LAST: Interface[ChannelsLastRule] = Interface("channels_last", "how it computes on images with channels last")
+
+
 def _matrix(weights: np.ndarray, groups: int) -> np.ndarray:
     """Return filters as columns, ordered as Im2Col orders rows: place by place, each with all channels."""
     features, depth, *kernel = weights.shape
@@ -244,15 +249,13 @@ def _flatten(bench: ChannelsLast, node: ir.Node) -> ir.Value | None:
     return bench.op.Reshape(bench.last(x), np.array(result, np.int64))
 
 
-_RULES: Mapping[tuple[str, str], Callable[[ChannelsLast, ir.Node], ir.Value | None]] = {
-    (GENERAL, "MultiThreshold"): _multi_threshold,
-    ("", "MaxPool"): _max_pool,
-    ("", "Add"): _elementwise,
-    ("", "Sub"): _elementwise,
-    ("", "Mul"): _elementwise,
-    ("", "Relu"): _elementwise,
-    ("", "ReduceSum"): _reduce_sum,
-    ("", "Concat"): _concat,
-    ("", "Flatten"): _flatten,
-    ("", "Reshape"): _flatten,
-}
+CHANNELS_LAST.of("MultiThreshold", domains=(GENERAL,))(_multi_threshold)
+CHANNELS_LAST.attach(
+    {
+        **dict.fromkeys(("Add", "Sub", "Mul", "Relu"), _elementwise),
+        **dict.fromkeys(("Flatten", "Reshape"), _flatten),
+        "Concat": _concat,
+        "MaxPool": _max_pool,
+        "ReduceSum": _reduce_sum,
+    }
+)

@@ -12,9 +12,11 @@ from onnx_passes.core.base import Context, PassResult
 from onnx_passes.core.errors import PassFailedError
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.opset import OpsetConversion
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.collection import definition_of
+from onnx_passes.ops.definition import GENERAL_DOMAINS
 from onnx_passes.passes.export import integer_elementwise as elementwise
 from onnx_passes.passes.export import integer_products as products
 from onnx_passes.passes.export.containers import FLOATS
@@ -24,29 +26,33 @@ from onnx_passes.passes.qonnx.inline_qonnx import inline
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
-Rule = Callable[[IntegerTwins, ir.Node], "ir.Value | str"]
+IntegerExportRule = Callable[[IntegerTwins, ir.Node], "ir.Value | str"]
+"""Builds the result of a node in integers, or says why it cannot."""
+INTEGER_EXPORTS: Interface[IntegerExportRule] = Interface("integer_export", "how it is written in integers")
 
 LEAST_OPSET = 13
 """Since when all that is written here takes integers."""
 
-RULES: dict[str, Rule] = {
-    "Add": products.joined,
-    "Cast": elementwise.cast,
-    "Concat": elementwise.concat,
-    "Conv": products.conv,
-    "ConvTranspose": products.conv_transpose,
-    "Einsum": products.einsum,
-    "MatMul": products.matmul,
-    "MaxPool": elementwise.max_pool,
-    "Mul": elementwise.arithmetic,
-    "MultiThreshold": multi_threshold,
-    "Pad": elementwise.pad,
-    "ReduceSum": elementwise.reduce_sum,
-    "Relu": elementwise.relu,
-    "Resize": elementwise.resize,
-    "Sub": elementwise.arithmetic,
-    **dict.fromkeys(elementwise.MOVEMENTS, elementwise.move),
-}
+INTEGER_EXPORTS.attach(
+    {
+        "Add": products.joined,
+        "Cast": elementwise.cast,
+        "Concat": elementwise.concat,
+        "Conv": products.conv,
+        "ConvTranspose": products.conv_transpose,
+        "Einsum": products.einsum,
+        "MatMul": products.matmul,
+        "MaxPool": elementwise.max_pool,
+        "Mul": elementwise.arithmetic,
+        "Pad": elementwise.pad,
+        "ReduceSum": elementwise.reduce_sum,
+        "Relu": elementwise.relu,
+        "Resize": elementwise.resize,
+        "Sub": elementwise.arithmetic,
+        **dict.fromkeys(elementwise.MOVEMENTS, elementwise.move),
+    }
+)
+INTEGER_EXPORTS.of("MultiThreshold", domains=GENERAL_DOMAINS)(multi_threshold)
 _NO_RULE = "it has no form of integers"
 _NO_INTEGERS = "its inputs are no integers"
 _PRODUCTS = ("Conv", "ConvTranspose", "Einsum", "Gemm", "MatMul")
@@ -148,7 +154,7 @@ class _Sweep:
         return [*dict.fromkeys(cast for value in alone if (cast := value.producer()) is not None), node]
 
     def _integers(self, node: ir.Node) -> ir.Value | str:
-        rule = RULES.get(node.op_type) if not node.domain or node.op_type == "MultiThreshold" else None
+        rule = INTEGER_EXPORTS.get(node)
         if rule is None or len(node.outputs) != 1 or node.outputs[0].dtype not in FLOATS:
             return _NO_RULE
         dynamic = [value for value in node.inputs if value is not None and constant(value) is None]

@@ -13,7 +13,6 @@ from onnx_passes.core.options import option
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.passes.fold.extents import Element, divide, multiply
-from onnx_passes.passes.fold.vector_rules import RULES
 from onnx_passes.passes.fold.vectors import Vectors
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
@@ -48,7 +47,7 @@ class FoldShapes(EditorPass):
 
 def fold_shapes(editor: Editor, *, nonempty: bool) -> None:
     """Fold in a graph and its subgraphs."""
-    vectors = Vectors(RULES)
+    vectors = Vectors()
     nodes = list(all_nodes(editor.graph))
     known = _known(nodes, vectors, editor)
     for node, arrays in known.items():

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.passes.fold import extents
 from onnx_passes.passes.fold.extents import Element
-from onnx_passes.passes.fold.vectors import LONGEST, TRACKED, Made, Rule, Vector, Vectors
+from onnx_passes.passes.fold.vectors import LONGEST, TRACKED, VECTORS, Made, Vector, VectorRule, Vectors
 
 
 def _input(node: ir.Node, index: int) -> ir.Value | None:
@@ -159,7 +159,7 @@ def _expand(vectors: Vectors, node: ir.Node) -> Made:
     return Vector(vector.elements) if target[0] in (1, len(vector.elements)) else None
 
 
-def _elementwise(function: Callable[..., Element]) -> Rule:
+def _elementwise(function: Callable[..., Element]) -> VectorRule:
     def rule(vectors: Vectors, node: ir.Node) -> Made:
         given = [vectors.get(value) for value in node.inputs]
         present = [vector for vector in given if vector is not None]
@@ -176,7 +176,7 @@ def _elementwise(function: Callable[..., Element]) -> Rule:
     return rule
 
 
-def _sign(accepted: tuple[int, ...]) -> Rule:
+def _sign(accepted: tuple[int, ...]) -> VectorRule:
     def holds(a: Element, b: Element) -> Element:
         sign = extents.compare(a, b)
         return None if sign is None else int(sign in accepted)
@@ -223,38 +223,39 @@ def _or(a: Element, b: Element) -> Element:
     return _not(_and(_not(a), _not(b)))
 
 
-RULES: dict[str, Rule] = {
-    "Add": _elementwise(extents.add),
-    "And": _elementwise(_and),
-    "Cast": _cast,
-    "Concat": _concat,
-    "ConstantOfShape": _constant_of_shape,
-    "Div": _elementwise(extents.divide),
-    "Equal": _sign((0,)),
-    "Expand": _expand,
-    "Gather": _gather,
-    "Greater": _sign((1,)),
-    "GreaterOrEqual": _sign((0, 1)),
-    "Identity": _same,
-    "Less": _sign((-1,)),
-    "LessOrEqual": _sign((-1, 0)),
-    "Max": _elementwise(_choose(1)),
-    "Min": _elementwise(_choose(-1)),
-    "Mul": _elementwise(extents.multiply),
-    "Neg": _elementwise(extents.negate),
-    "Not": _elementwise(_not),
-    "Or": _elementwise(_or),
-    "ReduceProd": _reduce,
-    "ReduceSum": _reduce,
-    "Reshape": _reshape,
-    "Shape": _shape,
-    "Size": _size,
-    "Slice": _slice,
-    "Split": _split,
-    "Squeeze": _squeeze,
-    "Sub": _elementwise(_subtract),
-    "Sum": _elementwise(_sum),
-    "Unsqueeze": _unsqueeze,
-    "Where": _elementwise(_where),
-}
-"""By operator of the default domain, how its results follow from its inputs."""
+VECTORS.attach(
+    {
+        "Add": _elementwise(extents.add),
+        "And": _elementwise(_and),
+        "Cast": _cast,
+        "Concat": _concat,
+        "ConstantOfShape": _constant_of_shape,
+        "Div": _elementwise(extents.divide),
+        "Equal": _sign((0,)),
+        "Expand": _expand,
+        "Gather": _gather,
+        "Greater": _sign((1,)),
+        "GreaterOrEqual": _sign((0, 1)),
+        "Identity": _same,
+        "Less": _sign((-1,)),
+        "LessOrEqual": _sign((-1, 0)),
+        "Max": _elementwise(_choose(1)),
+        "Min": _elementwise(_choose(-1)),
+        "Mul": _elementwise(extents.multiply),
+        "Neg": _elementwise(extents.negate),
+        "Not": _elementwise(_not),
+        "Or": _elementwise(_or),
+        "ReduceProd": _reduce,
+        "ReduceSum": _reduce,
+        "Reshape": _reshape,
+        "Shape": _shape,
+        "Size": _size,
+        "Slice": _slice,
+        "Split": _split,
+        "Squeeze": _squeeze,
+        "Sub": _elementwise(_subtract),
+        "Sum": _elementwise(_sum),
+        "Unsqueeze": _unsqueeze,
+        "Where": _elementwise(_where),
+    }
+)

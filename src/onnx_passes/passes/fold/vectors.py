@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.operators import Interface
 from onnx_passes.passes.fold.extents import Dimensions, Element
 
 LONGEST = 64
@@ -31,20 +32,22 @@ class Vector:
 
 
 Made = Sequence[Vector | None] | Vector | None
-Rule = Callable[["Vectors", ir.Node], Made]
+VectorRule = Callable[["Vectors", ir.Node], Made]
+VECTORS: Interface[VectorRule] = Interface(
+    "vectors", "the elements of its results, from those of its inputs", "onnx_passes.passes.fold.vector_rules"
+)
 
 
 class Vectors:
     """Follows vectors from node to node; producers come first."""
 
-    def __init__(self, rules: Mapping[str, Rule]) -> None:
+    def __init__(self) -> None:
         self.dimensions = Dimensions()
-        self._rules = rules
         self._known: dict[ir.Value, Vector] = {}
 
     def visit(self, node: ir.Node) -> bool:
         """Take in a node; tells whether anything is known of its results."""
-        rule = self._rules.get(node.op_type) if node.domain == "" else None
+        rule = VECTORS.get(node)
         made = None if rule is None else rule(self, node)
         results = [made] if isinstance(made, Vector) or made is None else made
         for output, vector in zip(node.outputs, results, strict=False):

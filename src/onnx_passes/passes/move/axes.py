@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.graph.traits import operators
 from onnx_passes.passes.eliminate.evidence import argument, dims, integer, integers, is_given, is_integral, opset_of
@@ -26,6 +27,7 @@ from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 
 Handler = Callable[[Builder, ir.Node, ir.Value, Permutation], Rewritten]
 """Builds ``Transpose(f(x))`` for a node ``f(Transpose(x))``, or refuses."""
+AXES: Interface[Handler] = Interface("axes", "how it reads a value before that is transposed")
 
 _SOFTMAX_OF_AXIS = 13
 """Since then Softmax is about one axis, before it was about the rows of a matrix."""
@@ -216,22 +218,24 @@ def _gather(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewri
 _EXTREMES = ("ReduceMax", "ReduceMin")
 _SUMS = tuple(name for name in operators("reduction") if name not in ("ArgMax", "ArgMin", *_EXTREMES))
 
-HANDLERS: Mapping[str, Handler] = {
-    **dict.fromkeys((*_EXTREMES, *_SUMS), _reduction),
-    **dict.fromkeys(("ArgMax", "ArgMin"), _search),
-    **dict.fromkeys(("Softmax", "LogSoftmax", "LpNormalization"), _along(-1)),
-    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), _quantize),
-    "Concat": _concat,
-    "Expand": _expand,
-    "Gather": _gather,
-    "LayerNormalization": _layer_norm,
-    "Pad": _pad,
-    "Slice": _slice,
-    "Split": _split,
-    "Squeeze": _squeeze,
-    "Unsqueeze": _unsqueeze,
-}
+AXES.attach(
+    {
+        **dict.fromkeys((*_EXTREMES, *_SUMS), _reduction),
+        **dict.fromkeys(("ArgMax", "ArgMin"), _search),
+        **dict.fromkeys(("Softmax", "LogSoftmax", "LpNormalization"), _along(-1)),
+        **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), _quantize),
+        "Concat": _concat,
+        "Expand": _expand,
+        "Gather": _gather,
+        "LayerNormalization": _layer_norm,
+        "Pad": _pad,
+        "Slice": _slice,
+        "Split": _split,
+        "Squeeze": _squeeze,
+        "Unsqueeze": _unsqueeze,
+    }
+)
 
 UNSTEADY = (*_SUMS, "Softmax", "LogSoftmax", "LpNormalization", "LayerNormalization")
 """Operators that sum along axes: their last bits depend on the order in memory."""
-STEADY = tuple(name for name in HANDLERS if name not in (*UNSTEADY, "Split"))
+STEADY = tuple(name for name in AXES.standard() if name not in (*UNSTEADY, "Split"))

@@ -113,4 +113,6 @@ def _past_axes(op: Builder, node: ir.Node, transpose: ir.Node) -> Rewritten:
     x, perm = transpose.inputs[0], permutation(transpose)
     if x is None or perm is None:
         return no("the rank is not known", at=transpose)
-    return axes.HANDLERS[node.op_type](op, node, x, perm)
+    handler = axes.AXES.get(node)
+    assert handler is not None
+    return handler(op, node, x, perm)

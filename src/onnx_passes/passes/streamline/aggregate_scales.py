@@ -12,6 +12,7 @@ from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.streamlined import Reason, explain
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.graph.tensor_types import set_sparsity, sparsity_of
 from onnx_passes.ops.qonnx import DOMAIN
@@ -20,58 +21,60 @@ from onnx_passes.passes.streamline.form import FEWER_BITS, Form, FormBuilder
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
-Rule = Callable[[FormBuilder, ir.Node, Sequence[Form | None]], Form | list[Form] | Reason]
+IntegerFormRule = Callable[[FormBuilder, ir.Node, Sequence[Form | None]], Form | list[Form] | Reason]
+"""Finds the form of each result from those of inputs, with nodes that the builder makes; or says why there is none."""
+INTEGER_FORMS: Interface[IntegerFormRule] = Interface("integer_form", "how it computes on integers, scales taken out")
 
-_QUANTIZED: dict[str, Rule] = {"Im2Col": movement.im2col, "MaxPoolNHWC": movement.maximum_last}
-"""Rules for operators of QONNX."""
+INTEGER_FORMS.attach({"Im2Col": movement.im2col, "MaxPoolNHWC": movement.maximum_last}, domains=(DOMAIN,))
 _NOT_OF_DOUBLES = frozenset({"AveragePool", "GlobalMaxPool", "Resize"})
 """Operators that ONNX Runtime has not for doubles."""
-RULES: dict[str, Rule] = {
-    "Abs": choices.absolute,
-    "Add": elementwise.add,
-    "AveragePool": averages.average_pool,
-    "BatchNormalization": elementwise.batch_normalization,
-    "Clip": elementwise.clip,
-    "Concat": movement.concat,
-    "Conv": products.conv,
-    "ConvTranspose": products.conv_transpose,
-    "DepthToSpace": movement.move,
-    "Div": elementwise.div,
-    "Einsum": products.einsum,
-    "Expand": movement.move,
-    "Flatten": movement.move,
-    "Gather": movement.move,
-    "Gemm": products.gemm,
-    "GlobalAveragePool": averages.global_average,
-    "GlobalMaxPool": movement.maximum,
-    "Identity": elementwise.same,
-    "MatMul": products.matmul,
-    "Max": choices.extreme,
-    "MaxPool": movement.maximum,
-    "Mean": elementwise.mean,
-    "Min": choices.extreme,
-    "Mul": elementwise.mul,
-    "Neg": elementwise.neg,
-    "Pad": movement.pad,
-    "ReduceMax": choices.reduced_extreme,
-    "ReduceMean": averages.reduce_mean,
-    "ReduceMin": choices.reduced_extreme,
-    "ReduceSum": averages.reduce_sum,
-    "Relu": elementwise.relu,
-    "Reshape": movement.move,
-    "Resize": movement.resize,
-    "Slice": movement.move,
-    "SpaceToDepth": movement.move,
-    "Split": movement.split,
-    "Squeeze": movement.move,
-    "Sub": elementwise.sub,
-    "Sum": elementwise.total,
-    "Tile": movement.move,
-    "Transpose": movement.move,
-    "Unsqueeze": movement.move,
-    "Where": choices.where,
-}
-_RULES_OF = {"": RULES, DOMAIN: _QUANTIZED}
+INTEGER_FORMS.attach(
+    {
+        "Abs": choices.absolute,
+        "Add": elementwise.add,
+        "AveragePool": averages.average_pool,
+        "BatchNormalization": elementwise.batch_normalization,
+        "Clip": elementwise.clip,
+        "Concat": movement.concat,
+        "Conv": products.conv,
+        "ConvTranspose": products.conv_transpose,
+        "DepthToSpace": movement.move,
+        "Div": elementwise.div,
+        "Einsum": products.einsum,
+        "Expand": movement.move,
+        "Flatten": movement.move,
+        "Gather": movement.move,
+        "Gemm": products.gemm,
+        "GlobalAveragePool": averages.global_average,
+        "GlobalMaxPool": movement.maximum,
+        "Identity": elementwise.same,
+        "MatMul": products.matmul,
+        "Max": choices.extreme,
+        "MaxPool": movement.maximum,
+        "Mean": elementwise.mean,
+        "Min": choices.extreme,
+        "Mul": elementwise.mul,
+        "Neg": elementwise.neg,
+        "Pad": movement.pad,
+        "ReduceMax": choices.reduced_extreme,
+        "ReduceMean": averages.reduce_mean,
+        "ReduceMin": choices.reduced_extreme,
+        "ReduceSum": averages.reduce_sum,
+        "Relu": elementwise.relu,
+        "Reshape": movement.move,
+        "Resize": movement.resize,
+        "Slice": movement.move,
+        "SpaceToDepth": movement.move,
+        "Split": movement.split,
+        "Squeeze": movement.move,
+        "Sub": elementwise.sub,
+        "Sum": elementwise.total,
+        "Tile": movement.move,
+        "Transpose": movement.move,
+        "Unsqueeze": movement.move,
+        "Where": choices.where,
+    }
+)
 
 
 @passes.verify.tolerance
@@ -112,7 +115,7 @@ class _Sweep:
         for value in self.model.graph.inputs:
             self._take_as_integer(value)
         for node in self.nodes:
-            rule = _RULES_OF.get(node.domain, {}).get(node.op_type)
+            rule = INTEGER_FORMS.get(node)
             if rule is None:
                 for value in node.outputs:
                     self._take_as_integer(value)
@@ -131,7 +134,7 @@ class _Sweep:
                 self.forms.update(zip(node.outputs, found if isinstance(found, list) else [found], strict=True))
         self.make.here = None
 
-    def _found(self, node: ir.Node, rule: Rule) -> Form | list[Form] | Reason:
+    def _found(self, node: ir.Node, rule: IntegerFormRule) -> Form | list[Form] | Reason:
         wide = not all(self.make.fits(value) for value in node.outputs) or self._takes_doubles(node)
         refused = wide and not self._may_be_wide(node)
         self.make.here, self.make.wide = node, wide and not refused

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.ops.definition import DEFINITIONS
 from onnx_passes.testing.fuzz import shapes
 from onnx_passes.testing.fuzz.draws import Draws, UnbuildableError
 from onnx_passes.testing.fuzz.hints import Hints
@@ -132,7 +133,7 @@ class Build:
         try:
             schema = onnx.defs.get_schema(op.op_type, self.sketch.opset if op.domain == "" else 1, op.domain)
         except onnx.defs.SchemaError:
-            return [site.actual() or site.want for _ in node.output]
+            return [_computed(op, site) or site.actual() or site.want for _ in node.output]
         types = {
             b.name: onnx.helper.make_tensor_type_proto(b.dtype.value, b.shape) for b in site.inputs if b is not None
         }
@@ -234,6 +235,19 @@ class Build:
             self._pool.append(built)
             self.parts.constants.append(built)
         return built
+
+
+def _computed(op: Op, site: Site) -> Shape | None:
+    """Return the shape that the definition of an operator gives its result."""
+    definition = next(iter(DEFINITIONS.find(op.domain, op.op_type) or ()), None)
+    if definition is None:
+        return None
+    given = [np.zeros(built.shape, built.dtype.numpy()) for built in site.inputs if built is not None]
+    defaults = {attribute.name: attribute.default for attribute in definition.attributes}
+    try:
+        return definition.compute(given, {**defaults, **site.attributes}).shape
+    except (ValueError, IndexError, TypeError) as error:
+        raise UnbuildableError(str(error)) from error
 
 
 def _strings(array: np.ndarray, name: str) -> onnx.TensorProto:

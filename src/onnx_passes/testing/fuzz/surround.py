@@ -119,14 +119,15 @@ def _name_nodes(nodes: Sequence[onnx.NodeProto], how: str) -> None:
 def _model(parts: Parts, outputs: Sequence[Built]) -> onnx.ModelProto:
     inputs = [_info(i.name, i.dtype, i.shape) for i in parts.inputs]
     unique = list({value.name: value for value in outputs}.values())
+    domains = {node.domain for node in parts.nodes} - {""}
     graph = onnx.helper.make_graph(
         [*parts.heads, *parts.nodes],
         "case",
         inputs,
-        [_info(value.name, value.dtype, None) for value in unique],
+        # Of operators of other domains onnx cannot tell the shape.
+        [_info(value.name, value.dtype, value.shape if domains else None) for value in unique],
         parts.initializers,
     )
-    domains = {node.domain for node in parts.nodes} - {""}
     opsets = [onnx.helper.make_opsetid("", parts.opset), *(onnx.helper.make_opsetid(d, 1) for d in sorted(domains))]
     return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSIONS.get(parts.opset, 8))
 

@@ -15,11 +15,14 @@ from onnx_passes.core.build import collect
 from onnx_passes.core.compose import Group
 from onnx_passes.core.errors import UsageError
 from onnx_passes.core.registry import REGISTRY
+from onnx_passes.ops.definition import Definition
+from onnx_passes.ops.describe import definitions_named
 from onnx_passes.rewrite.driver import rewrite
 from onnx_passes.rewrite.passes import RewriteRulePass, RewriteRuleSetPass
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.together import Together
 from onnx_passes.testing.fuzz.hints import Hints
+from onnx_passes.testing.fuzz.operator_targets import rule_of
 from onnx_passes.verify.promise import DEFAULT, Limits, limits_of
 
 _SHAPES = "shape-inference"
@@ -39,11 +42,13 @@ class Target:
 
 
 def targets_of(thing: object) -> list[Target]:
-    """List the rules of a pass, a rule, a name, a group, or rules of onnxscript."""
+    """List the rules of a pass, a rule, a name, a group, or rules of onnxscript; an operator is its own rule."""
     if isinstance(thing, Target):
         return [thing]
     if isinstance(thing, Rule):
         return [Target(thing.name, thing, _applying([thing]), DEFAULT)]
+    if isinstance(thing, str) and (definitions := definitions_named(thing)):
+        return [_of_operator(definition) for definition in definitions]
     found: list[Target] = []
     for pass_ in collect(thing):  # pyright: ignore[reportArgumentType]
         members = list(_members(pass_))
@@ -91,6 +96,11 @@ def _targets(pass_: RewriteRuleSetPass) -> list[Target]:
         )
         for rule in rules
     ]
+
+
+def _of_operator(definition: Definition) -> Target:
+    rule = rule_of(definition)
+    return Target(definition.name, rule, _applying([rule]), None)
 
 
 def _applying(rules: Sequence[Rule], *, functions: bool = False) -> Callable[[ir.Model], int]:

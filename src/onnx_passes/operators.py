@@ -1,0 +1,87 @@
+"""Bring an operator of your own: define it, and attach whatever is known of it, in one file.
+
+``define`` makes an operator known: from then on it is executed, verified, folded, lowered and explained. Each interface
+below is a table that rooms of this package ask; ``@ranges.of(MyOperator)`` attaches an answer for an operator.
+Import the file with ``--import file.py``, or name it in the entry-point group ``onnx_passes.operators``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from onnx_passes.analysis.formulas import Work as Work
+    from onnx_passes.analysis.ranges.range import Range as Range
+    from onnx_passes.analysis.streamlined import Reason as Reason
+    from onnx_passes.graph.operators import Interface as Interface
+    from onnx_passes.graph.operators import interfaces_of as interfaces_of
+    from onnx_passes.graph.traits import Traits as Traits
+    from onnx_passes.ops.definition import Attribute as Attribute
+    from onnx_passes.ops.definition import Call as Call
+    from onnx_passes.ops.definition import Definition as Definition
+    from onnx_passes.ops.definition import Input as Input
+    from onnx_passes.ops.definition import define as define
+    from onnx_passes.ops.quantizer import Quantizer as Quantizer
+    from onnx_passes.ops.quantizer import Working as Working
+    from onnx_passes.ops.quantizing import IntegerGrid as IntegerGrid
+    from onnx_passes.ops.quantizing import IntegerLevels as IntegerLevels
+    from onnx_passes.ops.quantizing import Quantizing as Quantizing
+    from onnx_passes.passes.streamline.form import Form as Form
+
+_INTERFACES = {
+    "axes": "passes.move.axes:AXES",
+    "channels_last": "passes.export.channels_last:CHANNELS_LAST",
+    "datatype": "passes.datatypes.facts:DATATYPES",
+    "definition": "ops.definition:DEFINITIONS",
+    "fuzz": "testing.fuzz.site:RECIPES",
+    "integer_export": "passes.export.export_integer:INTEGER_EXPORTS",
+    "integer_form": "passes.streamline.aggregate_scales:INTEGER_FORMS",
+    "quantizer": "ops.quantizing:QUANTIZERS",
+    "ranges": "analysis.ranges.site:RANGES",
+    "traits": "graph.traits:TRAITS",
+    "vectors": "passes.fold.vectors:VECTORS",
+    "work": "analysis.formulas:WORK",
+}
+_HOMES = {
+    "Attribute": "ops.definition",
+    "Call": "ops.definition",
+    "Definition": "ops.definition",
+    "Form": "passes.streamline.form",
+    "Input": "ops.definition",
+    "IntegerGrid": "ops.quantizing",
+    "IntegerLevels": "ops.quantizing",
+    "Interface": "graph.operators",
+    "Quantizer": "ops.quantizer",
+    "Quantizing": "ops.quantizing",
+    "Range": "analysis.ranges.range",
+    "Reason": "analysis.streamlined",
+    "Traits": "graph.traits",
+    "Work": "analysis.formulas",
+    "Working": "ops.quantizer",
+    "define": "ops.definition",
+    "interfaces_of": "graph.operators",
+}
+
+__all__ = [*_HOMES, *_INTERFACES, "interfaces"]  # noqa: PLE0604 # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def interfaces() -> list[Interface[Any]]:
+    """List all interfaces that an operator may have."""
+    return [_get(name) for name in _INTERFACES]
+
+
+def _get(name: str) -> Any:
+    module, _, attribute = _INTERFACES.get(name, f"{_HOMES.get(name, '')}:{name}").partition(":")
+    return getattr(importlib.import_module(f"onnx_passes.{module}"), attribute)
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for when it is asked for."""
+    if name in _HOMES or name in _INTERFACES:
+        return _get(name)
+    raise AttributeError(f"module 'onnx_passes.operators' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
