@@ -74,10 +74,10 @@ def model(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def clean_registry() -> object:
     """Forget the passes and modules of users that a test brings in."""
-    modules = set(sys.modules)
+    modules, known = set(sys.modules), set(REGISTRY._entries)
     yield
     for key, entry in list(REGISTRY._entries.items()):
-        if not entry.module.startswith("onnx_passes."):
+        if key not in known and not entry.module.startswith("onnx_passes."):
             del REGISTRY._entries[key]
             REGISTRY._classes.pop(entry.name, None)
     for name in set(sys.modules) - modules:

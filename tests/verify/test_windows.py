@@ -143,7 +143,7 @@ def test_many_rewrites_are_left_to_the_whole_model():
     text = f"{HEAD} g (float[3] v0) => (float[3] y) {{ {chain} y = Relu(v300) }}"
     evidence = apply(ir.from_onnx_text(text), DropDoubleNegation).steps[0].evidence
     assert evidence.level == "sampled"
-    assert evidence.windows == 0
+    assert 0 < evidence.windows < 300
 
 
 def test_weights_and_defaults_are_at_hand():

@@ -52,7 +52,7 @@ class Batch:
         inside = [value for node in matched for value in node.outputs]
         own = [str(here.name) for value in inside if (here := copied.get(value) or self._known.get(value))]
         so_far = len(self.nodes)
-        found = tuple(self._resolve(new, copied, 0) for _, new in application.replaced)
+        found = tuple(self._new(new, copied) for _, new in application.replaced)
         # From now on the old value means the new one.
         self._known.update((old, new) for (old, _), new in zip(application.replaced, found, strict=True))
         own += [str(value.name) for node in self.nodes[so_far:] for value in node.outputs]
@@ -117,6 +117,15 @@ class Batch:
             return self._resolve(value, copied, 0)
         inputs = [None if given is None else self._old(given, matched, copied) for given in producer.inputs]
         return self._copy(producer, inputs, value, copied)
+
+    def _new(self, value: ir.Value, copied: Values) -> ir.Value:
+        """Compute what takes the place of a value: what was kept of one that was there before may be out of date."""
+        if value not in copied and value not in self._known and value.producer() is not None:
+            try:
+                return self._compute(value, copied, 0)
+            except NotAtHandError:
+                pass
+        return self._resolve(value, copied, 0)
 
     def _resolve(self, value: ir.Value, copied: Values, depth: int) -> ir.Value:
         """Find or make what stands for a value: copied, constant, kept from a run, or computed again."""

@@ -55,3 +55,14 @@ def test_reshape_that_others_read_is_left():
         s = Constant<value_ints=[-1, 2, 3]>() a = Constant<value_ints=[0]>() r = Reshape(x, s) y = Unsqueeze(r, a)
     }"""
     assert not apply(EliminateSqueezeOfReshape(), model_of(text))
+
+
+@pytest.mark.parametrize(("target", "expected"), [("1, 4, 3", [4, 3]), ("1, 12, 1", [12]), ("1, -1, 1", None)])
+def test_all_ones_go_where_no_axes_are_named(target, expected):
+    changed = model_of(
+        f"g (float[2,6] x) => (float y) {{ s = Constant<value_ints=[{target}]>() r = Reshape(x, s) y = Squeeze(r) }}"
+    )
+    changed.graph.outputs[0].shape = None
+    assert apply(EliminateSqueezeOfReshape(), changed) == (expected is not None)
+    if expected is not None:
+        assert np.array_equal(constant(changed.graph[-1].inputs[1]), expected)

@@ -23,7 +23,8 @@ class EliminateSqueezeOfReshape(Transformation, RewriteRuleSetPass):
     """Fold Squeeze and Unsqueeze nodes into the target of the Reshape before them.
 
     Rewrites: ``Unsqueeze(Reshape(x, [-1, 8]), [0])`` → ``Reshape(x, [1, -1, 8])``;
-              ``Squeeze(Reshape(x, [-1, 1, 8]), [1])`` → ``Reshape(x, [-1, 8])``.
+              ``Squeeze(Reshape(x, [-1, 1, 8]), [1])`` → ``Reshape(x, [-1, 8])``; ``Squeeze(Reshape(x, [1, 4, 8]))``
+              → ``Reshape(x, [4, 8])``.
     Refuses:  targets or axes that are not constant; a Reshape that others read, too; a target that copies (``0``) a
               dimension whose place changes; axes that are not 1 in the target.
     Exactness: bit-exact.
@@ -34,6 +35,7 @@ class EliminateSqueezeOfReshape(Transformation, RewriteRuleSetPass):
         " { r = Reshape (x, s) y = Unsqueeze (r, a) }",
         "g (float[2,6] x) => (float[12] y) <int64[3] s = {1, -1, 1}, int64[2] a = {0, 2}>"
         " { r = Reshape (x, s) y = Squeeze (r, a) }",
+        "g (float[2,6] x) => (float[12] y) <int64[3] s = {1, 12, 1}> { r = Reshape (x, s) y = Squeeze (r) }",
     )
 
     def rules(self) -> Sequence[Rule]:
@@ -85,9 +87,15 @@ def _target_and_axes(outer: ir.Node, inner: ir.Node) -> tuple[list[int], list[in
     allow_zero = integer(inner, "allowzero", 0)
     if target is None or allow_zero is None:
         return no("the target is not constant", at=inner)
+    if axes is None and outer.op_type == "Squeeze" and _removes_all_ones(outer) and min(target, default=1) > 0:
+        axes = [place for place, size in enumerate(target) if size == 1]
     if axes is None:
         return no("the axes are not constant", at=outer)
     return target, axes, allow_zero
+
+
+def _removes_all_ones(squeeze: ir.Node) -> bool:
+    return "axes" not in squeeze.attributes and (len(squeeze.inputs) < 2 or squeeze.inputs[1] is None)
 
 
 def _reshape(op: Any, inner: ir.Node, target: list[int], allow_zero: int) -> ir.Value:
