@@ -25,7 +25,7 @@ def test_list_filters_by_words_and_kind(run):
 
 
 def test_explain_shows_rewrites_refusals_and_exactness(run):
-    for entry in REGISTRY.entries():
+    for entry in [entry for entry in REGISTRY.entries() if entry.module.startswith("onnx_passes.")]:
         shown = run("explain", entry.name).out
         for word in ("Rewrites:", "Refuses:", "Exactness:"):
             assert word in shown, entry.name
