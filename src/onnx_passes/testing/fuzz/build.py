@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.core.errors import ModelError
 from onnx_passes.ops.definition import DEFINITIONS
 from onnx_passes.testing.fuzz import shapes
 from onnx_passes.testing.fuzz.draws import Draws, UnbuildableError
@@ -246,7 +247,7 @@ def _computed(op: Op, site: Site) -> Shape | None:
     defaults = {attribute.name: attribute.default for attribute in definition.attributes}
     try:
         return definition.compute(given, {**defaults, **site.attributes}).shape
-    except (ValueError, IndexError, TypeError) as error:
+    except (ModelError, ValueError, IndexError, TypeError) as error:
         raise UnbuildableError(str(error)) from error
 
 
