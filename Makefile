@@ -34,7 +34,7 @@ types: $(READY)
 	$(BIN)/pyright
 
 unit: $(READY)
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 index: $(READY)
 	$(BIN)/python -m onnx_passes.testing.index
