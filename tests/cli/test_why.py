@@ -18,7 +18,7 @@ def test_story_of_a_node_of_the_result(run, model, plugin):
     answer = run("why", model, "sum", "cleanup", "break-adds", "--import", plugin)
     assert answer.code == 0
     assert answer.out.startswith("sum = Add(a, a)")
-    assert " of BreakAdds, " in answer.out
+    assert "application 2 of BreakAdds" in answer.out
     assert "why_plugin.py:" in answer.out
     assert "originally: sum = Add(a, b)" in answer.out
 

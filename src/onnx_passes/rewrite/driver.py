@@ -98,6 +98,8 @@ class _Driver:
         count = 0
         for node in all_nodes(self.editor.scope.container):
             count += 1
+            if holds_graphs(node):
+                self.editor.nesting.enter(node)
             self.enter(node)
         return count
 
@@ -105,8 +107,6 @@ class _Driver:
         """Take note of a node, and queue it if it may be a root."""
         if node.op_type == "Constant" and node.domain == "" and node.outputs[0].const_value is None:
             node.outputs[0].const_value = tensor_of_constant_node(node)
-        if holds_graphs(node):
-            self.editor.nesting.enter(node)
         if self.others is not None:
             self.others.add(node)
         self.push(node)
@@ -172,6 +172,7 @@ class _Driver:
                 error.where = f"rule '{rule.name}' ({rule.source}) at {describe_node(match.root)}"
             raise
         if isinstance(change, str):
+            builder.discard()
             return change
         for node in change.added:
             for inner in with_nested(node):

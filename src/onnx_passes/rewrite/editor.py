@@ -117,27 +117,18 @@ class Editor:
         What it replaces is named in pairs of values; the new ones and what computes them may lie outside of any graph
         until then. Those that are ``settled`` are known to be the same.
         """
-        done = self._apply(rule, nodes, make, replaced, added, initializers, settled=settled)
+        root = nodes[-1] if nodes else None
+        application = self._application(self._record(rule), root, nodes, replaced, added, initializers)
+        application.settled = settled
+        done = self._make(application, make)
         self._knows_graphs = self._knows_graphs and not done
         return done
 
-    def _apply(
-        self,
-        rule: str,
-        nodes: Sequence[ir.Node],
-        make: Callable[[], object],
-        replaced: Sequence[tuple[ir.Value, ir.Value]] = (),
-        added: Sequence[ir.Node] = (),
-        initializers: Sequence[ir.Value] = (),
-        *,
-        settled: bool = False,
-    ) -> bool:
-        record = self._record(rule)
+    def _make(self, application: Application, make: Callable[[], object]) -> bool:
+        """Announce a change and make it, unless it is vetoed."""
+        record = self._record(application.rule)
         record.tried += 1
         record.matched += 1
-        root = nodes[-1] if nodes else None
-        application = self._application(record, root, nodes, replaced, added, initializers)
-        application.settled = settled
         if not self._is_wanted(application):
             self.count_refusal(record, self.stopped, application.root)
             return False
@@ -148,7 +139,8 @@ class Editor:
 
     def remove(self, rule: str, nodes: Sequence[ir.Node]) -> bool:
         """Remove nodes that nobody uses, and what only they used."""
-        return self._apply(rule, nodes, lambda: remove_if_dead(nodes, self.scope.keep))
+        application = self._application(self._record(rule), nodes[-1] if nodes else None, nodes)
+        return self._make(application, lambda: remove_if_dead(nodes, self.scope.keep))
 
     def store(
         self, rule: str, node: ir.Node, tensors: Mapping[ir.Value, ir.TensorProtocol], *, settled: bool = False
@@ -169,7 +161,9 @@ class Editor:
                 put_constant(old, new)
             remove_if_dead([node], self.scope.keep)
 
-        return self._apply(rule, [node], put, tuple(made.items()), nodes, initializers, settled=settled)
+        application = self._application(self._record(rule), node, [node], tuple(made.items()), nodes, initializers)
+        application.settled = settled
+        return self._make(application, put)
 
     def builder(self) -> Builder:
         """Return what builds nodes for this graph or function."""
@@ -189,17 +183,14 @@ class Editor:
         *,
         many: bool = False,
     ) -> Change | str:
-        """Put what was built in the place of what was matched; a text is the reason why it was vetoed."""
+        """Put what was built in the place of what was matched.
+
+        A text is the reason why it was vetoed; then, and where an error is raised, the caller discards what was built.
+        """
         replaced = tuple(zip(match.output_values, replacement.values, strict=True))
         application = self._application(record, match.root, match.nodes, replaced, builder.nodes, builder.initializers)
         application.owner, application.many = owner, many
-        try:
-            wanted = self._is_wanted(application)
-        except BaseException:
-            builder.discard()
-            raise
-        if not wanted:
-            builder.discard()
+        if not self._is_wanted(application):
             return self.stopped
         change = splice(self.scope, builder, match, replacement.values)
         application.added = tuple(change.added)
@@ -217,9 +208,9 @@ class Editor:
         record: RuleRecord,
         root: ir.Node | None,
         matched: Sequence[ir.Node],
-        replaced: Sequence[tuple[ir.Value, ir.Value]],
-        added: Sequence[ir.Node],
-        initializers: Sequence[ir.Value],
+        replaced: Sequence[tuple[ir.Value, ir.Value]] = (),
+        added: Sequence[ir.Node] = (),
+        initializers: Sequence[ir.Value] = (),
     ) -> Application:
         return Application(
             number=self.context.next_number(),
