@@ -13,13 +13,12 @@ from onnx_passes.analysis.sums import sums_within
 from onnx_passes.core.walk import nested_graphs
 from onnx_passes.datatypes import DataType, FixedPoint, IntegerType, Range, ScaledInteger
 from onnx_passes.graph.tensor_types import datatype_of
-from onnx_passes.graph.traits import traits_of
+from onnx_passes.graph.traits import is_product, traits_of
 from onnx_passes.passes.datatypes.facts import DATATYPES, Fact, Facts, fact_of_element
 from onnx_passes.passes.datatypes.names import name_of_moved
 
 _SCALED_SUMS = {"Add", "Conv", "Gemm", "MatMul", "Mul", "Sub"}
 _SCALED_SUM = ScaledInteger(32)
-_PRODUCTS = {"Conv", "ConvInteger", "Gemm", "MatMul", "MatMulInteger", "XnorPopcountMatMul"}
 _OF_SOME: Mapping[str, tuple[int, ...]] = {
     "Clip": (0,),
     "MultiThreshold": (1,),
@@ -77,7 +76,7 @@ class Inference:
         """Tell whether floats may round a sum of integers, or what is added up on its way."""
         if node.outputs[0].dtype is not None and node.outputs[0].dtype.is_integer():
             return False
-        if node.op_type in _PRODUCTS:
+        if is_product(node):
             return not sums_within(node, self._bounds, exact_up_to(node.outputs[0].dtype))
         ranges = [self._ranges.get(value) for value in node.inputs if value is not None]
         grids = [None if known is None else known.grid for known in ranges]
@@ -117,7 +116,7 @@ def _operands(node: ir.Node) -> list[ir.Value]:
         return []
     if node.op_type in _OF_SOME:
         chosen = [node.inputs[index] for index in _OF_SOME[node.op_type] if index < len(node.inputs)]
-    elif traits_of(node).kind == "elementwise" or node.op_type == "Concat" or node.op_type in _PRODUCTS:
+    elif traits_of(node).kind == "elementwise" or node.op_type == "Concat" or is_product(node):
         chosen = list(node.inputs)
     else:
         chosen = list(node.inputs[:1])
