@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from onnx_passes.passes.streamline.form import Form as Form
 
 _INTERFACES = {
+    "attributes": "graph.attribute_kinds:ATTRIBUTES",
     "axes": "passes.move.axes:AXES",
     "channels_last": "passes.export.channels_last:CHANNELS_LAST",
     "datatype": "passes.datatypes.facts:DATATYPES",

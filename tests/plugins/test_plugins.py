@@ -102,6 +102,7 @@ def test_a_plug_in_is_one_option_of_the_command_line(network: onnx.ModelProto, t
     assert "x @ w.T" in explained
     (line,) = [line for line in explained.splitlines() if line.startswith("Interfaces:")]
     assert set(line.split(":")[1].replace(" ", "").split(",")) == INTERFACES
+    assert "quantizer" in command("explain", *IMPORTS, "Ternary")
     out = tmp_path / "out.onnx"
     command(str(file), "streamline", "-o", str(out), *IMPORTS)
     assert [node.op_type for node in load(out).graph] == ["MultiThreshold", "RowProduct", "MultiThreshold"]

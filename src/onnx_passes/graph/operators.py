@@ -33,6 +33,8 @@ class Operator:
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
     domains: ClassVar[tuple[str, ...]]
+    implements: ClassVar[tuple[str, ...]] = ()
+    """Names of interfaces that the class itself answers."""
 
 
 class Interface(Generic[T]):
@@ -143,7 +145,11 @@ def load_plugins() -> None:
 def interfaces_of(operator: type[Operator]) -> list[Interface[Any]]:
     """List those of the interfaces declared so far that are implemented for an operator."""
     keys = {(domain, name) for domain in operator.domains for name in (operator.name, *operator.aliases)}
-    return [interface for interface in tuple(INTERFACES.values()) if not keys.isdisjoint(interface.table())]
+    return [
+        interface
+        for interface in tuple(INTERFACES.values())
+        if interface.name in operator.implements or not keys.isdisjoint(interface.table())
+    ]
 
 
 def _is_again(old: object, new: object) -> bool:

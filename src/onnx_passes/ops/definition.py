@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError, did_you_mean
+from onnx_passes.graph.attribute_kinds import ATTRIBUTES
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface, Operator
 from onnx_passes.graph.wording import name_of
@@ -35,6 +36,7 @@ _TYPES: dict[ir.AttributeType, Kind] = {
     ir.AttributeType.STRING: "string",
     ir.AttributeType.INTS: "ints",
 }
+_KINDS = {kind: number for number, kind in _TYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -154,16 +156,7 @@ D = TypeVar("D", bound=Definition)
 DEFINITIONS: Interface[tuple[Definition, ...]] = Interface(
     "definition",
     "its inputs and attributes, and what it computes; several where versions share a name",
-    *(
-        f"onnx_passes.ops.{name}"
-        for name in ("bipolar_quant", "channels_last", "col2im", "debug_marker", "float_quant")
-    ),
-    *(
-        f"onnx_passes.ops.{name}"
-        for name in ("im2col", "layout_converter", "max_pool_nhwc", "multi_threshold", "quant")
-    ),
-    *(f"onnx_passes.ops.{name}" for name in ("quant_avg_pool2d", "trunc", "weighted_multi_threshold")),
-    "onnx_passes.ops.xnor_popcount_matmul",
+    "onnx_passes.ops.builtin",
 )
 
 
@@ -174,6 +167,9 @@ def define(cls: type[D]) -> type[D]:
         for name in (made.name, *made.aliases):
             before = [each for each in DEFINITIONS.known(name, domain) or () if not _is_same(type(each), cls)]
             DEFINITIONS.replace((*before, made), name, domain)
+            given = {item.name: int(_KINDS[item.kind]) for version in (*before, made) for item in version.attributes}
+            if given:
+                ATTRIBUTES.replace(given, name, domain)
     return cls
 
 

@@ -23,7 +23,7 @@ _USUAL_LAYOUTS = {2: "NC", 3: "NWC", 4: "NCHW"}
 
 
 @define
-class MultiThreshold(Definition, CountingThresholds):
+class MultiThreshold(CountingThresholds, Definition):
     """Count the thresholds that a value has reached: ``out_scale * #{n: x >= thresholds[c, n]} + out_bias``.
 
     Thresholds are given for each channel, or once for all, in any order. NaN reaches none, and none is reached that is

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @define
-class QuantAvgPool2d(Definition, Quantizing):
+class QuantAvgPool2d(Quantizing, Definition):
     """Add up integers in square windows, and shift the sums right as far as they have more than ``obits`` bits.
 
     The most bits that a sum may have are those of ``(2^ibits - 1) * kernel^2``. Shifting rounds down, also what is

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _ZERO_POINT = 2
 
 
-class Quantizer(Definition, Quantizing):
+class Quantizer(Quantizing, Definition):
     """An operator that computes element by element, in float64 for that type and in float32 for all others.
 
     The result has the type of the values; of integers it is float32. ``quantize`` and ``build`` are given all inputs

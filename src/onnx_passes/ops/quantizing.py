@@ -37,6 +37,7 @@ BIPOLAR_LEVELS = IntegerLevels(-1, 1, 2, "BIPOLAR")
 class Quantizing:
     """What is asked of quantizers; whoever knows the ``grid`` of one knows the rest."""
 
+    implements: ClassVar[tuple[str, ...]] = ("quantizer",)
     to_integers: ClassVar[bool] = True
     """Whether levels are integers times a scale; those of a quantizer to small floats are not."""
     decides: ClassVar[bool] = True

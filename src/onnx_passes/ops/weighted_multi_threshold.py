@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @define
-class WeightedMultiThreshold(Definition, CountingThresholds):
+class WeightedMultiThreshold(CountingThresholds, Definition):
     """Add up the weights of the thresholds that a value has reached, for values and thresholds of any shape.
 
     ``y = sum(weights[..., n] where x >= thresholds[..., n]) + out_bias``. The last axis of the thresholds counts them;
