@@ -20,8 +20,8 @@ import numpy as np
 
 import onnx_passes
 from onnx_passes.graph.load import load
-from onnx_passes.verify.execute import Executor
-from onnx_passes.verify.generate import generate
+from onnx_passes.verify.run.execute import Executor
+from onnx_passes.verify.samples.generate import generate
 
 _PEER = """
 import json, sys, time

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import onnx_passes
 from onnx_passes.core.errors import OnnxPassesError
-from onnx_passes.verify.twins import compare_models
+from onnx_passes.verify.equivalence import compare_models
 
 PEERS = ("onnxsim", "onnxslim", "onnxoptimizer", "onnxscript")
 OURS = ("ours", "ours_unverified")

@@ -24,7 +24,7 @@ from onnx_passes.analysis.streamlined import streamlined
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.graph.annotations import get
 from onnx_passes.graph.load import load
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.run.execute import Executor
 
 _NAMES = {
     "kwsmlp_w3a3": "kws",

@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from onnx_passes.graph.builder import Builder
 from onnx_passes.ops.expand import expand_nodes
-from onnx_passes.verify.execute import Executable, Executor
+from onnx_passes.verify.run.execute import Executable, Executor
 
 SHAPE = (64, 64, 32, 32)
 MANY = 64

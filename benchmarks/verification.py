@@ -22,8 +22,8 @@ import onnx_passes
 from onnx_passes import RewriteRulePass, Transformation, passes
 from onnx_passes.core.collector import paused_collector
 from onnx_passes.core.errors import OnnxPassesError
-from onnx_passes.verify.execute import Executor
-from onnx_passes.verify.generate import generate
+from onnx_passes.verify.run.execute import Executor
+from onnx_passes.verify.samples.generate import generate
 from onnx_passes.verify.verification import Mode, Verification
 
 

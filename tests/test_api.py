@@ -13,8 +13,8 @@ from onnx_passes import examples
 from onnx_passes.api import run_model
 from onnx_passes.core.claims import Claim
 from onnx_passes.core.errors import ModelError, UsageError
-from onnx_passes.core.fingerprint import full_hash
 from onnx_passes.core.records import Application
+from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.verify.failure import PostconditionError
 
 MODEL = """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from onnx_passes.core.options import option as option
     from onnx_passes.debug.bisect import bisect as bisect
     from onnx_passes.debug.lineage import why as why
-    from onnx_passes.debug.reduction_task import reduce as reduce
+    from onnx_passes.debug.reduce.task import reduce as reduce
     from onnx_passes.debug.why_not import why_not as why_not
     from onnx_passes.graph.builder import Builder as Builder
     from onnx_passes.graph.constants import constant as constant
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from onnx_passes.rewrite.rule import Rule as Rule
     from onnx_passes.testing.fuzz import fuzz as fuzz
     from onnx_passes.verify.measuring import Measuring as Measuring
-    from onnx_passes.verify.resources import limited as limited
+    from onnx_passes.verify.run.resources import limited as limited
     from onnx_passes.verify.verification import Verification as Verification
 
 __version__ = "0.5.0.dev0"
@@ -77,12 +77,12 @@ _HOMES = {
     "diff": "graph.diff",
     "fuzz": "testing.fuzz",
     "inspect": "passes.analyse.inspection",
-    "limited": "verify.resources",
+    "limited": "verify.run.resources",
     "load": "graph.load",
     "no": "rewrite.refusal",
     "option": "core.options",
     "ranges": "passes.analyse.ranges",
-    "reduce": "debug.reduction_task",
+    "reduce": "debug.reduce.task",
     "run_model": "api",
     "save": "graph.save",
     "why": "debug.lineage",

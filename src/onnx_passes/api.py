@@ -24,14 +24,14 @@ from onnx_passes.graph.interface_names import InterfaceNames
 from onnx_passes.graph.load import Source, load
 from onnx_passes.graph.save import SaveReport, Target, save, to_proto
 from onnx_passes.verify.contracts import Paranoid
-from onnx_passes.verify.execute import Executable, ExecutionError, Executor, Profile
-from onnx_passes.verify.generate import generate
 from onnx_passes.verify.measuring import Measuring
-from onnx_passes.verify.ranges import Range
-from onnx_passes.verify.reference import Array, read_inputs
-from onnx_passes.verify.reference import Source as Samples
+from onnx_passes.verify.metrics.ranges import Range
 from onnx_passes.verify.requirements import Requirements
-from onnx_passes.verify.structure import Property
+from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Profile
+from onnx_passes.verify.samples.generate import generate
+from onnx_passes.verify.samples.reference import Array, read_inputs
+from onnx_passes.verify.samples.reference import Source as Samples
+from onnx_passes.verify.structure.vocabulary import Property
 from onnx_passes.verify.verification import Verification
 
 

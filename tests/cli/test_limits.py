@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.verify.test_resources import DOUBLING, FOREVER, RANGE, needs_fork, on_linux
+from tests.verify.run.test_resources import DOUBLING, FOREVER, RANGE, needs_fork, on_linux
 
 SHARED = Path(__file__).resolve().parents[2] / ".." / "shared" / "cases" / "bad"
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 
 import onnx_passes
-from onnx_passes.core.fingerprint import structural_hash
+from onnx_passes.graph.hashing.fingerprint import structural_hash
 from tests.cli.conftest import BREAK_ADDS, MODEL
 
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.core.fingerprint import structural_hash
 from onnx_passes.graph.equality import assert_structurally_equal, first_difference, structurally_equal
+from onnx_passes.graph.hashing.fingerprint import structural_hash
 from tests.helpers.mutations import mutate
 from tests.helpers.random_models import random_model, shuffle_names_and_order
 

@@ -10,8 +10,8 @@ import pytest
 from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.core.fingerprint import full_hash
 from onnx_passes.graph.external import MappedTensor
+from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.graph.load import load, origin
 from onnx_passes.graph.save import save
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_passes.core.errors import ExitCode, ModelError
-from onnx_passes.core.fingerprint import full_hash, structural_hash
 from onnx_passes.graph import wire
+from onnx_passes.graph.hashing.fingerprint import full_hash, structural_hash
 from onnx_passes.graph.load import load, origin
 from onnx_passes.graph.save import save
 

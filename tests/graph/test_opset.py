@@ -9,8 +9,8 @@ import onnxruntime
 import pytest
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.core.fingerprint import full_hash
 from onnx_passes.graph import annotations
+from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.graph.load import load
 from onnx_passes.graph.opset import convert_opset, target_versions
 

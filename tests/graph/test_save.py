@@ -16,9 +16,9 @@ import onnxruntime
 import pytest
 
 from onnx_passes.core.errors import ExitCode, ModelError
-from onnx_passes.core.fingerprint import full_hash
 from onnx_passes.graph import annotations, atomic
 from onnx_passes.graph import save as saving
+from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.graph.load import load
 from onnx_passes.graph.save import SaveReport, save
 

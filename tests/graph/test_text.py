@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.core.fingerprint import full_hash
+from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.graph.text import from_text, to_text
 
 RELU = '<ir_version: 11, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.core.content import subgraphs
+from onnx_passes.graph.hashing.content import subgraphs
 
 Rng = np.random.Generator
 FLOAT = ir.DataType.FLOAT

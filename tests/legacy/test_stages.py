@@ -19,7 +19,7 @@ from onnx_passes.ops.qonnx import DOMAIN as QONNX_DOMAIN
 from onnx_passes.passes import collect
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.passes.util import is_constant
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.run.execute import Executor
 from tests.helpers.qonnx_executor import execute
 
 EXAMPLES = Path(onnx_passes.examples.__file__).parent

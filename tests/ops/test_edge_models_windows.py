@@ -9,7 +9,7 @@ import pytest
 
 from onnx_passes.graph.load import load
 from onnx_passes.ops.expand import expand_nodes
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.run.execute import Executor
 from tests.ops.tools import assert_same
 
 FOLDER = Path(__file__).resolve().parents[2] / ".." / "shared" / "models" / "edge"

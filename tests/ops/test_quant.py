@@ -18,7 +18,7 @@ from onnx_passes.ops.expand import expand_nodes
 from onnx_passes.ops.quant import Quant
 from onnx_passes.ops.rounding import MODES
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.run.execute import Executor
 from tests.ops.tools import assert_computes, assert_same, one_node, results
 
 NAN, INF = np.nan, np.inf

@@ -10,7 +10,7 @@ from onnx_passes.ops.float_quant import FloatQuant
 from onnx_passes.ops.quant import Quant
 from onnx_passes.ops.rounding import MODES
 from onnx_passes.ops.trunc import Trunc, TruncToBits
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.run.execute import Executor
 from tests.ops.tools import assert_same, one_node
 
 X = np.array([0, -0.0, 0.3, -0.3, 2.5, -2.5, 3.5, 99, -99, np.nan, np.inf, -np.inf], np.float32)

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.definition import Definition
 from onnx_passes.ops.expand import expand_nodes
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.run.execute import Executor
 
 
 def one_node(

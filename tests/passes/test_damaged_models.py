@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.core.errors import OnnxPassesError
-from onnx_passes.core.fingerprint import full_hash
+from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from onnx_passes.passes.check.checker import Checker
 from onnx_passes.passes.cleanup.cleanup import Cleanup

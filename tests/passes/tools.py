@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 
 from onnx_passes.core.base import Context, Pass
-from onnx_passes.core.fingerprint import full_hash
+from onnx_passes.graph.hashing.fingerprint import full_hash
 
 SHARED = Path(__file__).resolve().parents[2] / ".." / "shared" / "models"
 Arrays = Mapping[str, np.ndarray]

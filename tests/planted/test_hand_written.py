@@ -16,8 +16,8 @@ from onnx_passes import apply, examples
 from onnx_passes.core.instruments import Limit
 from onnx_passes.debug.lineage import Lineage
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.verify.execute import Executor
 from onnx_passes.verify.failure import PostconditionError
+from onnx_passes.verify.run.execute import Executor
 
 AGGREGATED = "extract-quant-scale-zeropoint, aggregate-scales, fold-quantized-weights"
 

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from onnx_passes.debug.bisect import bisect
-from onnx_passes.debug.interesting import fails_by_pipeline, usable_samples
-from onnx_passes.debug.reduce import reduce
+from onnx_passes.debug.reduce.interesting import fails_by_pipeline, usable_samples
+from onnx_passes.debug.reduce.reducer import reduce
 from onnx_passes.debug.result_judges import ByResults
 from onnx_passes.testing.fuzz import fuzz
 from tests.planted.faults import FAULTS, LOCATED

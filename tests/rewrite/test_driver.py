@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from onnx_passes.core.base import Context
 from onnx_passes.core.errors import BudgetError, RewriteError
-from onnx_passes.core.fingerprint import full_hash
 from onnx_passes.core.instruments import Limit
 from onnx_passes.core.records import Application
+from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.rewrite.driver import rewrite
 from onnx_passes.rewrite.index import RuleIndex
 from onnx_passes.rewrite.refusal import no

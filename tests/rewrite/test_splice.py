@@ -9,8 +9,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.core.errors import RewriteError
-from onnx_passes.core.fingerprint import full_hash
 from onnx_passes.graph import annotations
+from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.rewrite.driver import rewrite
 from tests.rewrite.support import (
     Watch,

@@ -6,8 +6,8 @@ import pytest
 
 from onnx_passes import Annotation, PassResult, Transformation, apply, passes
 from onnx_passes.core.errors import ContractError
-from onnx_passes.verify.execute import Executor
 from onnx_passes.verify.failure import PostconditionError
+from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.verification import Verification
 
 TEXT = """

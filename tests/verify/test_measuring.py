@@ -17,10 +17,10 @@ from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import plan
 from onnx_passes.verify import claims
-from onnx_passes.verify.execute import Executor
-from onnx_passes.verify.expectations import Originals
 from onnx_passes.verify.failure import PostconditionError, VerificationError
 from onnx_passes.verify.measuring import Measuring
+from onnx_passes.verify.metrics.expectations import Originals
+from onnx_passes.verify.run.execute import Executor
 from tests.helpers.digits import executable_digits
 
 LINEAR = """

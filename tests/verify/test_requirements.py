@@ -10,7 +10,7 @@ from onnx_passes.core.errors import ExitCode, StructureError, UsageError
 from onnx_passes.graph.save import save
 from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.requirements import Requirements
-from onnx_passes.verify.structure import parse_property
+from onnx_passes.verify.structure.vocabulary import parse_property
 
 TWO = """
 <ir_version: 10, opset_import: ["": 20]>

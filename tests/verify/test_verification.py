@@ -10,8 +10,8 @@ import onnx_passes
 from onnx_passes import PassResult, RewriteRulePass, Transformation, apply, passes
 from onnx_passes.core.build import collect
 from onnx_passes.core.errors import UsageError
-from onnx_passes.verify.execute import Executor
 from onnx_passes.verify.failure import PostconditionError, VerificationError
+from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.verification import Limits, Verification
 
 MODEL = """

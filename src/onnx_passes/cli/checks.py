@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from onnx_passes.core.instruments import Instrument
     from onnx_passes.core.plan import Plan
     from onnx_passes.debug.context_dump import ContextDump
-    from onnx_passes.verify.execute import Executor
     from onnx_passes.verify.measuring import Measuring
-    from onnx_passes.verify.ranges import Range
+    from onnx_passes.verify.metrics.ranges import Range
     from onnx_passes.verify.requirements import Requirements
+    from onnx_passes.verify.run.execute import Executor
     from onnx_passes.verify.verification import Limits, Mode, Verification
 
 T = TypeVar("T")
@@ -68,8 +68,8 @@ def verification_of(
             raise UsageError("--require needs verification, which is switched off", hint="leave out '--verify off'")
         return None
     from onnx_passes.graph.load import load
-    from onnx_passes.verify.activations import LIMIT
-    from onnx_passes.verify.levels import parse_level
+    from onnx_passes.verify.comparison.levels import parse_level
+    from onnx_passes.verify.run.activations import LIMIT
     from onnx_passes.verify.verification import Verification
 
     return Verification(
@@ -118,7 +118,7 @@ def requirements_of(config: Config, asked: Choices, config_file: str | None = No
     if not (configured or asked.structure):
         return None
     from onnx_passes.verify.requirements import Requirements
-    from onnx_passes.verify.structure import parse_property
+    from onnx_passes.verify.structure.vocabulary import parse_property
 
     try:
         properties = list(map(parse_property, configured))
@@ -163,7 +163,7 @@ def _chosen(asked: T | None, configured: T | None) -> T | None:
 
 
 def _executor(config: Config) -> Executor:
-    from onnx_passes.verify.execute import Executor, Profile
+    from onnx_passes.verify.run.execute import Executor, Profile
 
     runtime = config.onnxruntime
     profile = Profile(runtime.providers or Profile.providers, runtime.provider_options, dict(runtime.session_options))
@@ -172,8 +172,8 @@ def _executor(config: Config) -> Executor:
 
 def _ranges(config: Config, asked: Choices, config_file: str | None) -> dict[str, Range | None]:
     """Collect the accepted ranges; one on the command line goes before that of the configuration."""
-    from onnx_passes.verify.metrics import metric_name
-    from onnx_passes.verify.ranges import parse_condition, parse_ranges
+    from onnx_passes.verify.metrics.metrics import metric_name
+    from onnx_passes.verify.metrics.ranges import parse_condition, parse_ranges
 
     ranges: dict[str, Range | None] = {}
     if config.verify is not None and not _is_off(config, asked):
@@ -189,7 +189,7 @@ def _ranges(config: Config, asked: Choices, config_file: str | None) -> dict[str
 
 def _are_labels(model: ir.Model, expect: tuple[str, ...]) -> bool:
     """Tell class labels, or whatever else is no set of outputs of the model, from outputs to compare with."""
-    from onnx_passes.verify.reference import read_outputs
+    from onnx_passes.verify.samples.reference import read_outputs
 
     try:
         read_outputs(model, expect)
@@ -214,7 +214,7 @@ def _limits(config: Config, tolerance: str | None) -> Limits:
 
 def configured_limits(config: Config) -> Limits:
     """Return the tolerance that a configuration gives, or the default one."""
-    from onnx_passes.verify.promise import Limits
+    from onnx_passes.verify.comparison.promise import Limits
 
     given = config.verify.tolerance if config.verify is not None else None
     return Limits.asked(given.atol if given is not None else None, given.rtol if given is not None else None)

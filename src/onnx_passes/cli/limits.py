@@ -65,6 +65,6 @@ def _limit_now(context: click.Context, parameter: click.Parameter, value: Any) -
 
 
 def _limit(context: click.Context, name: str, value: Any) -> None:
-    from onnx_passes.verify.resources import limited
+    from onnx_passes.verify.run.resources import limited
 
     context.with_resource(limited(**{name: value}))

@@ -156,7 +156,7 @@ class Pass(ir.passes.PassBase):
 
     def __call__(self, model_or_result: ir.Model | PassResult, /) -> PassResult:
         """Run alone, with pre- and post-conditions, and verified on generated inputs."""
-        from onnx_passes.core.alone import run_alone
+        from onnx_passes.core.standalone import run_alone
 
         return run_alone(self, model_or_result, super().__call__)
 

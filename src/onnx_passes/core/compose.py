@@ -9,9 +9,9 @@ import onnx_ir as ir
 
 from onnx_passes.core.base import Context, Pass, PassResult
 from onnx_passes.core.errors import OptionError
-from onnx_passes.core.fingerprint import Fingerprinter
 from onnx_passes.core.naming import kebab
 from onnx_passes.core.options import format_options, internal, option
+from onnx_passes.graph.hashing.fingerprint import Fingerprinter
 
 PassLike: TypeAlias = "str | type[ir.passes.PassBase] | ir.passes.PassBase"
 

@@ -19,11 +19,11 @@ from onnx_passes.core.records import RunRecord, StepRecord
 from onnx_passes.graph.atomic import replacing
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.passes.annotate.standard_engine import fill_gaps
-from onnx_passes.verify.carriers import CARRIERS
-from onnx_passes.verify.dataset import Dataset
-from onnx_passes.verify.execute import Engine, ExecutionError, Executor, Sample
-from onnx_passes.verify.generate import generate
-from onnx_passes.verify.reference import Array, Source
+from onnx_passes.verify.run.boundary_types import CARRIERS
+from onnx_passes.verify.run.execute import Engine, ExecutionError, Executor, Sample
+from onnx_passes.verify.samples.dataset import Dataset
+from onnx_passes.verify.samples.generate import generate
+from onnx_passes.verify.samples.reference import Array, Source
 
 LIMIT = 2**30
 """Bytes that the files of a run hold together, unless it is said otherwise."""

@@ -12,9 +12,9 @@ from typing import Any
 from onnx_passes.core.errors import UsageError
 from onnx_passes.core.imports import import_user_modules, nothing_from
 from onnx_passes.core.plan import Plan, plan
-from onnx_passes.debug.interesting import Observation, fails_by_pipeline, kind_of_failure, require_running
-from onnx_passes.verify.execute import Executor
-from onnx_passes.verify.reproducer import Reproducer, read_reproducer, versions
+from onnx_passes.debug.reduce.interesting import Observation, fails_by_pipeline, kind_of_failure, require_running
+from onnx_passes.verify.blame.reproducer import Reproducer, read_reproducer, versions
+from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.verification import Limits
 
 

@@ -12,15 +12,15 @@ from onnx_passes.core.base import Pass
 from onnx_passes.core.claims import Claim
 from onnx_passes.core.errors import OnnxPassesError, UsageError
 from onnx_passes.debug.judges import GOOD, Judge, Verdict
-from onnx_passes.verify.compare import compare
-from onnx_passes.verify.dataset import Dataset
-from onnx_passes.verify.execute import Engine, Executable, ExecutionError, Executor, Sample
-from onnx_passes.verify.fitting import dynamic_axes, run_generated
-from onnx_passes.verify.generate import generate
-from onnx_passes.verify.metrics import accumulator, find_metric, is_elementwise
-from onnx_passes.verify.promise import DEFAULT, Limits, Promise, limits_of
-from onnx_passes.verify.ranges import Range, accepted, range_text
-from onnx_passes.verify.reference import read_inputs, read_outputs
+from onnx_passes.verify.comparison.compare import compare
+from onnx_passes.verify.comparison.promise import DEFAULT, Limits, Promise, limits_of
+from onnx_passes.verify.metrics.metrics import accumulator, find_metric, is_elementwise
+from onnx_passes.verify.metrics.ranges import Range, accepted, range_text
+from onnx_passes.verify.run.execute import Engine, Executable, ExecutionError, Executor, Sample
+from onnx_passes.verify.samples.dataset import Dataset
+from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
+from onnx_passes.verify.samples.generate import generate
+from onnx_passes.verify.samples.reference import read_inputs, read_outputs
 
 
 class ByResults(Judge):

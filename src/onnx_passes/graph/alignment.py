@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import onnx_ir as ir
 
-from onnx_passes.core.content import Contents, operator, present_inputs
+from onnx_passes.graph.hashing.content import Contents, operator, present_inputs
 from onnx_passes.graph.signatures import Numbers, Place, Signatures
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast
 
 import onnx_ir as ir
 
-from onnx_passes.core.snapshot import ANNOTATIONS
 from onnx_passes.core.walk import holds_graphs, nested_graphs
+from onnx_passes.graph.hashing.snapshot import ANNOTATIONS
 
 if TYPE_CHECKING:
     import builtins

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import onnx_ir as ir
 
-from onnx_passes.core.content import Contents, present_inputs, present_outputs, subgraphs
+from onnx_passes.graph.hashing.content import Contents, present_inputs, present_outputs, subgraphs
 from onnx_passes.graph.wording import (
     attribute_differences,
     count,

@@ -8,7 +8,6 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.core.content import Contents
 from onnx_passes.core.errors import UsageError
 from onnx_passes.graph.alignment import Alignment, pair_by_name
 from onnx_passes.graph.changes import (
@@ -21,6 +20,7 @@ from onnx_passes.graph.changes import (
     source_changes,
 )
 from onnx_passes.graph.equality import Structure, compare
+from onnx_passes.graph.hashing.content import Contents
 from onnx_passes.graph.linediff import unified_diff
 from onnx_passes.graph.listing import call_text, constant_text, listing, results_text
 from onnx_passes.graph.load import Source, load

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import onnx_ir as ir
 
-from onnx_passes.core.canonical import Layout
-from onnx_passes.core.colours import Colours, dead_colours
-from onnx_passes.core.content import Contents, operator
 from onnx_passes.core.errors import UsageError
-from onnx_passes.core.fingerprint import used_functions, used_opsets
+from onnx_passes.graph.hashing.canonical import Layout
+from onnx_passes.graph.hashing.content import Contents, operator
+from onnx_passes.graph.hashing.dead_nodes import Colours, dead_colours
+from onnx_passes.graph.hashing.fingerprint import used_functions, used_opsets
 from onnx_passes.graph.lockstep import Difference, Lockstep
 from onnx_passes.graph.wording import attribute_differences, count, name_of, type_text
 
@@ -24,7 +24,7 @@ Structure: TypeAlias = "ir.Model | ir.Graph | ir.Function"
 def structurally_equal(a: Structure, b: Structure) -> bool:
     """Say whether two models are the same but for interior names, node order, types, shapes and metadata.
 
-    They are exactly if their :func:`~onnx_passes.core.fingerprint.structural_hash` is the same.
+    They are exactly if their :func:`~onnx_passes.graph.hashing.fingerprint.structural_hash` is the same.
     """
     return first_difference(a, b) is None
 

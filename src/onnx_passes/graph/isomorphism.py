@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
 import onnx_ir as ir
 
-from onnx_passes.core.canonical import Layout
-from onnx_passes.core.colours import dead_colours
-from onnx_passes.core.content import Contents, Key, digest, present_inputs
 from onnx_passes.core.errors import ModelError, UsageError, did_you_mean
 from onnx_passes.graph.equality import Structure, compare
+from onnx_passes.graph.hashing.canonical import Layout
+from onnx_passes.graph.hashing.content import Contents, Key, digest, present_inputs
+from onnx_passes.graph.hashing.dead_nodes import dead_colours
 from onnx_passes.graph.lockstep import Difference
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from onnx_passes.core.content import Contents, present_inputs, present_outputs, subgraphs
+from onnx_passes.graph.hashing.content import Contents, present_inputs, present_outputs, subgraphs
 from onnx_passes.graph.wording import attribute_text, operator_name, tensor_text, value_text
 
 if TYPE_CHECKING:

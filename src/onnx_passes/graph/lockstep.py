@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from onnx_passes.core.content import Contents, present_inputs, subgraphs
+from onnx_passes.graph.hashing.content import Contents, present_inputs, subgraphs
 from onnx_passes.graph.wording import (
     attribute_differences,
     count,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from onnx_passes.core.canonical import Holder, Layout
-from onnx_passes.core.content import Contents, present_inputs
+from onnx_passes.graph.hashing.canonical import Holder, Layout
+from onnx_passes.graph.hashing.content import Contents, present_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.core.content import Contents, operator, present_outputs, string_elements
+from onnx_passes.graph.hashing.content import Contents, operator, present_outputs, string_elements
 
 if TYPE_CHECKING:
     from collections.abc import Sized

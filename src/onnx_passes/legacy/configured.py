@@ -105,9 +105,9 @@ def hand_over(planned: Plan, config: Dict, state: Dict) -> None:
 
 
 def _checks(config: Config, asked: Verify) -> list[Instrument]:
-    from onnx_passes.verify.execute import Executor, Profile
     from onnx_passes.verify.measuring import Measuring
-    from onnx_passes.verify.ranges import parse_ranges
+    from onnx_passes.verify.metrics.ranges import parse_ranges
+    from onnx_passes.verify.run.execute import Executor, Profile
     from onnx_passes.verify.verification import Limits, Verification
 
     runtime, inputs, expect = config.onnxruntime, config.reference.inp, config.reference.out

@@ -6,12 +6,12 @@ from typing import TextIO
 
 import onnx_ir as ir
 
-from onnx_passes.core.content import Contents
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.diff import text_diff
+from onnx_passes.graph.hashing.content import Contents
 
 
 class PrintChanged(Instrument):

@@ -15,17 +15,17 @@ from onnx_passes.core.claims import Claim
 from onnx_passes.core.errors import ModelError, UsageError
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.randomness import is_random
-from onnx_passes.verify.compare import compare
-from onnx_passes.verify.declarations import ChangesInterface, Declared
-from onnx_passes.verify.execute import Engine, ExecutionError, Executor, Key, Sample
+from onnx_passes.verify.comparison.compare import compare
+from onnx_passes.verify.comparison.declarations import ChangesInterface, Declared
+from onnx_passes.verify.comparison.promise import NONE, Limits, Promise, Rounding
 from onnx_passes.verify.failure import VerificationError
-from onnx_passes.verify.fitting import dynamic_axes, run_generated
-from onnx_passes.verify.generate import Draft, Sampling, draft, draw_special
-from onnx_passes.verify.promise import NONE, Limits, Promise, Rounding
-from onnx_passes.verify.reference import read_inputs, read_outputs
-from onnx_passes.verify.specials import SpecialKind, Specials
+from onnx_passes.verify.local.specials import SpecialKind, Specials
+from onnx_passes.verify.local.unreached import Unreached
+from onnx_passes.verify.run.execute import Engine, ExecutionError, Executor, Key, Sample
+from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
+from onnx_passes.verify.samples.generate import Draft, Sampling, draft, draw_special
+from onnx_passes.verify.samples.reference import read_inputs, read_outputs
 from onnx_passes.verify.ties.explain import Ties
-from onnx_passes.verify.unreached import Unreached
 
 REST = -1
 """In the place of a sample's number: what is wrong shows on no ordinary one."""

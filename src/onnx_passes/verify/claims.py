@@ -10,10 +10,10 @@ from onnx_passes.core.base import Pass
 from onnx_passes.core.claims import Claim
 from onnx_passes.core.errors import RegistrationError, UsageError
 from onnx_passes.core.registry import REGISTRY
-from onnx_passes.verify.metrics import find_metric
-from onnx_passes.verify.properties import Property
-from onnx_passes.verify.ranges import Range, parse_ranges
-from onnx_passes.verify.structure import parse_property
+from onnx_passes.verify.metrics.metrics import find_metric
+from onnx_passes.verify.metrics.ranges import Range, parse_ranges
+from onnx_passes.verify.structure.properties import Property
+from onnx_passes.verify.structure.vocabulary import parse_property
 
 P = TypeVar("P", bound=type[Pass])
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ContractError
-from onnx_passes.core.fingerprint import Fingerprinter
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Application, RunRecord, StepRecord
 from onnx_passes.core.walk import all_graphs, all_nodes
+from onnx_passes.graph.hashing.fingerprint import Fingerprinter
 
 
 class Paranoid(Instrument):

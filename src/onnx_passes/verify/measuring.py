@@ -11,22 +11,22 @@ from pathlib import Path
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError, UsageError
-from onnx_passes.core.fingerprint import Fingerprinter
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Plan, Step
 from onnx_passes.core.records import Evidence, RunRecord, StepRecord
-from onnx_passes.verify.dataset import Batch, Dataset
-from onnx_passes.verify.declarations import ChangesInterface
-from onnx_passes.verify.execute import Engine, Executable, ExecutionError, Executor, Sample
-from onnx_passes.verify.expectations import Originals, expectations
+from onnx_passes.graph.hashing.fingerprint import Fingerprinter
+from onnx_passes.verify.comparison.declarations import ChangesInterface
+from onnx_passes.verify.comparison.ulp import Array
 from onnx_passes.verify.failure import VerificationError
-from onnx_passes.verify.fitting import dynamic_axes, run_generated
-from onnx_passes.verify.generate import generate
-from onnx_passes.verify.metrics import Metric, accumulator, find_metric, is_elementwise, metric_name
-from onnx_passes.verify.ranges import ANY, Range, accepted, parse_ranges, range_text
-from onnx_passes.verify.reference import Source
+from onnx_passes.verify.metrics.expectations import Originals, expectations
+from onnx_passes.verify.metrics.metrics import Metric, accumulator, find_metric, is_elementwise, metric_name
+from onnx_passes.verify.metrics.ranges import ANY, Range, accepted, parse_ranges, range_text
+from onnx_passes.verify.run.execute import Engine, Executable, ExecutionError, Executor, Sample
 from onnx_passes.verify.run_failure import conclude
-from onnx_passes.verify.ulp import Array
+from onnx_passes.verify.samples.dataset import Batch, Dataset
+from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
+from onnx_passes.verify.samples.generate import generate
+from onnx_passes.verify.samples.reference import Source
 from onnx_passes.verify.verification import EXPLICIT, Mode
 
 

@@ -12,7 +12,7 @@ from onnx_passes.core.plan import Step
 from onnx_passes.core.records import RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.verify.run_failure import conclude
-from onnx_passes.verify.structure import parse_property
+from onnx_passes.verify.structure.vocabulary import parse_property
 from onnx_passes.verify.verification import Mode
 
 

@@ -15,23 +15,23 @@ from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Plan, Step
 from onnx_passes.core.records import Application, Evidence, RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.verify.activations import LIMIT, Activations
 from onnx_passes.verify.baseline import REST, Baseline, Start, establish
+from onnx_passes.verify.blame.diagnosis import Charge, Inquiry
+from onnx_passes.verify.blame.excuse import Excuse, Excuses
+from onnx_passes.verify.blame.replay import Replay
 from onnx_passes.verify.claims import StructureClaim
-from onnx_passes.verify.compare import compare
-from onnx_passes.verify.declarations import ChangesInterface, wrong_annotation
-from onnx_passes.verify.evidence import evidence_of
-from onnx_passes.verify.execute import ExecutionError, Executor, Sample
+from onnx_passes.verify.comparison.compare import compare
+from onnx_passes.verify.comparison.declarations import ChangesInterface, wrong_annotation
+from onnx_passes.verify.comparison.evidence import evidence_of
+from onnx_passes.verify.comparison.levels import below, level_of
+from onnx_passes.verify.comparison.promise import DEFAULT, EXPLICIT, Limits, Promise, PromiseFor, promise_of
 from onnx_passes.verify.failure import Failure, VerificationError
-from onnx_passes.verify.generate import Sampling
-from onnx_passes.verify.inquiry import Charge, Inquiry
-from onnx_passes.verify.levels import below, level_of
-from onnx_passes.verify.promise import DEFAULT, EXPLICIT, Limits, Promise, PromiseFor, promise_of
-from onnx_passes.verify.replay import Replay
-from onnx_passes.verify.specials import SpecialWindows
-from onnx_passes.verify.ties.excuse import Excuse, Excuses
-from onnx_passes.verify.unreached import NEVER_RAN, Unreached
-from onnx_passes.verify.windows import Windows
+from onnx_passes.verify.local.specials import SpecialWindows
+from onnx_passes.verify.local.unreached import NEVER_RAN, Unreached
+from onnx_passes.verify.local.windows import Windows
+from onnx_passes.verify.run.activations import LIMIT, Activations
+from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
+from onnx_passes.verify.samples.generate import Sampling
 
 __all__ = ["EXPLICIT", "Limits", "Mode", "Verification"]
 

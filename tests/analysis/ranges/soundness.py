@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.analysis.ranges import Range, ranges_of
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.run.execute import Executor
 
 NOISE = 4e-6
 """What rounding in floats may do, relative to the largest number that occurs."""

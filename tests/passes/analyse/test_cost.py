@@ -7,7 +7,7 @@ import pytest
 
 from onnx_passes import apply, load
 from onnx_passes.core.errors import UsageError
-from onnx_passes.core.fingerprint import full_hash
+from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.passes.analyse.inspection import inspect, try_to_run
 from tests.passes.tools import SHARED, model_of
 

@@ -5,8 +5,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.core.errors import PassFailedError
-from onnx_passes.core.fingerprint import full_hash, structural_hash
 from onnx_passes.graph import annotations
+from onnx_passes.graph.hashing.fingerprint import full_hash, structural_hash
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from tests.helpers.random_models import random_inputs, random_model
 from tests.passes.tools import apply, assert_equal_results, check, model_of, notes_of, run, value, values

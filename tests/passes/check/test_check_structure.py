@@ -10,10 +10,10 @@ import pytest
 import onnx_passes
 from onnx_passes.core.build import collect
 from onnx_passes.core.errors import ExitCode, OptionError, PassFailedError, StructureError
-from onnx_passes.core.fingerprint import full_hash
 from onnx_passes.core.pipeline import PipelineSyntaxError
+from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.passes.check.check_structure import CheckStructure
-from onnx_passes.verify import structure
+from onnx_passes.verify.structure import vocabulary as structure
 from tests.passes.tools import apply, model_of
 
 CHAIN = "g (float[2] x) => (float[2] y) { [p] a = Relu (x) [q] b = Abs (a) [r] y = Relu (b) }"

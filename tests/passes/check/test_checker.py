@@ -8,9 +8,9 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.core.errors import ExitCode
-from onnx_passes.core.fingerprint import full_hash
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import plan
+from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.graph.load import load
 from onnx_passes.graph.weightless import weightless
 from onnx_passes.passes.check.checker import Checker, InvalidModelError

@@ -7,9 +7,9 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.core.errors import PassFailedError
-from onnx_passes.core.fingerprint import Fingerprinter
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import plan
+from onnx_passes.graph.hashing.fingerprint import Fingerprinter
 from onnx_passes.graph.load import load
 from onnx_passes.passes.check.checker import Checker
 from onnx_passes.passes.cleanup.cleanup import Cleanup

@@ -4,8 +4,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.core.fingerprint import full_hash
 from onnx_passes.graph import annotations
+from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.passes.cleanup.lift_constants import LiftConstants
 from tests.helpers.random_models import random_inputs, random_model
 from tests.passes.tools import apply, assert_equal_results, check, model_of, notes_of, operators, run

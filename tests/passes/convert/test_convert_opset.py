@@ -5,8 +5,8 @@ import pytest
 
 from onnx_passes.core.build import collect
 from onnx_passes.core.errors import ModelError
-from onnx_passes.core.fingerprint import full_hash
 from onnx_passes.graph import annotations
+from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.passes.convert.convert_opset import ConvertOpset
 from tests.passes.tools import apply, assert_equal_results, check, model_of, run, value
 

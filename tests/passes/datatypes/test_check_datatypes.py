@@ -9,8 +9,8 @@ import pytest
 import onnx_passes
 from onnx_passes.core.base import Context
 from onnx_passes.core.errors import ExitCode, ModelError
-from onnx_passes.core.fingerprint import full_hash
 from onnx_passes.graph import annotations
+from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.graph.tensor_types import set_datatype
 from onnx_passes.passes.datatypes.check_datatypes import CheckDatatypes, DataTypeError
 from tests.passes.tools import apply, model_of, notes_of, value

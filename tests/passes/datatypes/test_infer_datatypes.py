@@ -13,9 +13,9 @@ import pytest
 import onnx_passes
 from onnx_passes.core.base import Context
 from onnx_passes.core.errors import ModelError, OnnxPassesError
-from onnx_passes.core.fingerprint import full_hash, structural_hash
 from onnx_passes.datatypes import FLOAT32, parse
 from onnx_passes.graph import annotations
+from onnx_passes.graph.hashing.fingerprint import full_hash, structural_hash
 from onnx_passes.graph.load import load
 from onnx_passes.graph.tensor_types import datatype_of, set_datatype
 from onnx_passes.passes.annotate.shape_inference import ShapeInference

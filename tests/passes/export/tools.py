@@ -9,7 +9,7 @@ import onnx_ir as ir
 import onnxruntime
 
 import onnx_passes
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.run.execute import Executor
 from tests.passes.tools import check, model_of, run
 
 GENERAL = "qonnx.custom_op.general"

@@ -8,7 +8,7 @@ from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from onnx_passes.passes.fold.fold_constants import FoldConstants
 from onnx_passes.passes.fold.fold_if import FoldIf
 from onnx_passes.passes.fold.refused_branches import remaining_branch
-from onnx_passes.verify.execute import ExecutionError, Executor
+from onnx_passes.verify.run.execute import ExecutionError, Executor
 from tests.passes.tools import apply, model_of, operators, run
 
 SQUEEZED = """

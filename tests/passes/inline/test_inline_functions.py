@@ -7,8 +7,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.core.errors import PassFailedError
-from onnx_passes.core.fingerprint import full_hash
 from onnx_passes.graph import annotations
+from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.passes.cleanup.unique_names import UniqueNames
 from onnx_passes.passes.inline.inline_functions import InlineFunctions
 from tests.passes.tools import apply, assert_equal_results, check, model_of, operators, run, value

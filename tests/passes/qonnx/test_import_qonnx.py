@@ -9,8 +9,8 @@ import pytest
 import onnx_passes
 from onnx_passes.api import run_model
 from onnx_passes.core.errors import ModelError
-from onnx_passes.core.fingerprint import full_hash
 from onnx_passes.graph import annotations
+from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.passes.qonnx.import_qonnx import ImportQonnx
 from tests.passes.qonnx.tools import GENERAL, X, quantized, shared_quantized, stored
 from tests.passes.tools import apply, model_of, notes_of, value

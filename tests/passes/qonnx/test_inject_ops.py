@@ -12,7 +12,7 @@ from onnxruntime import GraphOptimizationLevel
 import onnx_passes
 from onnx_passes.api import run_model
 from onnx_passes.core.build import collect
-from onnx_passes.core.fingerprint import full_hash
+from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.passes.qonnx.eject_ops import EjectOps
 from onnx_passes.passes.qonnx.inject_ops import InjectOps
 from tests.passes.qonnx.tools import GENERAL, X, quantized, shared_quantized, stored

@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 
 import onnx_passes
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.run.execute import Executor
 from tests.passes.quant.tools import quantizers
 from tests.passes.tools import SHARED, operators
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import onnx_passes
 from onnx_passes.api import Result
 from onnx_passes.graph.constants import constant
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.run.execute import Executor
 from tests.passes.tools import check
 
 DOMAINS = ("com.microsoft", "qonnx.custom_op.general", "onnx.brevitas")

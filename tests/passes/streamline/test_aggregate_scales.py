@@ -7,9 +7,9 @@ import onnx_ir as ir
 import pytest
 
 import onnx_passes
-from onnx_passes.core.fingerprint import full_hash
 from onnx_passes.datatypes import parse
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.graph.tensor_types import set_datatype
 from onnx_passes.passes.streamline.aggregate_scales import AggregateScales
 from tests.passes.streamline.conftest import Scales

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 import onnx_passes
 from onnx_passes.analysis.streamlined import Streamlined
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.run.execute import Executor
 from tests.passes.streamline.conftest import Scales
 from tests.passes.streamline.networks import networks
 from tests.passes.streamline.tools import assert_integer_products, network, numbers, products, quant, streamline

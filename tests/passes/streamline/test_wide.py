@@ -12,7 +12,7 @@ import pytest
 import onnx_passes
 from onnx_passes.analysis.streamlined import streamlined
 from onnx_passes.graph.tensor_types import datatype_of
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.run.execute import Executor
 from tests.passes.streamline.tools import AGGREGATE, network, quant
 from tests.passes.tools import check
 

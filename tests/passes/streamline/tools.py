@@ -14,7 +14,7 @@ from onnx_passes.analysis.streamlined import Streamlined
 from onnx_passes.api import Result
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.traits import is_product
-from onnx_passes.verify.execute import Executor, Sample
+from onnx_passes.verify.run.execute import Executor, Sample
 from tests.passes.tools import check, model_of
 
 DOMAIN = "qonnx.custom_op.general"

@@ -8,7 +8,7 @@ import pytest
 from onnx_passes.graph.tensor_types import set_datatype
 from onnx_passes.passes.thresholds.convert_thresholds_to_quant import ConvertThresholdsToQuant
 from onnx_passes.passes.thresholds.infer_thresholds import InferThresholds
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.run.execute import Executor
 from tests.passes.tools import apply, model_of, notes_of, operators
 
 INTEGERS = np.arange(-128, 128, dtype=np.float32).reshape(128, 2)

@@ -16,8 +16,8 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import datatype_of, set_datatype
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from onnx_passes.passes.thresholds.infer_thresholds import InferThresholds
-from onnx_passes.verify.culprit import first_divergence
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.blame.culprit import first_divergence
+from onnx_passes.verify.run.execute import Executor
 from tests.passes.thresholds.tools import (
     QUANT,
     check_integers,
@@ -264,7 +264,7 @@ def test_channels_are_not_turned_around_that_others_see(use: str):
     q = all_inputs(-4, 3, 3)
     executor_results = [results(model, q)]
     other = str(model.graph.outputs[1].name)
-    from onnx_passes.verify.execute import Executor
+    from onnx_passes.verify.run.execute import Executor
 
     expected = Executor().prepare(model, engine="onnxruntime").run({"q": q})[other]
     assert apply(InferThresholds(), model)

@@ -15,7 +15,7 @@ from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from onnx_passes.passes.thresholds.fuse_thresholds import FuseThresholds
 from onnx_passes.passes.thresholds.infer_thresholds import InferThresholds
 from onnx_passes.passes.thresholds.round_thresholds import RoundThresholds
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.run.execute import Executor
 from tests.passes.thresholds.tools import (
     DOMAINS,
     MT,

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import set_datatype
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.run.execute import Executor
 from tests.passes.tools import apply, model_of
 
 DOMAINS = '"qonnx.custom_op.general": 1, "onnx_passes": 1'

@@ -15,7 +15,7 @@ from onnx_passes.testing.fuzz.draws import Draws, RandomSource, UnbuildableError
 from onnx_passes.testing.fuzz.feeds import feeds_of
 from onnx_passes.testing.fuzz.generate import generate
 from onnx_passes.testing.fuzz.targets import targets_of
-from onnx_passes.verify.execute import ExecutionError, Executor
+from onnx_passes.verify.run.execute import ExecutionError, Executor
 
 
 def cases(pattern: object, count: int = 300) -> Iterator[Case]:

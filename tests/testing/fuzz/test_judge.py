@@ -14,7 +14,7 @@ from onnx_passes.testing.fuzz.generate import case_of_model
 from onnx_passes.testing.fuzz.judge import Judge, Verdict
 from onnx_passes.testing.fuzz.report import Kind
 from onnx_passes.testing.fuzz.targets import Target, targets_of
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.run.execute import Executor
 from tests.testing.fuzz.sound_rules import exact
 
 _HEADER = '<ir_version: 9, opset_import: ["": 20]>'

@@ -17,7 +17,7 @@ from onnx_passes.core.errors import ExitCode
 if TYPE_CHECKING:
     from onnx_passes.core.config import Config
     from onnx_passes.debug.judges import Judge
-    from onnx_passes.verify.ranges import Range
+    from onnx_passes.verify.metrics.ranges import Range
     from onnx_passes.verify.verification import Limits
 
 
@@ -98,7 +98,7 @@ def _judge(asked: Criteria, config: Config, base: Path | None) -> Judge:
     from onnx_passes.cli.checks import configured_limits
     from onnx_passes.debug.judges import AllOf, ByCommand
     from onnx_passes.debug.result_judges import ByMetrics, ByResults
-    from onnx_passes.verify.execute import Executor, Profile
+    from onnx_passes.verify.run.execute import Executor, Profile
 
     if asked.command_line is not None:
         return ByCommand(asked.command_line)
@@ -124,7 +124,7 @@ def _judge(asked: Criteria, config: Config, base: Path | None) -> Judge:
 
 def _ranges(conditions: tuple[str, ...], config: Config) -> dict[str, Range]:
     """Read the ranges given here or, without any, those of the configuration."""
-    from onnx_passes.verify.ranges import parse_condition, parse_ranges
+    from onnx_passes.verify.metrics.ranges import parse_condition, parse_ranges
 
     if not conditions:
         return parse_ranges(config.verify.metrics) if config.verify is not None else {}

@@ -16,8 +16,8 @@ from onnx_passes.core.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from onnx_passes.cli.settings import Settings
     from onnx_passes.core.plan import Plan
-    from onnx_passes.debug.reduce import Reduction
-    from onnx_passes.verify.reproducer import Reproducer
+    from onnx_passes.debug.reduce.reducer import Reduction
+    from onnx_passes.verify.blame.reproducer import Reproducer
     from onnx_passes.verify.verification import Limits
 
 
@@ -57,11 +57,11 @@ def command(
     and with its inputs into a folder that 'repro run' takes.
     """
     from onnx_passes.cli.settings import settings
-    from onnx_passes.debug.interesting import fails_by_command, usable_samples
-    from onnx_passes.debug.reduce import reduce as reduce_model
-    from onnx_passes.debug.reduction_task import reduce
+    from onnx_passes.debug.reduce.interesting import fails_by_command, usable_samples
+    from onnx_passes.debug.reduce.reducer import reduce as reduce_model
+    from onnx_passes.debug.reduce.task import reduce
     from onnx_passes.graph.load import load
-    from onnx_passes.verify.reproducer import read_reproducer
+    from onnx_passes.verify.blame.reproducer import read_reproducer
 
     chosen = settings(config_file, passes)
     _refuse_unclear(shell, chosen, model)
@@ -105,7 +105,7 @@ def _refuse_unwritable(output: str) -> None:
 
 def _limits(tolerance: str | None, chosen: Settings, kept: Reproducer | None) -> Limits:
     from onnx_passes.cli.checks import configured_limits, parse_tolerance
-    from onnx_passes.verify.promise import Limits
+    from onnx_passes.verify.comparison.promise import Limits
 
     found = None if kept is None else kept.tolerance
     base = configured_limits(chosen.config) if found is None else Limits(*found)
@@ -125,7 +125,7 @@ def _keep(
 ) -> Path:
     from onnx_passes.graph.load import FORMATS
     from onnx_passes.graph.save import save
-    from onnx_passes.verify.reproducer import sources, write_reproducer
+    from onnx_passes.verify.blame.reproducer import sources, write_reproducer
 
     place = Path(output)
     if place.suffix in FORMATS:

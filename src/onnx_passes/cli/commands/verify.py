@@ -12,7 +12,7 @@ from onnx_passes.cli.options import debug_option, import_option, json_option
 from onnx_passes.core.errors import ExitCode
 
 if TYPE_CHECKING:
-    from onnx_passes.verify.twins import Twins
+    from onnx_passes.verify.equivalence import Twins
 
 
 @click.command("verify", short_help="Run two models on the same data and compare.")
@@ -32,7 +32,7 @@ def command(before: str, after: str, inputs: tuple[str, ...], seed: int, toleran
     """
     from onnx_passes.cli.checks import parse_tolerance
     from onnx_passes.graph.load import load
-    from onnx_passes.verify.twins import compare_models
+    from onnx_passes.verify.equivalence import compare_models
 
     limits = None if tolerance is None else parse_tolerance(tolerance, rtol=0.0)
     twins = compare_models(load(before), load(after), inputs=inputs, seed=seed)

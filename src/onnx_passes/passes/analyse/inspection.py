@@ -24,8 +24,8 @@ from onnx_passes.core.build import collect
 from onnx_passes.core.errors import ModelError, OnnxPassesError, PassFailedError, UsageError
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import Source, load
-from onnx_passes.verify.execute import ExecutionError, Executor
-from onnx_passes.verify.generate import generate
+from onnx_passes.verify.run.execute import ExecutionError, Executor
+from onnx_passes.verify.samples.generate import generate
 
 
 @dataclass(frozen=True)

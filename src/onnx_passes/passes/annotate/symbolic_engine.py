@@ -49,7 +49,7 @@ def _prepare_registry() -> None:
     from onnx_passes.passes.annotate.corrections import correct
     from onnx_passes.passes.annotate.custom_shapes import add_custom_operators
     from onnx_passes.passes.annotate.long_vectors import follow_no_long_vectors
-    from onnx_passes.passes.annotate.remembered import remember
+    from onnx_passes.passes.annotate.shape_memory import remember
 
     add_custom_operators(registry)
     correct(registry)

@@ -10,7 +10,7 @@ from onnx_passes import passes
 from onnx_passes.core.base import Analysis
 from onnx_passes.core.errors import OptionError, StructureError, UsageError
 from onnx_passes.core.options import option
-from onnx_passes.verify.structure import parse_property
+from onnx_passes.verify.structure.vocabulary import parse_property
 
 
 @passes.verify.equality

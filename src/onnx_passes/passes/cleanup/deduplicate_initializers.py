@@ -9,11 +9,11 @@ from functools import partial
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.content import tensor_digest
 from onnx_passes.core.options import Size, option
 from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph import annotations
 from onnx_passes.graph.edits import carry_annotations, subgraphs_of
+from onnx_passes.graph.hashing.content import tensor_digest
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 

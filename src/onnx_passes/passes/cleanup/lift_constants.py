@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.content import string_elements
 from onnx_passes.graph.constants import tensor_of_constant_node
+from onnx_passes.graph.hashing.content import string_elements
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 

@@ -8,8 +8,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import ALL
-from onnx_passes.core.fingerprint import used_functions
 from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.hashing.fingerprint import used_functions
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 

@@ -17,8 +17,8 @@ from onnx_passes.graph import annotations
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.tensor_types import datatype_of
 from onnx_passes.graph.wording import count
-from onnx_passes.verify.execute import ExecutionError, Executor
-from onnx_passes.verify.generate import generate
+from onnx_passes.verify.run.execute import ExecutionError, Executor
+from onnx_passes.verify.samples.generate import generate
 
 _SHOWN = 5
 

@@ -7,12 +7,12 @@ from functools import partial
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.content import Contents, Key, operator, present_inputs
 from onnx_passes.core.options import Size, option
 from onnx_passes.core.walk import nested_graphs
 from onnx_passes.graph import annotations
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.edits import copy_type_and_shape, replace_value
+from onnx_passes.graph.hashing.content import Contents, Key, operator, present_inputs
 from onnx_passes.graph.randomness import is_random
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.passes.eliminate.evidence import is_integral

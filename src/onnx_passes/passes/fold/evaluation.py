@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.verify.execute import Engine, ExecutionError, Executor, Profile
+from onnx_passes.verify.run.execute import Engine, ExecutionError, Executor, Profile
 
 Results = dict[ir.Value, ir.TensorProtocol]
 Signature = tuple[object, ...]

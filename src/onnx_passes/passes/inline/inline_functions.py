@@ -12,10 +12,10 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.errors import PassFailedError
-from onnx_passes.core.fingerprint import used_functions
 from onnx_passes.graph import annotations
 from onnx_passes.graph.edits import copy_type, detach, replace_value, subgraphs_of
 from onnx_passes.graph.expansion import MOST_NODES, expanded_size
+from onnx_passes.graph.hashing.fingerprint import used_functions
 from onnx_passes.graph.names import Names
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.cleanup.topological_sort import sort_nodes

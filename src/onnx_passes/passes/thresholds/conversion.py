@@ -27,7 +27,7 @@ from onnx_passes.passes.thresholds.signs import flipped_base, may_flip
 from onnx_passes.passes.thresholds.tail import Tail, find_tails
 from onnx_passes.passes.thresholds.writing import Counting, Steps, is_exact, write
 from onnx_passes.rewrite.editor import Editor
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.run.execute import Executor
 
 _RULE = "thresholds of a tail"
 _MOST_POINTS = 2**24

@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant
 from onnx_passes.passes.thresholds.tail import Tail
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.run.execute import Executor
 
 
 class Evaluator:

@@ -11,10 +11,10 @@ import numpy as np
 
 from onnx_passes.testing.fuzz.report import Kind
 from onnx_passes.testing.fuzz.targets import Target
-from onnx_passes.verify.compare import Status, TensorComparison, compare
-from onnx_passes.verify.promise import DEFAULT
-from onnx_passes.verify.ulp import Kind as Numbers
-from onnx_passes.verify.ulp import kind_of
+from onnx_passes.verify.comparison.compare import Status, TensorComparison, compare
+from onnx_passes.verify.comparison.promise import DEFAULT
+from onnx_passes.verify.comparison.ulp import Kind as Numbers
+from onnx_passes.verify.comparison.ulp import kind_of
 
 _ROUNDINGS = 16
 """How many roundings of the largest value in sight a sum may be off, after regrouping it."""

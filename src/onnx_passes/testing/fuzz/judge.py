@@ -21,7 +21,7 @@ from onnx_passes.testing.fuzz.feeds import Feed, feeds_of
 from onnx_passes.testing.fuzz.report import Kind
 from onnx_passes.testing.fuzz.targets import Target
 from onnx_passes.testing.fuzz.undefined import reads_unwritten_memory
-from onnx_passes.verify.execute import Executable, ExecutionError, Executor
+from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor
 
 Outcome = Literal["skipped", "no match", "fine", "finding"]
 

@@ -23,7 +23,7 @@ from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.together import Together
 from onnx_passes.testing.fuzz.hints import Hints
 from onnx_passes.testing.fuzz.operator_targets import rule_of
-from onnx_passes.verify.promise import DEFAULT, Limits, limits_of
+from onnx_passes.verify.comparison.promise import DEFAULT, Limits, limits_of
 
 _SHAPES = "shape-inference"
 

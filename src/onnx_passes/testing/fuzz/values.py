@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.verify.grids import float_info
-from onnx_passes.verify.reference import integer_limits
+from onnx_passes.verify.samples.grids import float_info
+from onnx_passes.verify.samples.reference import integer_limits
 
 Shape = tuple[int, ...]
 

@@ -20,7 +20,7 @@ from onnx_passes.testing.fuzz.case import Case
 from onnx_passes.testing.fuzz.judge import Judge, Verdict
 from onnx_passes.testing.fuzz.report import Kind
 from onnx_passes.testing.fuzz.targets import Target
-from onnx_passes.verify.execute import Executor
+from onnx_passes.verify.run.execute import Executor
 
 _ENTERING = b"rule"
 _FAILED = b"failed"

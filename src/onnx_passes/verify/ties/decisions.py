@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_passes.graph.constants import constant, constant_tensor
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.ops.quantizing import quantizer_of
-from onnx_passes.verify.execute import Executor, Sample
+from onnx_passes.verify.run.execute import Executor, Sample
 
 _FLOATS = frozenset({ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE})
 

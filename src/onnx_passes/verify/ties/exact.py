@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import static_shape
-from onnx_passes.verify.execute import Sample
+from onnx_passes.verify.run.execute import Sample
 
 Index = tuple[int, ...]
 

@@ -18,11 +18,11 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.verify.bounds import share_of_bound
-from onnx_passes.verify.execute import ExecutionError, Executor, Sample
-from onnx_passes.verify.infer_types import infer_types
-from onnx_passes.verify.noise import rounding_bounds
-from onnx_passes.verify.promise import Limits
+from onnx_passes.verify.comparison.bounds import share_of_bound
+from onnx_passes.verify.comparison.noise import rounding_bounds
+from onnx_passes.verify.comparison.promise import Limits
+from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
+from onnx_passes.verify.run.infer_types import infer_types
 from onnx_passes.verify.ties.decisions import Levels, decide_alike, decisions_of, moved_inputs
 from onnx_passes.verify.ties.exact import Exact, Index, UnknownError, neighbours
 

@@ -1,0 +1,240 @@
+"""What counts as the failure that a reduction must keep: how a pipeline fails, or what a command says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes.core.compose import PassLike
+from onnx_passes.core.errors import OnnxPassesError, PassFailedError, UsageError
+from onnx_passes.core.instruments import Instrument
+from onnx_passes.core.manager import Manager
+from onnx_passes.core.plan import Plan, Step, plan
+from onnx_passes.core.records import Application, StepRecord
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.save import save
+from onnx_passes.verify.blame.reproducer import write_samples
+from onnx_passes.verify.comparison.compare import Status, compare
+from onnx_passes.verify.failure import Failure, PostconditionError
+from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Sample
+from onnx_passes.verify.samples.generate import generate
+from onnx_passes.verify.samples.reference import read_inputs
+from onnx_passes.verify.verification import Limits, Verification
+
+Fails = Callable[[ir.Model, list[Sample]], bool]
+
+_INTERFACE = (Status.MISSING, Status.UNEXPECTED, Status.OUT_OF_PLACE, Status.DTYPE, Status.SHAPE)
+_COUNTS = re.compile(r"(\d+) of \d+ elements? differs?(?:, (\d+) by NaN)?(?:, (\d+) by infinity)?")
+_RULE = re.compile(r", by (.+)$")
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """How a pipeline fails: in which pass, in which way, by which rule; ``others`` are the ways of further outputs."""
+
+    step: str
+    kind: str
+    rule: str = ""
+    others: frozenset[str] = field(default=frozenset(), compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.kind} in {self.step}" + (f", by {self.rule}" if self.rule else "")
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A failure that was seen, the number of the step that failed, and which rules were applied in it."""
+
+    symptom: Symptom
+    error: Exception
+    number: int
+    rules: frozenset[str] = frozenset()
+
+    def shows(self, symptom: Symptom) -> bool:
+        """Tell whether this is the failure that is looked for."""
+        found = self.symptom
+        same_rule = not symptom.rule or symptom.rule in self.rules
+        return found.step == symptom.step and found.kind in (symptom.kind, *symptom.others) and same_rule
+
+
+class ByPipeline:
+    """Tells whether a pipeline fails on a model as it did the first time it was asked."""
+
+    def __init__(self, planned: Plan, limits: Limits | None, executor: Executor, symptom: Symptom | None) -> None:
+        self.planned = planned
+        self.limits = limits
+        self.executor = executor
+        self.symptom = symptom
+
+    def observe(self, model: ir.Model, samples: Sequence[Sample]) -> Observation | None:
+        """Run the pipeline on a copy, verified on the samples or, without any, on generated ones."""
+        watch = _Watch()
+        verification = Verification(inputs=samples, limits=self.limits, executor=self.executor)
+        try:
+            Manager([verification, watch]).run(self.planned, copy_model(model))
+        except PostconditionError as error:
+            failure = error.failure
+            others = self._other_kinds(model, watch.after, samples) if self.symptom is None else frozenset[str]()
+            symptom = Symptom(failure.text, kind_of_failure(failure.claim, failure.difference), _rule(failure), others)
+            return Observation(symptom, error, failure.step, frozenset(watch.rules.get(failure.step, ())))
+        except (OnnxPassesError, ir.passes.InvariantError) as error:
+            if watch.failed is None:
+                # The model itself does not run on these samples.
+                return None
+            return Observation(Symptom(watch.failed.text, _crash(error)), error, watch.failed.number)
+        return None
+
+    def _other_kinds(self, before: ir.Model, after: ir.Model | None, samples: Sequence[Sample]) -> frozenset[str]:
+        """Tell in which ways all outputs differ: which of them comes first is chance."""
+        try:
+            if after is None or not samples:
+                return frozenset()
+            old = self.executor.prepare(before)
+            new = self.executor.prepare(after, engine=old.engine)
+            results = [compare(old.run(sample), new.run(sample)) for sample in samples]
+        except OnnxPassesError:
+            return frozenset()
+        return frozenset(_difference(t.message()) for result in results for t in result.tensors if not t.equal)
+
+    def __call__(self, model: ir.Model, samples: list[Sample]) -> bool:
+        """Tell whether the failure is still there; the first one seen says what is looked for."""
+        seen = self.observe(model, samples)
+        if seen is not None and self.symptom is None:
+            self.symptom = seen.symptom
+        return seen is not None and self.symptom is not None and seen.shows(self.symptom)
+
+
+def fails_by_pipeline(
+    pipeline: PassLike | Iterable[PassLike] | Plan,
+    limits: Limits | None = None,
+    *,
+    options: Mapping[str, Mapping[str, object]] | None = None,
+    executor: Executor | None = None,
+    symptom: Symptom | None = None,
+) -> ByPipeline:
+    """Return a predicate: the pipeline, verified on the samples, fails in the same pass and the same way.
+
+    A wrong value stays a wrong value (and NaN, infinity, the sign of a zero stay what they are), a wrong shape a wrong
+    shape, an exception one of its type; a rule that is known to be the culprit must have been applied.
+    """
+    planned = pipeline if isinstance(pipeline, Plan) else plan(pipeline, defaults=options)
+    return ByPipeline(planned, limits, executor or Executor(), symptom)
+
+
+def fails_by_command(command: str, *, timeout: float = 60.0) -> Fails:
+    """Return a predicate: a shell command ends with another exit code than 0.
+
+    ``{}`` in the command stands for the path of the model, which is appended if there is none; the samples lie
+    beside it as ``inputs-N.npz``. A command that takes longer than ``timeout`` seconds counts as fine.
+    """
+
+    def fails(model: ir.Model, samples: list[Sample]) -> bool:
+        with tempfile.TemporaryDirectory(prefix="onnx-passes-") as folder:
+            path = Path(folder) / "model.onnx"
+            save(model, path, external=False)
+            write_samples(Path(folder), samples)
+            text = command.replace("{}", str(path)) if "{}" in command else f"{command} {path}"
+            try:
+                # Running a command of the user is what was asked for.
+                done = subprocess.run(text, shell=True, capture_output=True, timeout=timeout, check=False)  # noqa: S602
+            except subprocess.TimeoutExpired:
+                return False
+            return done.returncode != 0
+
+    return fails
+
+
+def usable_samples(
+    model: ir.Model, inputs: Sequence[Any] = (), *, seed: int = 0, executor: Executor | None = None
+) -> list[Sample]:
+    """Return the given samples, or generated ones that the model takes; none if it cannot be run.
+
+    Raises UsageError if the model does not run on samples that are given.
+    """
+    executor = executor or Executor()
+    if inputs:
+        samples = read_inputs(model, inputs)
+        require_running(model, samples, executor)
+        return samples
+    try:
+        ready = executor.prepare(model)
+        samples = generate(model, seed=seed, thorough=True)
+    except (ExecutionError, UsageError):
+        return []
+    return [sample for sample in samples if _takes(ready, sample)]
+
+
+def require_running(model: ir.Model, samples: Sequence[Sample], executor: Executor) -> None:
+    """Refuse samples on which the model does not run before any pass."""
+    try:
+        ready = executor.prepare(model)
+        for sample in samples:
+            ready.run(sample)
+    except ExecutionError as error:
+        raise UsageError(f"the model does not run on these inputs before any pass: {error}") from error
+
+
+def _takes(ready: Executable, sample: Sample) -> bool:
+    try:
+        ready.run(sample)
+    except ExecutionError:
+        return False
+    return True
+
+
+class _Watch(Instrument):
+    """Sees which rules were applied, which pass raised, and the model after the last one."""
+
+    def __init__(self) -> None:
+        self.rules: dict[int, set[str]] = {}
+        self.failed: StepRecord | None = None
+        self.after: ir.Model | None = None
+
+    def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
+        self.after = model
+
+    def after_rewrite(self, application: Application) -> None:
+        self.rules.setdefault(application.step.number, set()).add(application.rule)
+
+    def pass_failed(self, record: StepRecord, step: Step, model: ir.Model, error: BaseException) -> None:
+        # A sequence fails with its member, which is told first.
+        self.failed = self.failed or record
+
+
+def kind_of_failure(claim: str, difference: str) -> str:
+    """Say in which way a promise was broken, from what a report says about it."""
+    if claim.startswith("structure"):
+        return "structure"
+    if difference.startswith("the model no longer runs"):
+        return "no longer runs"
+    return _difference(difference)
+
+
+def _difference(text: str) -> str:
+    for status in _INTERFACE:
+        if f": {status}" in text:
+            return str(status)
+    if "signed zeros differ" in text:
+        return "signed zeros differ"
+    counts = _COUNTS.search(text)
+    if counts is not None and counts[1] in (counts[2], counts[3]):
+        return "NaN differs" if counts[1] == counts[2] else "infinities differ"
+    return str(Status.VALUES)
+
+
+def _rule(failure: Failure) -> str:
+    found = _RULE.search(failure.application)
+    return found[1] if found else ""
+
+
+def _crash(error: Exception) -> str:
+    """Name the exception; one of the pass's own code is the cause of ours."""
+    original = error.__cause__ if type(error) is PassFailedError and error.__cause__ is not None else error
+    return f"{type(original).__name__} raised"

@@ -1,0 +1,1 @@
+"""Digests of models: the same whatever names and order their nodes have."""

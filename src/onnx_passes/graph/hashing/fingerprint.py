@@ -1,0 +1,127 @@
+"""Digests that say whether two models are the same: in structure, or in everything that can be seen.
+
+The structural digest covers operators, attributes, constants, wiring and the interface, not the names of
+interior values and nodes, nor the order of the node list, nor metadata, types and shapes. The full digest
+covers all of it.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, cast
+
+import onnx_ir as ir
+
+from onnx_passes.graph.hashing.canonical import Layout
+from onnx_passes.graph.hashing.content import DIGEST_SIZE, Contents, Key, operator, present_inputs, type_key
+from onnx_passes.graph.hashing.dead_nodes import dead_colours
+from onnx_passes.graph.hashing.snapshot import everything
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+def structural_hash(model: ir.Model | ir.Graph | ir.Function) -> bytes:
+    """Return a digest of what a model computes with, independent of interior names and of node order.
+
+    Nodes that reach no output and unused initializers count, and so does sharing: one node read twice differs
+    from two equal nodes read once. Of functions and opset imports those count that are used. Raises
+    ModelError for a graph with a cycle.
+    """
+    return Fingerprinter().structural(model)
+
+
+def full_hash(model: ir.Model | ir.Graph | ir.Function) -> bytes:
+    """Return a digest of everything that is written to a file: structure, names, order, types, metadata."""
+    return Fingerprinter().full(model)
+
+
+class Fingerprinter:
+    """Digests of models, reading each tensor only once however often models are digested."""
+
+    def __init__(self) -> None:
+        self.contents = Contents()
+
+    def structural(self, model: ir.Model | ir.Graph | ir.Function) -> bytes:
+        """Return the digest described at :func:`structural_hash`."""
+        return _digest(self._structure(model))
+
+    def full(self, model: ir.Model | ir.Graph | ir.Function) -> bytes:
+        """Return the digest described at :func:`full_hash`."""
+        return _digest(everything(model, self.contents))
+
+    def _structure(self, model: ir.Model | ir.Graph | ir.Function) -> Iterator[Key]:
+        operators = set[ir.OperatorIdentifier]()
+        if isinstance(model, ir.Function):
+            yield from self._function(model, operators)
+            return
+        graph = model.graph if isinstance(model, ir.Model) else model
+        yield tuple((value.name, type_key(value.type)) for value in graph.inputs)
+        yield tuple((value.name, type_key(value.type)) for value in graph.outputs)
+        yield from self._graph(graph, operators)
+        if isinstance(model, ir.Model):
+            for function in used_functions(model, operators):
+                yield from self._function(function, set())
+
+    def _function(self, function: ir.Function, operators: set[ir.OperatorIdentifier]) -> Iterator[Key]:
+        yield function.identifier()
+        yield tuple(self.contents.attributes(function.attributes.values()))
+        yield from self._graph(function.graph, operators)
+
+    def _graph(self, graph: ir.Graph, operators: set[ir.OperatorIdentifier]) -> Iterator[Key]:
+        layout = Layout(graph)
+        contents, reference = self.contents, layout.reference
+        for nested, number in layout.graphs.items():
+            yield ("graph", number, tuple(_overridable(value, contents) for value in nested.inputs))
+        for value in layout.leaves:
+            if not value.is_graph_input() or value.graph not in layout.graphs:
+                yield _leaf(value, layout, contents)
+        for node in layout.nodes:
+            home = layout.graphs[cast("ir.Graph", node.graph)]
+            inputs = map(reference, present_inputs(node))
+            held = ((layout.graphs[graph], *map(reference, graph.outputs)) for graph in layout.held.get(node, ()))
+            yield (contents.node(node), home, tuple(inputs), *held)
+        yield ("outputs", *map(reference, graph.outputs))
+        operators.update(map(operator, layout.nodes))
+        operators.update(map(operator, layout.dead_nodes))
+        if layout.dead_nodes or layout.dead_leaves:
+            colours = dead_colours(layout, contents)
+            yield ("dead", *sorted(colours[node] for node in layout.dead_nodes))
+            yield ("unused", *sorted(colours[value] for value in layout.dead_leaves))
+        yield ("opsets", *used_opsets(graph.opset_imports, operators))
+
+
+def used_opsets(imports: Mapping[str, int], operators: Iterable[ir.OperatorIdentifier]) -> list[tuple[str, int | None]]:
+    """Return domain and version of the opsets that operators need, in order of domain."""
+    versions = {"" if domain == "ai.onnx" else domain: version for domain, version in imports.items()}
+    return [(domain, versions.get(domain)) for domain in sorted({domain for domain, _, _ in operators})]
+
+
+def used_functions(model: ir.Model, operators: Iterable[ir.OperatorIdentifier]) -> list[ir.Function]:
+    """Return the functions that operators call, directly or through others, in order of identifier."""
+    found: dict[ir.OperatorIdentifier, ir.Function] = {}
+    pending = set(operators)
+    while pending:
+        identifier = pending.pop()
+        if identifier in model.functions and identifier not in found:
+            found[identifier] = model.functions[identifier]
+            pending.update(operator(node) for node in found[identifier].all_nodes())
+    return [found[identifier] for identifier in sorted(found)]
+
+
+def _overridable(value: ir.Value, contents: Contents) -> Key:
+    return (contents.initial_value(value),) if value.is_initializer() else None
+
+
+def _leaf(value: ir.Value, layout: Layout, contents: Contents) -> Key:
+    if value.is_initializer() and value.graph in layout.graphs:
+        home = layout.graphs[value.graph]
+        return ("initializer", layout.leaves[value], home, contents.initial_value(value))
+    return ("outside", layout.leaves[value], value.name)
+
+
+def _digest(keys: Iterable[Key]) -> bytes:
+    hasher = blake2b(digest_size=DIGEST_SIZE)
+    for key in keys:
+        hasher.update(repr(key).encode("utf-8", "surrogatepass"))
+    return hasher.digest()

@@ -1,0 +1,1 @@
+"""Which step, rewrite and value is at fault when results differ."""

@@ -1,0 +1,115 @@
+"""Find the culprit of a failure: the first step and rewrite that change results, the first value that differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.core.instruments import Instrument
+from onnx_passes.core.plan import Step
+from onnx_passes.core.records import Application, RunRecord, StepRecord
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.verify.comparison.compare import compare
+from onnx_passes.verify.run.execute import Engine, Executor, Sample
+
+_MOST_NODES = 6
+"""So many nodes of a rewrite are described."""
+
+
+class Culprit(Instrument):
+    """The last application of a repeated run, described while its nodes are still at hand."""
+
+    def __init__(self) -> None:
+        self.rule = self.source = self.matched = self.added = ""
+        self.number = self.in_step = 0
+
+    def before_rewrite(self, application: Application) -> str | None:
+        """Describe what is about to be replaced."""
+        self._matched = _describe(application.matched)
+        return None
+
+    def after_rewrite(self, application: Application) -> None:
+        """Describe what was applied."""
+        self.number, self.rule, self.source = application.number, application.rule, application.source
+        self.in_step = application.step.applications
+        self.matched, self.added = self._matched, _describe(application.added)
+
+
+class Snapshots(Instrument):
+    """Copies of the model after steps of a repeated run (0: before the first), of most where they say they changed it.
+
+    Those that ``always`` names are kept whatever their steps say.
+    """
+
+    def __init__(self, steps: Collection[int], always: Collection[int]) -> None:
+        self._steps, self._always = frozenset(steps), frozenset(always)
+        self.models: dict[int, ir.Model] = {}
+
+    def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
+        """Keep the model as it came."""
+        if 0 in self._always:
+            self.models[0] = copy_model(model)
+
+    def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
+        """Keep the model after a step."""
+        if record.number in self._always or (record.number in self._steps and record.modified):
+            self.models[record.number] = copy_model(model)
+
+
+def first_bad(candidates: Sequence[int], is_good: Callable[[int], bool]) -> int:
+    """Return the first bad one of candidates that are good up to some point; the last one is known to be bad."""
+    good, bad = -1, len(candidates) - 1
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if is_good(candidates[middle]):
+            good = middle
+        else:
+            bad = middle
+    return candidates[bad]
+
+
+def first_divergence(
+    before: ir.Model,
+    after: ir.Model,
+    sample: Sample,
+    executor: Executor,
+    engine: Engine,
+    successors: Mapping[str, ir.Value] | None = None,
+) -> str:
+    """Name the first value, in the order of execution, that both models have and that differs.
+
+    ``successors`` says which value of the second model stands for which one of the first; without it, the names do.
+    """
+    known = {str(value.name): value for node in before.graph for value in node.outputs if value.name}
+    if successors is None:
+        successors = {str(value.name): value for node in after.graph for value in node.outputs if value.name in known}
+    shared = {value: name for name, value in reversed(list(successors.items())) if name in known}
+    try:
+        old = executor.prepare(before, also=[known[name] for name in shared.values()], engine=engine).run(sample)
+        new = executor.prepare(after, also=list(shared), engine=engine).run(sample)
+    except OnnxPassesError:
+        return ""
+    for node in after.graph:
+        for value in node.outputs:
+            name = shared.get(value)
+            if name is None or name not in old or value.name not in new:
+                continue
+            result = compare({name: np.asarray(old[name])}, {name: np.asarray(new[value.name])})
+            if result.first is not None:
+                return f"{result.first.message()}, computed by {_describe([node])}"
+    return ""
+
+
+def _describe(nodes: Sequence[ir.Node]) -> str:
+    shown = [_node(node) for node in nodes[-_MOST_NODES:]]
+    more = len(nodes) - len(shown)
+    return ", ".join([f"{more} more", *shown] if more else shown) or "nothing"
+
+
+def _node(node: ir.Node) -> str:
+    inputs = ", ".join((value.name or "?") if value is not None else "" for value in node.inputs)
+    outputs = ", ".join(value.name or "?" for value in node.outputs)
+    return f"{outputs} = {node.op_type}({inputs})"

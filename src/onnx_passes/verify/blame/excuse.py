@@ -1,0 +1,160 @@
+"""Results beyond a tolerance are excused for a reason that is shown: what rounding does to the original, or ties."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import onnx_ir as ir
+
+from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.core.plan import Step
+from onnx_passes.core.records import StepRecord
+from onnx_passes.verify.baseline import Baseline
+from onnx_passes.verify.blame.replay import Replay
+from onnx_passes.verify.blame.successors import Successors
+from onnx_passes.verify.comparison.compare import compare
+from onnx_passes.verify.comparison.noise import each_bound
+from onnx_passes.verify.comparison.promise import EXPLICIT, Limits, Promise, Rounding, promise_of
+from onnx_passes.verify.run.execute import Executor, Sample
+from onnx_passes.verify.run.infer_types import infer_types
+from onnx_passes.verify.ties.decisions import decisions_of
+from onnx_passes.verify.ties.explain import Ties, UnexplainedError, explain
+
+Taken = tuple[StepRecord, Step]
+
+
+@dataclass(frozen=True)
+class Excuse:
+    """Why results may differ by more than the tolerance; ``spent`` is which part of it they use up apart from ties."""
+
+    reason: str
+    ties: Ties | None = None
+    spent: float = 0.0
+
+
+class Excuses:
+    """Looks for an excuse of the steps ``pending`` since step ``since`` of a run, which can be repeated."""
+
+    def __init__(
+        self,
+        baseline: Baseline,
+        replay: Replay,
+        executor: Executor,
+        limits: Limits,
+        pending: Sequence[Taken],
+        since: int,
+    ) -> None:
+        self._baseline = baseline
+        self._replay = replay
+        self._executor = executor
+        self._limits = limits
+        self._pending = pending
+        self._since = since
+
+    def find(self, model: ir.Model, results: Sequence[Sample], promise: Promise) -> Excuse | str:
+        """Return an excuse of results that are not as promised, or why there is none."""
+        if promise.claim.kind != "tolerance" or self._baseline.engine != "onnxruntime":
+            return ""
+        wrong = self._not_as_promised(results, promise)
+        if not wrong:
+            return ""
+        try:
+            original = self._replay.source()
+            infer_types(original)
+            if not decisions_of(original.graph):
+                return self._by_rounding(original, model, results, promise, wrong)
+            return self._by_ties(promise, wrong)
+        except (OnnxPassesError, UnexplainedError) as error:
+            return str(error)
+
+    def _not_as_promised(self, results: Sequence[Sample], promise: Promise) -> list[int]:
+        reference, left = self._baseline.reference(promise), self._baseline.left(promise)
+        pairs = zip(reference, results, strict=True)
+        return [number for number, (old, new) in enumerate(pairs) if not left.holds(compare(old, new))]
+
+    def _by_rounding(
+        self, original: ir.Model, model: ir.Model, results: Sequence[Sample], promise: Promise, wrong: Sequence[int]
+    ) -> Excuse | str:
+        """Widen the tolerance by how far rounding moves the outputs of the original on these samples."""
+        baseline, rounding = self._baseline, dict[int, Rounding]()
+        outputs = [value for value in original.graph.outputs if value.producer() is not None]
+        given = [baseline.given[number] for number in wrong]
+        for number, known in zip(wrong, each_bound(original, outputs, given, self._executor), strict=True):
+            bound = reduce(lambda sample, change: change.outputs_after(sample), baseline.changes, known)
+            comparison = compare(baseline.reference(promise)[number], results[number])
+            if baseline.left(promise).broken(comparison, bound) is not None:
+                return "rounding alone does not move the original's outputs so far"
+            rounding[number] = bound
+        if baseline.complaint(model, results, promise, rounding=rounding) is not None:
+            return "rounding is not all that makes a difference"
+        return Excuse(f"on {_samples(wrong)} rounding alone moves the original's outputs as far")
+
+    def _by_ties(self, promise: Promise, wrong: Sequence[int]) -> Excuse:
+        """Show that the model differs from the one at the last check by ties alone. Raises UnexplainedError."""
+        baseline = self._baseline
+        samples = [baseline.samples[number] for number in wrong]
+        checks = _EqualSteps(self._unchecked(), samples, self._executor, self._limits)
+        followed = Successors(self._since, checks.before, checks.after)
+        after = self._replay.after_step(self._pending[-1][0].number, followed)
+        before = followed.start
+        if before is None or [v.name for v in before.graph.inputs] != [v.name for v in after.graph.inputs]:
+            raise UnexplainedError("the interface of the model has changed")
+        names = [str(node.outputs[0].name) for node in decisions_of(before.graph)]
+        limits = promise.limits or self._limits
+        ties = explain(before, after, followed.find(names, after), samples, limits, self._executor)
+        spent = baseline.spent + self._drift(promise, wrong) + ties.share
+        if spent > 1:
+            raise UnexplainedError(f"{ties}, but what else differs uses up the tolerance {spent:.2g} times")
+        return Excuse(f"{ties}; with the original's levels forced the outputs agree", ties, spent)
+
+    def _drift(self, promise: Promise, wrong: Sequence[int]) -> float:
+        """Return which part of the tolerance was used up at the last check."""
+        reference, current = self._baseline.reference(promise), self._baseline.current
+        return max(promise.share(compare(reference[number], current[number])) for number in wrong)
+
+    def _unchecked(self) -> dict[int, Step]:
+        """Return the steps that promise equality and were not checked where they stand; others have to be.
+
+        Raises UnexplainedError if a step that may round was not.
+        """
+        found: dict[int, Step] = {}
+        for record, step in self._pending:
+            if step.name == EXPLICIT or not record.modified:
+                continue
+            if record.evidence is not None and record.evidence.windows:
+                continue
+            if not promise_of([step.pass_], self._limits).is_equality:
+                raise UnexplainedError(f"the rewrites of {step.name} could not be checked where they stand")
+            found[record.number] = step
+        return found
+
+
+class _EqualSteps:
+    """Steps of a repeated run that promise equality: the whole model is run before and after each."""
+
+    def __init__(self, steps: dict[int, Step], samples: Sequence[Sample], executor: Executor, limits: Limits) -> None:
+        self._steps, self._samples, self._executor, self._limits = steps, samples, executor, limits
+        self._expected: list[Sample] = []
+
+    def before(self, record: StepRecord, model: ir.Model) -> None:
+        if record.number in self._steps:
+            self._expected = self._run(model)
+
+    def after(self, record: StepRecord, model: ir.Model) -> None:
+        step = self._steps.get(record.number)
+        if step is None:
+            return
+        promise = promise_of([step.pass_], self._limits)
+        pairs = zip(self._expected, self._run(model), strict=True)
+        if not all(promise.holds(compare(old, new)) for old, new in pairs):
+            raise UnexplainedError(f"{step.name} promises equality and changes results")
+
+    def _run(self, model: ir.Model) -> list[Sample]:
+        ready = self._executor.prepare(model, engine="onnxruntime", feeds=set(self._samples[0]))
+        return [ready.run(sample) for sample in self._samples]
+
+
+def _samples(numbers: Sequence[int]) -> str:
+    return f"sample {numbers[0]}" if len(numbers) == 1 else f"samples {', '.join(map(str, numbers))}"

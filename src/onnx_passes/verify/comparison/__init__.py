@@ -1,0 +1,1 @@
+"""Whether results are what was promised, and how far off."""

@@ -1,0 +1,257 @@
+"""How much rounding matters: a model is run several times, each time with other errors in the last bit of every result.
+
+This is stochastic arithmetic: what a result loses is estimated by what it moves when every operation on its way errs at
+random by as much as its own rounding may. A sum of n products errs in proportion to √n and to the sum of magnitudes,
+whatever the order in which it is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.core.errors import ModelError
+from onnx_passes.core.walk import all_nodes, nested_graphs
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.shapes import static_shape
+from onnx_passes.graph.traits import traits_of
+from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Sample
+from onnx_passes.verify.run.infer_types import infer_types
+
+_MARGIN = 4.0
+"""A result may be off by so many times the greatest error seen."""
+_RUNS = 8
+_AT_ONCE = 2
+"""So many runs of a whole model are one: what the same values need is computed once, but memory is needed for all."""
+_LANES = 8
+"""A sum of n terms errs by the last bit, and √n of these divided by this: most sums are kept in several parts."""
+_TERMS = 256
+"""Terms of a sum whose length nobody knows."""
+_PRECISION = {ir.DataType.FLOAT16: 2.0**-10, ir.DataType.FLOAT: 2.0**-23, ir.DataType.DOUBLE: 2.0**-52}
+_SUMS = frozenset(
+    {"AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "Einsum", "Gemm", "GlobalAveragePool", "MatMul"}
+    | {"Mean", "ReduceMean", "ReduceSum", "Sum"}
+)
+"""Operators that add up products of their inputs."""
+_CHOICES = frozenset({"Clip", "GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "TopK", "Where"})
+"""Operators that return an input as it is."""
+_MEAN = 3
+"""The input of BatchNormalization that is subtracted."""
+
+
+def rounding_bounds(
+    model: ir.Model,
+    wanted: Sequence[ir.Value],
+    samples: Sequence[Sample],
+    executor: Executor,
+    *,
+    at: Collection[ir.Node] | None = None,
+) -> list[Sample] | None:
+    """Return how far rounding may move values of a model, element by element, for each sample.
+
+    The model is used up. Only the results of nodes ``at`` err, if given; else all do, and inputs as well. Returns
+    nothing if the model cannot be run so.
+    """
+    try:
+        return list(each_bound(model, wanted, samples, executor, at=at))
+    except (ExecutionError, ModelError):
+        return None
+
+
+def each_bound(
+    model: ir.Model,
+    wanted: Sequence[ir.Value],
+    samples: Iterable[Sample],
+    executor: Executor,
+    *,
+    at: Collection[ir.Node] | None = None,
+) -> Iterator[Sample]:
+    """Yield what :func:`rounding_bounds` returns, as long as it is asked for. Raises ExecutionError and ModelError."""
+    infer_types(model)
+    at_once = _AT_ONCE if at is None else _RUNS
+    moved = _Noisy(model, None if at is None else frozenset(at), at_once).apply(wanted)
+    ready = executor.prepare(model, also=[*wanted, *moved.values()], engine="onnxruntime")
+    for sample in samples:
+        yield _bound(ready, sample, moved, _RUNS // at_once)
+
+
+def _bound(ready: Executable, sample: Sample, moved: Mapping[ir.Value, ir.Value], runs: int) -> Sample:
+    """Run a model several times; returns what is more than the farthest that values moved."""
+    pairs = {str(value.name): str(far.name) for value, far in moved.items()}
+    seen = [ready.run(sample, only=[*pairs, *pairs.values()]) for _ in range(runs)]
+    found: Sample = {}
+    for name, far in pairs.items():
+        most = np.nan_to_num(np.max([results[far] for results in seen], axis=0).astype(np.float64), posinf=0.0)
+        array = seen[0][name]
+        # Few runs may happen to show less than the last bit.
+        with np.errstate(invalid="ignore"):
+            last_bit = np.where(np.isfinite(array), np.spacing(np.abs(array)), 0)
+        found[name] = np.where(most > 0, _MARGIN * most + last_bit, 0)
+    return found
+
+
+class _Noisy:
+    """Puts copies with random errors beside the nodes of a graph; what no error reaches is computed once for all."""
+
+    def __init__(self, model: ir.Model, at: frozenset[ir.Node] | None, copies: int) -> None:
+        self.graph = model.graph
+        self.at = at
+        self.count = 0
+        self.copies: list[dict[ir.Value, ir.Value]] = [{} for _ in range(copies)]
+
+    def apply(self, wanted: Sequence[ir.Value]) -> dict[ir.Value, ir.Value]:
+        """Return how far errors move the wanted values that they reach."""
+        if self.at is None:
+            for value in self.graph.inputs:
+                self._err(value, [value] * len(self.copies), value, 1.0)
+        for node in list(self.graph):
+            self._beside(node, errs=(self.at is None or node in self.at) and not _is_exact(node))
+        return {value: self._moved(value) for value in wanted if value in self.copies[0] and value.dtype in _PRECISION}
+
+    def _beside(self, node: ir.Node, *, errs: bool) -> None:
+        touched = any(value in self.copies[0] for value in _read_by(node))
+        copies = [self._again(node, known) for known in self.copies] if touched else []
+        units = 1 + math.sqrt(_terms(node)) / _LANES
+        for place, output in enumerate(node.outputs):
+            same = [copy.outputs[place] for copy in copies] or [output] * len(self.copies)
+            if errs and output.name and output.dtype in _PRECISION:
+                sums = node.op_type in _SUMS and node.domain == ""
+                self._err(output, same, self._magnitude(node, output) if sums else output, units)
+            elif touched:
+                for known, value in zip(self.copies, same, strict=True):
+                    known[output] = value
+
+    def _again(self, node: ir.Node, known: Mapping[ir.Value, ir.Value]) -> ir.Node:
+        """Copy a node for values with errors, in its subgraphs as well."""
+        inputs = [None if value is None else known.get(value, value) for value in node.inputs]
+        attributes = [_cloned(attribute, known) for attribute in node.attributes.values()]
+        self.count += 1
+        made = ir.Node(
+            node.domain,
+            node.op_type,
+            inputs,
+            attributes,
+            overload=node.overload,
+            num_outputs=len(node.outputs),
+            name=f"{_MARK}{self.count}",
+        )
+        for place, (old, new) in enumerate(zip(node.outputs, made.outputs, strict=True)):
+            new.name, new.type = (f"{made.name}.{place}" if old.name else ""), old.type
+        self.graph.append(made)
+        return made
+
+    def _moved(self, value: ir.Value) -> ir.Value:
+        """Compute the farthest that the copies of a value are from it."""
+        apart = [self._node("Abs", [self._node("Sub", [copy[value], value], value)], value) for copy in self.copies]
+        return self._node("Max", apart, value)
+
+    def _magnitude(self, node: ir.Node, like: ir.Value) -> ir.Value:
+        """Compute the sum of the magnitudes of what a node sums up."""
+        inputs: list[ir.Value | None] = []
+        for index, value in enumerate(node.inputs):
+            if value is None or value.dtype not in _PRECISION:
+                inputs.append(value)
+                continue
+            sign = -1 if node.op_type == "BatchNormalization" and index == _MEAN else 1
+            inputs.append(self._size(value, sign))
+        return self._node(node.op_type, inputs, like, list(node.attributes.values()))
+
+    def _size(self, value: ir.Value, sign: int) -> ir.Value:
+        """Return the magnitudes of a value, or these negated."""
+        array = constant(value)
+        if array is None:
+            size = self._node("Abs", [value], value)
+            return size if sign > 0 else self._node("Neg", [size], value)
+        self.count += 1
+        held = ir.Value(name=f"{_MARK}{self.count}", type=value.type, const_value=ir.Tensor(sign * np.abs(array)))
+        held.shape = ir.Shape(array.shape)
+        self.graph.register_initializer(held)
+        return held
+
+    def _err(self, value: ir.Value, copies: Sequence[ir.Value], size: ir.Value, units: float) -> None:
+        """Add a random part of a size to the copies of a value, of so many units in the last place at most."""
+        if value.dtype is None or value.dtype not in _PRECISION:
+            return
+        for known, copy in zip(self.copies, copies, strict=True):
+            error = self._node("Mul", [size, self._part(value, units * _PRECISION[value.dtype])], value)
+            known[value] = self._node("Add", [copy, error], value)
+
+    def _part(self, value: ir.Value, most: float) -> ir.Value:
+        attributes = [
+            ir.AttrInt64("dtype", ir.DataType.FLOAT.value),
+            ir.AttrFloat32("low", -most),
+            ir.AttrFloat32("high", most),
+            ir.AttrFloat32("seed", float(self.count * 2654435761 % 2**24)),
+        ]
+        part = self._node("RandomUniformLike", [value], value, attributes)
+        part.type = ir.TensorType(ir.DataType.FLOAT)
+        if value.dtype is ir.DataType.FLOAT or value.dtype is None:
+            return part
+        return self._node("Cast", [part], value, [ir.AttrInt64("to", value.dtype.value)])
+
+    def _node(
+        self, operator: str, inputs: Sequence[ir.Value | None], like: ir.Value, attributes: Sequence[ir.Attr] = ()
+    ) -> ir.Value:
+        self.count += 1
+        name = f"{_MARK}{self.count}"
+        made = ir.Node("", operator, inputs, attributes, name=name)
+        made.outputs[0].name = name
+        made.outputs[0].type = like.type
+        # The engine sorts nodes itself.
+        self.graph.append(made)
+        return made.outputs[0]
+
+
+_MARK = "//noise"
+
+
+def _read_by(node: ir.Node) -> Iterator[ir.Value | None]:
+    """Yield what a node reads, in its subgraphs as well."""
+    yield from node.inputs
+    for graph in nested_graphs(node):
+        for inner in all_nodes(graph):
+            yield from inner.inputs
+
+
+def _cloned(attribute: ir.Attr, known: Mapping[ir.Value, ir.Value]) -> ir.Attr:
+    """Copy a subgraph, with what it reads from outside replaced; other attributes stay."""
+    if attribute.is_ref() or attribute.type is not ir.AttributeType.GRAPH:
+        return attribute
+    graph = attribute.as_graph().clone(allow_outer_scope_values=True)
+    for inner in all_nodes(graph):
+        for index, value in enumerate(inner.inputs):
+            if value is not None and value in known:
+                inner.replace_input_with(index, known[value])
+    return ir.AttrGraph(attribute.name, graph)
+
+
+def _is_exact(node: ir.Node) -> bool:
+    traits = traits_of(node)
+    moves = traits.kind == "movement" or node.op_type in _CHOICES
+    return moves or (traits.exact and traits.kind == "elementwise")
+
+
+def _terms(node: ir.Node) -> int:
+    """Return how many terms an element of the result sums up."""
+    if node.domain != "":
+        return 1
+    match node.op_type:
+        case "MatMul" | "Gemm" | "Conv" | "ConvTranspose":
+            shape = static_shape(node.inputs[1])
+            if shape is None or len(shape) < 2:
+                return _TERMS if shape is None else math.prod(shape)
+            if node.op_type == "MatMul":
+                return shape[-2]
+            if node.op_type == "Gemm":
+                return shape[1 if node.attributes.get_int("transB", 0) else 0]
+            return math.prod(shape[1:]) if node.op_type == "Conv" else shape[0] * math.prod(shape[2:])
+        case "Einsum" | "AveragePool" | "GlobalAveragePool":
+            return _TERMS
+        case _ if traits_of(node).kind == "reduction" or node.op_type.endswith(("Normalization", "Softmax")):
+            given = static_shape(next(iter(node.inputs), None))
+            return max(given) if given else _TERMS
+        case _:
+            return 1

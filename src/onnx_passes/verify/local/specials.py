@@ -1,0 +1,135 @@
+"""Samples of NaN, infinities, the largest and smallest numbers: compared where passes promise equality.
+
+What a pass does not promise about such numbers it says by the flags ``nnan`` and ``ninf``; then these samples are left
+out for it. Whether sums and products of the largest numbers overflow depends on their order, so that a tolerance
+promises nothing about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import onnx_ir as ir
+
+from onnx_passes.core.errors import ModelError
+from onnx_passes.core.records import Application
+from onnx_passes.verify.comparison.compare import compare
+from onnx_passes.verify.comparison.promise import Promise, PromiseFor
+from onnx_passes.verify.local.windows import Windows
+from onnx_passes.verify.run.activations import Activations
+from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Sample
+
+SpecialKind = Literal["finite", "infinite"]
+
+_WORDS = {"finite": "the largest and smallest numbers", "infinite": "NaN and infinities"}
+
+
+class Specials:
+    """Special samples that a model takes, and what it returned for them last."""
+
+    def __init__(
+        self,
+        samples: Sequence[tuple[SpecialKind, Sample]],
+        ready: Executable,
+        executor: Executor,
+        feeds: frozenset[str],
+    ) -> None:
+        self.samples: list[Sample] = []
+        self._executor, self._feeds = executor, feeds
+        self._kinds: list[SpecialKind] = []
+        self._current: list[Sample] = []
+        self._found: list[Sample | ExecutionError] | None = None
+        self._latest: list[Sample] = []
+        for kind, sample in samples:
+            found = _run(ready, sample)
+            if not isinstance(found, ExecutionError):
+                self.samples.append(sample)
+                self._kinds.append(kind)
+                self._current.append(found)
+
+    def run(self, ready: Executable) -> None:
+        """Run a model, for the next complaint about it."""
+        self._found = [_run(ready, sample) for sample in self.samples]
+
+    def complaint(self, model: ir.Model, promise: Promise) -> str:
+        """Say what is wrong with the results of a model, as far as the promise reaches."""
+        if self._found is None:
+            self.run(self._executor.prepare(model, engine="onnxruntime", feeds=self._feeds))
+        results, self._found, self._latest = self._found or (), None, []
+        for kind, expected, found in zip(self._kinds, self._current, results, strict=True):
+            judged = covers(promise)
+            if isinstance(found, ExecutionError):
+                if judged:
+                    return f"with {_WORDS[kind]} in the inputs the model no longer runs: {found}"
+                self._latest.append(expected)
+                continue
+            wrong = promise.broken(compare(expected, found)) if judged else None
+            if wrong is not None:
+                return f"with {_WORDS[kind]} in the inputs: {wrong.message()}"
+            self._latest.append(found)
+        return ""
+
+    def accept(self) -> None:
+        """Go on from the last results, also where something else was the matter and nobody asked about these."""
+        if self._found is not None:
+            pairs = zip(self._found, self._current, strict=True)
+            self._latest = [old if isinstance(new, ExecutionError) else new for new, old in pairs]
+        if len(self._latest) == len(self._current):
+            self._current, self._latest, self._found = self._latest, [], None
+
+
+def _run(ready: Executable, sample: Sample) -> Sample | ExecutionError:
+    try:
+        return ready.run(sample)
+    except ExecutionError as error:
+        return error
+
+
+class SpecialWindows:
+    """Local checks of rewrites that promise equality, on the values inside a model for special samples."""
+
+    def __init__(self, samples: Sequence[Sample], executor: Executor, memory: int) -> None:
+        self._samples, self._executor, self._memory = samples, executor, memory
+        self._known: Activations | None = None
+        self._windows: Windows | None = None
+
+    def forget(self) -> None:
+        """Let go of the values: the model has changed otherwise than by rewrites that were checked."""
+        self._known = None
+
+    def begin(self, model: ir.Model, nodes: int) -> None:
+        """Get ready for the rewrites of a pass."""
+        if self._known is None:
+            self._known = Activations(self._executor, self._memory)
+            try:
+                self._known.fill(model, self._samples)
+            except (ExecutionError, ModelError):
+                self._known.samples = ()
+        self._windows = Windows(model, nodes, self._known) if self._known.samples else None
+
+    def add(self, application: Application) -> None:
+        """Take in a rewrite."""
+        if self._windows is not None:
+            self._windows.add(application)
+
+    def wrong(self, promise_for: PromiseFor) -> tuple[int, str] | None:
+        """Return the first rewrite that does not hold, and how."""
+        windows, self._windows = self._windows, None
+        if windows is None or not windows.windows:
+            return None
+        try:
+            checks = windows.run(self._executor)
+        except (ExecutionError, ModelError):
+            self.forget()
+            return None
+        for check in checks:
+            promise = promise_for(check.window.owner)
+            if covers(promise) and (difference := check.broken(promise)) is not None:
+                return check.window.application, difference
+        return None
+
+
+def covers(promise: Promise) -> bool:
+    """Tell whether a promise says anything about special samples."""
+    return promise.is_equality and not promise.ignores & {"nnan", "ninf"}

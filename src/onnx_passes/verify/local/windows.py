@@ -1,0 +1,170 @@
+"""Local verification: the nodes that a rewrite takes out and those it puts in, run side by side on the same values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.core.base import Pass
+from onnx_passes.core.records import Application
+from onnx_passes.verify.comparison.compare import Comparison, compare
+from onnx_passes.verify.comparison.promise import NONE, Promise, PromiseFor, Rounding
+from onnx_passes.verify.local.batch import Batch, NotAtHandError, is_plain
+from onnx_passes.verify.run.activations import Activations, Arrays
+from onnx_passes.verify.run.execute import Executor, Sample
+
+_FEW = 200
+"""So many nodes may always be run to check a pass; more only in proportion to the model."""
+_MANY = 4000
+"""And never more than so many: the time that ONNX Runtime takes for a session grows with the square of its outputs."""
+
+_DIGITS = 8
+"""So many units in the last place of the greatest number may be lost on a new way to a value."""
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """One application: the old and new values, and what computes them in the model that runs all windows.
+
+    ``own`` names all that is computed there on the way to either.
+    """
+
+    application: int
+    owner: Pass | None
+    replaced: tuple[tuple[ir.Value, ir.Value], ...]
+    expected: tuple[ir.Value, ...]
+    found: tuple[ir.Value, ...]
+    own: frozenset[str]
+
+
+@dataclass(frozen=True)
+class WindowCheck:
+    """How the values of one application compare, value by value and sample by sample."""
+
+    window: Window
+    comparisons: tuple[tuple[Comparison, ...], ...]
+
+    def holds(self, promise: Promise, rounding: Sequence[Sequence[Rounding]] | None = None) -> bool:
+        """Tell whether all values are as promised, where rounding may do as much to each as is known."""
+        return self.broken(promise, rounding) is None
+
+    def wrong_samples(self, promise: Promise) -> set[int]:
+        """Return the numbers of the samples in which a value is not as promised."""
+        numbered = [pair for samples in self.comparisons for pair in enumerate(samples)]
+        return {number for number, comparison in numbered if promise.broken(comparison) is not None}
+
+    def broken(self, promise: Promise, rounding: Sequence[Sequence[Rounding]] | None = None) -> str | None:
+        """Say what is not as promised, if anything is."""
+        for place, samples in enumerate(self.comparisons):
+            for number, comparison in enumerate(samples):
+                known = NONE if rounding is None else rounding[place][number]
+                if (wrong := promise.broken(comparison, known)) is not None:
+                    return promise.describe(wrong, known)
+        return None
+
+
+class Windows:
+    """The applications of one pass, collected while it runs and executed together when it has ended.
+
+    A window reads values that are known from a run of the model or computed by an earlier window. What cannot be
+    checked on its own (subgraphs, random operators, values that are not at hand) is counted as missed.
+    """
+
+    def __init__(self, model: ir.Model, nodes: int, activations: Activations) -> None:
+        self.missed = 0
+        self.windows: list[Window] = []
+        self._model = model
+        self._activations = activations
+        self._batch = Batch(activations)
+        self._most_nodes = max(_FEW, min(nodes // 2, _MANY))
+
+    def add(self, application: Application) -> None:
+        """Take in an application, before it changes the graph."""
+        nodes = (*application.matched, *application.added)
+        full = len(self._batch.nodes) > self._most_nodes or self._batch.bytes > self._activations.limit
+        if full or application.graph is not self._model.graph or not all(map(is_plain, nodes)):
+            self.missed += 1
+            return
+        try:
+            expected, found, own = self._batch.add(application)
+        except NotAtHandError:
+            self.missed += 1
+        else:
+            number, owner, replaced = application.number, application.owner, application.replaced
+            self.windows.append(Window(number, owner, replaced, expected, found, own))
+
+    def run(self, executor: Executor) -> list[WindowCheck]:
+        """Run all windows and compare; what was computed serves later passes. Raises ExecutionError."""
+        wanted = {value: None for window in self.windows for value in (*window.expected, *window.found)}
+        arrays = self._batch.run(self._model, list(wanted), executor)
+        return [self._compare(window, arrays) for window in self.windows]
+
+    def _compare(self, window: Window, arrays: dict[ir.Value, Arrays]) -> WindowCheck:
+        comparisons: list[tuple[Comparison, ...]] = []
+        for (old, new), expected, found in zip(window.replaced, window.expected, window.found, strict=True):
+            name, pairs = old.name or new.name or "", zip(arrays[expected], arrays[found], strict=True)
+            comparisons.append(tuple(compare({name: left}, {name: right}) for left, right in pairs))
+            for value in {old, new}:
+                self._activations.put(value, arrays[found])
+        return WindowCheck(window, tuple(comparisons))
+
+    def first_wrong(
+        self, checks: Sequence[WindowCheck], promise_for: PromiseFor, executor: Executor
+    ) -> tuple[int, Promise, str] | None:
+        """Return the first application that is not as promised, what its owner promises, and what is wrong.
+
+        What is beyond a tolerance may be so by rounding: then the nodes that were replaced are no better.
+        """
+        promises = [promise_for(check.window.owner) for check in checks]
+        suspects = [pair for pair in zip(checks, promises, strict=True) if not pair[0].holds(pair[1])]
+        broken = next((pair for pair in suspects if pair[1].is_equality), None)
+        if broken is not None:
+            return broken[0].window.application, broken[1], str(broken[0].broken(broken[1]))
+        bounds = self._rounding(suspects, executor) if suspects else None
+        for number, (check, promise) in enumerate(suspects):
+            difference = check.broken(promise, None if bounds is None else bounds[number])
+            if difference is not None:
+                return check.window.application, promise, difference
+        return None
+
+    def _rounding(
+        self, suspects: Sequence[tuple[WindowCheck, Promise]], executor: Executor
+    ) -> list[Sequence[Sequence[Rounding]]] | None:
+        """Return how far rounding may move the values of applications, for each of them, where they are too far."""
+        windows = [check.window for check, _ in suspects]
+        values = [value for window in windows for value in (*window.expected, *window.found)]
+        wanted = dict.fromkeys(value for value in values if value.producer() is not None)
+        own = {name for window in windows for name in window.own}
+        numbers = sorted({number for check, promise in suspects for number in check.wrong_samples(promise)})
+        bounds = self._batch.rounding(list(wanted), own, numbers, executor)
+        if bounds is None:
+            return None
+        return [
+            [
+                [
+                    _allowed(found, str(old.name), str(new.name), bounds.get(number, {}))
+                    for number, found in enumerate(samples)
+                ]
+                for samples, old, new in zip(check.comparisons, check.window.expected, check.window.found, strict=True)
+            ]
+            for check, _ in suspects
+        ]
+
+
+def _allowed(comparison: Comparison, old: str, new: str, bounds: Sample) -> Rounding:
+    """Return how far rounding may bring one value from another.
+
+    It may do so on the way to the new one, too, but by no more than fits numbers of the size that the old ones have:
+    who loses digits by way of greater numbers is not excused.
+    """
+    tensor = comparison.tensors[0]
+    if tensor.arrays is None or old not in bounds:
+        return NONE
+    expected = tensor.arrays[0].astype(np.float64)
+    last_bit = float(np.finfo(tensor.arrays[0].dtype).eps)
+    most = _DIGITS * last_bit * float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
+    on_the_new_way = bounds[new] if new in bounds and bounds[new].shape == expected.shape else 0.0
+    return {tensor.name: np.maximum(bounds[old], np.minimum(on_the_new_way, most))}

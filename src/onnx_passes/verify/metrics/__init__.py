@@ -1,0 +1,1 @@
+"""How good results are by their purpose."""

@@ -1,0 +1,1 @@
+"""Execution of models: sessions, processes, limits."""

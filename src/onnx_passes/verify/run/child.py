@@ -1,0 +1,241 @@
+"""Run a model in a process of its own, which may crash, take too long or too much, without harm to this one.
+
+The process is a copy of this one (``fork``), so that nothing is imported or sent but the samples and the results.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import json
+import math
+import os
+import signal
+import sys
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+import numpy as np
+
+from onnx_passes.verify.run.resources import Resources, is_memory_error, memory_limited
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+Feeds = dict[str, Any]
+Run = Callable[[Sequence[str], Feeds], list[Any]]
+
+_OK, _FAILED, _NO_MEMORY = b"ok", b"failed", b"memory"
+
+
+def can_fork() -> bool:
+    """Tell whether this process can be copied: on macOS and Windows libraries do not survive it."""
+    return hasattr(os, "fork") and sys.platform != "darwin"
+
+
+class ChildError(Exception):
+    """The process cannot do what it was asked for, and says why."""
+
+
+class DiedError(ChildError):
+    """The process died."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A process: its number, and the way to it."""
+
+    pid: int
+    way: Connection
+
+    def end(self) -> int:
+        """End the process, if it still runs; returns its status."""
+        with contextlib.suppress(OSError):
+            self.way.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        try:
+            return os.waitpid(self.pid, 0)[1]
+        except ChildProcessError:
+            return 0
+
+
+class Child:
+    """Whatever ``prepare`` returns, called in a process of its own; after its death another one takes its place.
+
+    Raises ChildError if the model says so, DiedError if the process did not survive, TimeoutError and MemoryError.
+    """
+
+    def __init__(self, prepare: Callable[[], tuple[Run, object]], resources: Resources) -> None:
+        self._prepare = prepare
+        self._resources = resources
+        self._started: Started | None = None
+        self._finalizer: weakref.finalize[..., Any] | None = None
+        self.known = self._start()
+
+    def run(self, names: Sequence[str], feeds: Feeds) -> list[Any]:
+        """Run the model."""
+        if self._started is None:
+            self._start()
+        started = cast("Started", self._started)
+        try:
+            _send(started.way, [list(names), list(feeds)])
+            for array in feeds.values():
+                _send(started.way, array)
+        except OSError:
+            self._died()
+        self._answer(started)
+        return [_receive(started.way) for _ in names]
+
+    def _start(self) -> object:
+        started = _fork(self._prepare, self._resources)
+        self._started = started
+        self._finalizer = weakref.finalize(self, started.end)
+        self._answer(started)
+        return _receive(started.way)
+
+    def _answer(self, started: Started) -> None:
+        """Wait for the process to have done what it was asked for."""
+        if not started.way.poll(self._resources.seconds):
+            self._forget()
+            raise TimeoutError
+        try:
+            answer = started.way.recv_bytes()
+        except (EOFError, OSError):
+            self._died()
+        if answer == _NO_MEMORY:
+            raise MemoryError
+        if answer == _FAILED:
+            raise ChildError(str(_receive(started.way)))
+
+    def _died(self) -> NoReturn:
+        status = self._forget()
+        code = os.waitstatus_to_exitcode(status)
+        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        raise DiedError(name)
+
+    def _forget(self) -> int:
+        assert self._started is not None
+        assert self._finalizer is not None
+        self._finalizer.detach()
+        status, self._started = self._started.end(), None
+        return status
+
+
+def _fork(prepare: Callable[[], tuple[Run, object]], resources: Resources) -> Started:
+    from multiprocessing.connection import Pipe
+
+    ours, theirs = Pipe()
+    with warnings.catch_warnings():
+        # Python warns of threads: those of numpy survive a fork, and the copy does nothing but run the model.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid:
+        theirs.close()
+        return Started(pid, ours)
+    try:
+        ours.close()
+        _serve(theirs, prepare, resources)
+    finally:
+        # Nothing that this process is a copy of may be cleaned up here.
+        os._exit(0)
+
+
+def _serve(way: Connection, prepare: Callable[[], tuple[Run, object]], resources: Resources) -> None:
+    """Be the process: prepare, and run what comes until nobody asks any more."""
+    gc.disable()
+    _behave()
+    _limit_processor(resources)
+    with memory_limited(resources.memory), contextlib.suppress(EOFError, OSError):
+        made = _tell(way, prepare)
+        if made is None:
+            return
+        run, known = made
+        _send(way, known)
+        while True:
+            names, fed = _receive(way)
+            feeds = {name: _receive(way) for name in fed}
+            _limit_processor(resources)
+            results = _tell(way, lambda names=names, feeds=feeds: run(names, feeds))
+            for result in results or ():
+                _send(way, result)
+
+
+def _behave() -> None:
+    """Leave interrupts to the parent, and be silent about what it will say."""
+    import resource
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    faulthandler.disable()
+    silent = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(silent, descriptor)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _limit_processor(resources: Resources) -> None:
+    """Do not outlive a parent that was killed: it cannot end a loop any more."""
+    import resource
+
+    used = time.process_time() + resources.seconds * (os.cpu_count() or 1)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used) + 1, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+def _tell(way: Connection, work: Callable[[], Any]) -> Any:
+    """Do something and tell how it went; returns what came out, or nothing."""
+    try:
+        done = work()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the parent is told
+        if is_memory_error(error):
+            way.send_bytes(_NO_MEMORY)
+        else:
+            way.send_bytes(_FAILED)
+            _send(way, f"{error}")
+        return None
+    way.send_bytes(_OK)
+    return done
+
+
+def _send(way: Connection, value: Any) -> None:
+    """Send arrays as their bytes, anything else as JSON; sequences piece by piece."""
+    if isinstance(value, np.ndarray):
+        _send_array(way, cast("np.ndarray[Any, Any]", value))
+    elif isinstance(value, list) and any(isinstance(item, np.ndarray) for item in cast("list[Any]", value)):
+        items = cast("list[Any]", value)
+        way.send_bytes(json.dumps({"items": len(items)}).encode())
+        for item in items:
+            _send(way, item)
+    else:
+        way.send_bytes(json.dumps({"plain": value}).encode())
+
+
+def _send_array(way: Connection, array: np.ndarray[Any, Any]) -> None:
+    if array.dtype.kind == "O":
+        way.send_bytes(json.dumps({"texts": array.reshape(-1).tolist(), "shape": array.shape}).encode())
+        return
+    way.send_bytes(json.dumps({"array": array.dtype.str, "shape": array.shape}).encode())
+    way.send_bytes(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b"")
+
+
+def _receive(way: Connection) -> Any:
+    head = json.loads(way.recv_bytes())
+    if "plain" in head:
+        return head["plain"]
+    if "items" in head:
+        return [_receive(way) for _ in range(head["items"])]
+    shape = tuple(head["shape"])
+    if "texts" in head:
+        texts = np.empty(len(head["texts"]), dtype=object)
+        texts[:] = head["texts"]
+        return texts.reshape(shape)
+    # A copy, since results are written to.
+    return np.frombuffer(bytearray(way.recv_bytes()), np.dtype(head["array"])).reshape(shape)

@@ -1,0 +1,369 @@
+"""Execution: one fixed ONNX Runtime profile for both sides of every comparison, weights handed over, not copied."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.core.errors import ExitCode, OnnxPassesError, UsageError, did_you_mean
+from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.expansion import MOST_NODES, expanded_size
+from onnx_passes.graph.external import require_unchanged
+from onnx_passes.graph.load import root_cause
+from onnx_passes.graph.serialise import serialise
+from onnx_passes.ops.expand import expand_nodes, uses_custom_operators
+from onnx_passes.verify.run.child import Child, DiedError, Run, can_fork
+from onnx_passes.verify.run.halves import with_rounded_halves
+from onnx_passes.verify.run.pack import WEIGHTS, Key, Packed, missing_functions, pack
+from onnx_passes.verify.run.resources import (
+    Resources,
+    current_resources,
+    is_memory_error,
+    memory_limited,
+)
+from onnx_passes.verify.run.risks import may_crash
+from onnx_passes.verify.run.sessions import InChild, InProcess, Shape
+
+Engine = Literal["onnxruntime", "reference"]
+Sample = dict[str, np.ndarray]
+
+_HANDED_OVER = 1024
+"""Weights of more bytes than this reach ONNX Runtime as they lie in memory."""
+_NOT_IN_NUMPY = {f"tensor({name})" for name in ("bfloat16", "float8e4m3fn", "float8e5m2", "int4", "uint4")}
+_NOT_IMPLEMENTED = re.compile(r"Could not find an implementation for (\w+)\((\d+)\)")
+_ENDED = "terminate flag"
+_NOT_REGISTERED = re.compile(r"([\w.]*):?(\w+)\(-?\d+\) is not a registered function/op")
+
+
+class ExecutionError(OnnxPassesError):
+    """A model cannot be executed."""
+
+    exit_code = ExitCode.USAGE
+
+
+class TimeLimitError(ExecutionError):
+    """A model takes more time than it may, and would again."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How ONNX Runtime is set up: by default one thread, no optimization, no prepacking.
+
+    Results under different settings are not equal bit by bit, so one profile serves a whole run. ``round_halves``
+    rounds every result in half precision, which ONNX Runtime by itself does only where a value leaves a chain of nodes.
+    """
+
+    providers: tuple[str, ...] = ("CPUExecutionProvider",)
+    provider_options: Any = None
+    session_options: Mapping[str, str] = field(default_factory=dict[str, str])
+    round_halves: bool = True
+
+
+class Executor:
+    """Prepares models for execution; remembers weights, so that versions of a model share them."""
+
+    def __init__(
+        self, profile: Profile | None = None, functions: Sequence[Any] = (), resources: Resources | None = None
+    ) -> None:
+        self.profile = profile or Profile()
+        self.resources = resources or current_resources()
+        self.functions = tuple(functions)
+        self._weights: weakref.WeakKeyDictionary[ir.TensorProtocol, Any] = weakref.WeakKeyDictionary()
+
+    def prepare(
+        self,
+        model: ir.Model,
+        *,
+        also: Collection[ir.Value] = (),
+        engine: Engine | None = None,
+        feeds: Collection[str] | None = None,
+    ) -> Executable:
+        """Make a model executable; ``also`` names interior values wanted as outputs.
+
+        ONNX Runtime runs it or, where it cannot and no engine was asked for, onnx's reference evaluator. Of inputs
+        with a default only those can be fed that ``feeds`` names, if it is given. A model that may crash is run in a
+        process of its own; every run is limited in time and memory.
+        """
+        _require_names(model)
+        _require_finite(model)
+        if engine == "reference":
+            return self._with_reference(model, also)
+        try:
+            return self._with_onnxruntime(model, also, feeds)
+        except ExecutionError as error:
+            if engine == "onnxruntime":
+                raise
+            try:
+                second = self._with_reference(model, also)
+            except ExecutionError:
+                raise error from None
+            second.obstacle = str(error)
+            return second
+
+    def key(self, model: ir.Model, feeds: Collection[str] | None = None) -> Key:
+        """Return what decides about results: models of one key are the same to ONNX Runtime."""
+        return self._pack(model, (), feeds).key
+
+    def _pack(self, model: ir.Model, also: Collection[ir.Value], feeds: Collection[str] | None) -> Packed:
+        executed = with_rounded_halves(model) if self.profile.round_halves else model
+        return pack(executed, _outputs(model, also), self.functions, self._handed, feeds)
+
+    def _with_onnxruntime(
+        self, model: ir.Model, also: Collection[ir.Value], feeds: Collection[str] | None
+    ) -> Executable:
+        import onnxruntime
+
+        try:
+            packed = self._pack(model, also, feeds)
+        except ir.serde.SerdeError as error:
+            raise ExecutionError(f"the model cannot be serialised: {root_cause(error)}") from error
+        self._require_providers(onnxruntime)
+        options = self._options(onnxruntime)
+        for name, held in packed.handed.items():
+            options.add_initializer(name, held)
+
+        def session() -> Any:
+            return onnxruntime.InferenceSession(
+                packed.content,
+                options,
+                providers=list(self.profile.providers),
+                provider_options=self.profile.provider_options,
+            )
+
+        engine = InChild if _must_be_apart(model) else InProcess
+        try:
+            with memory_limited(self.resources.memory):
+                return _OnnxRuntime(engine(session, self.resources), packed)
+        except Exception as error:
+            raise _fatal(error, self.resources) or _explain(error, model) from error
+
+    def _with_reference(self, model: ir.Model, also: Collection[ir.Value]) -> Executable:
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+
+        wanted = [name for name, _ in _outputs(model, also)]
+        if uses_custom_operators(model.graph):
+            model = model.clone()
+            expand_nodes(model)
+        proto = serialise(model, lambda _, tensor: tensor, "execution")
+        used = {(node.domain, node.op_type) for node in proto.graph.node}
+        proto.functions.extend(missing_functions(used, proto.functions, self.functions))
+        declared = {value.name for value in proto.graph.output}
+        proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted if name not in declared)
+        try:
+            return _Reference(ReferenceEvaluator(proto), wanted, self.resources, apart=_must_be_apart(model))
+        except Exception as error:
+            raise _explain(error, model) from error
+
+    def _handed(self, tensor: ir.TensorProtocol) -> Any:
+        """Wrap a weight for ONNX Runtime where it lies, once for all versions of a model."""
+        import onnxruntime
+
+        if tensor.nbytes <= _HANDED_OVER or tensor.dtype.numpy().kind not in "fiub" or tensor.dtype.bitwidth < 8:
+            return None
+        held = self._weights.get(tensor)
+        require_unchanged(tensor)
+        if held is None:
+            array = tensor.numpy()
+            if not array.flags.c_contiguous or array.dtype.byteorder == ">":
+                return None
+            held = onnxruntime.OrtValue.ortvalue_from_numpy(array)
+            self._weights[tensor] = held
+        return held
+
+    def _require_providers(self, onnxruntime: Any) -> None:
+        """Refuse providers that are not there: ONNX Runtime would print something and take another one."""
+        available = cast(list[str], onnxruntime.get_available_providers())
+        for provider in self.profile.providers:
+            if provider not in available:
+                raise UsageError(
+                    f"ONNX Runtime has no provider '{provider}' here",
+                    hint=did_you_mean(provider, available) or f"it has {', '.join(available)}",
+                )
+
+    def _options(self, onnxruntime: Any) -> Any:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        # Planning which tensors share memory takes more than linear time; buffers are freed without it, too.
+        options.enable_mem_reuse = options.enable_mem_pattern = False
+        options.add_session_config_entry("session.disable_prepacking", "1")
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", self._folder)
+        for key, text in self.profile.session_options.items():
+            options.add_session_config_entry(key, str(text))
+        return options
+
+    @cached_property
+    def _folder(self) -> str:
+        """ONNX Runtime insists that a file of weights exists, even where it never reads it."""
+        folder = tempfile.mkdtemp(prefix="onnx-passes-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        (Path(folder) / WEIGHTS).touch()
+        return folder
+
+
+class Executable:
+    """A model ready to run.
+
+    ``key`` is what decides about results, ``obstacle`` says why ONNX Runtime cannot run the model, if so.
+    """
+
+    engine: Engine
+    obstacle: str = ""
+    key: Key | None = None
+
+    def run(self, sample: Sample, only: Sequence[str] | None = None) -> Sample:
+        """Run on one sample; returns all outputs by name, in order, or those asked for."""
+        raise NotImplementedError
+
+    def run_each(self, samples: Sequence[Sample], *, all_must_run: bool) -> tuple[list[Sample], list[Sample]]:
+        """Run on samples; returns those that the model took, and its results. Raises ExecutionError if it took none."""
+        taken: list[Sample] = []
+        results: list[Sample] = []
+        refusal: ExecutionError | None = None
+        for sample in samples:
+            try:
+                results.append(self.run(sample))
+                taken.append(sample)
+            except ExecutionError as error:
+                refusal = error
+                if all_must_run or isinstance(error, TimeLimitError):
+                    break
+        if refusal is not None and (all_must_run or not taken):
+            raise refusal
+        return taken, results
+
+    def shapes(self) -> dict[str, Shape]:
+        """Return what is known beforehand of the shapes of outputs that are tensors."""
+        return {}
+
+
+class _OnnxRuntime(Executable):
+    engine = "onnxruntime"
+
+    def __init__(self, session: InProcess | InChild, packed: Packed) -> None:
+        self._session = session
+        self._boundary = packed.boundary
+        self._weights = list(packed.handed.values())
+        self.key = packed.key
+
+    def run(self, sample: Sample, only: Sequence[str] | None = None) -> Sample:
+        feeds = dict(self._boundary.inward(name, array) for name, array in sample.items())
+        wanted = self._boundary.names if only is None else list(only)
+        if not wanted:
+            # ONNX Runtime takes no names for all names.
+            return {}
+        outside = self._boundary.outside
+        try:
+            arrays = self._session.run([outside[name] for name in wanted], feeds)
+        except Exception as error:
+            failed = ExecutionError(f"ONNX Runtime failed on the data: {_first_line(error)}")
+            raise _fatal(error, self._session.resources) or failed from error
+        return self._boundary.outward(wanted, arrays)
+
+    def shapes(self) -> dict[str, Shape]:
+        names = {outside: name for name, outside in self._boundary.outside.items()}
+        return {
+            names[name]: shape
+            for name, kind, shape in self._session.outputs
+            if kind.startswith("tensor(") and kind not in _NOT_IN_NUMPY
+        }
+
+
+class _Reference(Executable):
+    engine = "reference"
+
+    def __init__(self, evaluator: Any, names: list[str], resources: Resources, *, apart: bool) -> None:
+        self._names = names
+        self._resources = resources
+        self._run: Run = Child(lambda: (evaluator.run, None), resources).run if apart else evaluator.run
+
+    def run(self, sample: Sample, only: Sequence[str] | None = None) -> Sample:
+        wanted = self._names if only is None else list(only)
+        try:
+            with np.errstate(all="ignore"), memory_limited(self._resources.memory):
+                arrays = self._run(wanted, sample)
+        except Exception as error:
+            fatal = _fatal(error, self._resources)
+            if fatal is not None:
+                raise fatal from error
+            what = f"onnx's reference evaluator failed on the data: {_first_line(error)}"
+            raise ExecutionError(f"{self.obstacle}; {what}" if self.obstacle else what) from error
+        return {name: np.asarray(array) for name, array in zip(wanted, arrays, strict=True)}
+
+
+def _must_be_apart(model: ir.Model) -> bool:
+    return may_crash(model) and can_fork()
+
+
+def _fatal(error: Exception, resources: Resources) -> ExecutionError | None:
+    """Say that a limit was met or the engine crashed, if that is what happened."""
+    if isinstance(error, TimeoutError) or _ENDED in str(error):
+        what = f"the model ran longer than {resources.seconds:g} s"
+        return TimeLimitError(what, hint="--time-limit sets another limit")
+    if is_memory_error(error):
+        what = f"the model needs more than {resources.memory / 2**30:.3g} GiB of memory"
+        return ExecutionError(what, hint="--memory-limit sets another limit")
+    return ExecutionError(f"ONNX Runtime crashed on the data ({error})") if isinstance(error, DiedError) else None
+
+
+def _outputs(model: ir.Model, also: Collection[ir.Value]) -> list[tuple[str, ir.DataType | None]]:
+    values = dict.fromkeys([*model.graph.outputs, *also])
+    return [(value.name, value.dtype) for value in values if value.name is not None]
+
+
+def _require_names(model: ir.Model) -> None:
+    """Refuse values without a name or with that of another: a proto would wire them wrongly."""
+    seen: set[str] = set()
+    for node in all_nodes(model.graph):
+        for value in node.outputs:
+            if not value.name and (value.uses() or value.is_graph_output()):
+                raise ExecutionError(f"a result of {node.op_type} has no name", hint="run unique-names first")
+            if value.name and value.name in seen:
+                raise ExecutionError(f"two values are named '{value.name}'", hint="run unique-names first")
+            seen.add(value.name or "")
+
+
+def _require_finite(model: ir.Model) -> None:
+    """Refuse functions that call each other so often that nothing could hold what they expand to."""
+    if model.functions and (size := expanded_size(model)) > MOST_NODES:
+        raise ExecutionError(f"the functions of the model expand to {size} nodes")
+
+
+def _explain(error: Exception, model: ir.Model) -> ExecutionError:
+    """Say which operator is the obstacle."""
+    text = str(error)
+    missing = _NOT_IMPLEMENTED.search(text)
+    if missing:
+        what = f"ONNX Runtime has no kernel for {missing[1]} (opset {missing[2]}) with these types"
+        return ExecutionError(what, where=_node_of(model, missing[1]))
+    unknown = _NOT_REGISTERED.search(text)
+    if unknown:
+        name = f"{unknown[1]}::{unknown[2]}" if unknown[1] else unknown[2]
+        return ExecutionError(
+            f"nothing defines the operator {name}", where=_node_of(model, unknown[2]), hint="give it a function"
+        )
+    return ExecutionError(f"the model cannot be executed: {_first_line(error)}")
+
+
+def _node_of(model: ir.Model, op_type: str) -> str | None:
+    for node in all_nodes(model.graph):
+        if node.op_type == op_type:
+            return f"{op_type} '{node.name or node.outputs[0].name}'"
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    line = str(error).strip().split("\n")[0]
+    return re.sub(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ", "", line)[:300] or type(error).__name__

@@ -1,0 +1,111 @@
+"""Pack a model for ONNX Runtime: bytes with what it takes to compute, and weights beside them where they lie."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.core.errors import ModelError
+from onnx_passes.graph.encode import encode, skeleton
+from onnx_passes.graph.wire import PROTOBUF_LIMIT
+from onnx_passes.ops.expand import expander
+from onnx_passes.verify.run.boundary_types import Boundary
+from onnx_passes.verify.run.branches import apart_from_inputs, branch_off
+
+WEIGHTS = "weights"
+"""The file that weights which are handed over pretend to be in."""
+
+Key = tuple[bytes, tuple[tuple[str, int], ...]]
+Hand = Callable[[ir.TensorProtocol], Any]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A serialised model, its weights by name, and the way of arrays in and out."""
+
+    content: bytes
+    handed: dict[str, Any]
+    boundary: Boundary
+
+    @cached_property
+    def key(self) -> Key:
+        """Return what decides about results: models of one key are the same to ONNX Runtime."""
+        weights = tuple((name, id(held)) for name, held in self.handed.items())
+        return hashlib.blake2b(self.content).digest(), weights
+
+
+def pack(
+    model: ir.Model,
+    outputs: list[tuple[str, ir.DataType | None]],
+    functions: Sequence[onnx.FunctionProto],
+    hand: Hand,
+    feeds: Collection[str] | None = None,
+) -> Packed:
+    """Pack a model with the given outputs; ``hand`` returns what a weight is handed over as, or nothing.
+
+    Operators of quantized networks are written as standard ones, unless the model or ``functions`` define them.
+    Types and shapes of interior values, documentation and metadata are left out: the engine works out its own.
+    Inputs with a default that ``feeds`` does not name become weights like others.
+    """
+    inputs = [
+        value for value in model.graph.inputs if feeds is None or value.const_value is None or value.name in feeds
+    ]
+    fed = {value.name for value in inputs}
+    # In older versions every initializer has to be an input.
+    version = max(model.ir_version, 4) if len(inputs) < len(model.graph.inputs) else model.ir_version
+    expand = expander({*model.functions, *((f.domain, f.name, f.overload) for f in functions)})
+    proto = skeleton(model, ir_version=version, expand=expand)
+    used = {(node.domain, node.op_type) for node in model.graph}
+    proto.functions.extend(missing_functions(used, proto.functions, functions))
+    proto.graph.input.extend(ir.serde.serialize_value(value) for value in inputs)
+    proto.graph.output.extend(ir.serde.serialize_value(value) for value in model.graph.outputs)
+    handed: dict[str, Any] = {}
+    for value in model.graph.initializers.values():
+        proto.graph.initializer.append(_initializer(value, None if value.name in fed else hand, handed))
+    boundary = Boundary(proto, outputs)
+    # Casts of the boundary and branches come behind the nodes: ONNX Runtime sorts them itself.
+    apart = apart_from_inputs(model.graph, fed)
+    branch_off(proto.graph, apart)
+    return Packed(encode(proto, (node for node in model.graph if node not in apart), expand), handed, boundary)
+
+
+def missing_functions(
+    used: Collection[tuple[str, str]], known: Iterable[onnx.FunctionProto], functions: Sequence[onnx.FunctionProto]
+) -> Iterator[onnx.FunctionProto]:
+    """Choose the definitions of operators that a model uses and leaves undefined."""
+    defined = {(function.domain, function.name) for function in known}
+    for function in functions:
+        key = (function.domain, function.name)
+        if key in used and key not in defined:
+            yield function
+
+
+def _initializer(value: ir.Value, hand: Hand | None, handed: dict[str, Any]) -> onnx.TensorProto:
+    tensor, name = value.const_value, value.name or ""
+    if tensor is None:
+        raise ModelError(f"initializer '{name}' has no data", where="execution")
+    dims = tuple(tensor.shape.numpy())
+    held = None if hand is None else hand(tensor)
+    if held is not None:
+        handed[name] = held
+        proto = onnx.TensorProto(
+            name=name, data_type=tensor.dtype.value, dims=dims, data_location=onnx.TensorProto.EXTERNAL
+        )
+        for key, text in (("location", WEIGHTS), ("offset", "0"), ("length", str(tensor.nbytes))):
+            proto.external_data.add(key=key, value=text)
+        return proto
+    if tensor.nbytes > PROTOBUF_LIMIT:
+        raise ModelError(
+            f"initializer '{name}' is larger than protobuf allows, and not laid out as ONNX Runtime needs it"
+        )
+    if tensor.dtype is ir.DataType.STRING or isinstance(tensor, ir.serde.TensorProtoTensor):
+        proto = ir.serde.serialize_tensor(tensor)
+        proto.name = name
+        return proto
+    return onnx.TensorProto(name=name, data_type=tensor.dtype.value, dims=dims, raw_data=tensor.tobytes())

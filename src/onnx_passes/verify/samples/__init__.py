@@ -1,0 +1,1 @@
+"""Data that models are run on: read from files, or generated."""

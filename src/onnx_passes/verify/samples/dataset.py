@@ -1,0 +1,199 @@
+"""A dataset for a model, cut into batches that the model takes; what is expected of it goes along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.core.errors import UsageError
+from onnx_passes.verify.run.execute import Executable, Sample
+from onnx_passes.verify.samples.numpy_files import map_numpy
+from onnx_passes.verify.samples.reference import Array, Source, read_inputs, read_outputs
+
+BATCH = 64
+"""Rows that are run at a time where a model leaves their number open."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Inputs for one run, what is expected of it, and how many rows count where the rest only fills up."""
+
+    inputs: Sample
+    expected: Sample | None = None
+    rows: int | None = None
+
+    def run(self, ready: Executable) -> Sample:
+        """Run a model on the batch and cut off what only filled it up."""
+        found = ready.run(self.inputs)
+        if self.rows is None:
+            return found
+        for name, array in found.items():
+            if array.ndim == 0 or len(array) < self.rows:
+                raise UsageError(
+                    f"the output '{name}' has not one row for each of the {self.rows} rows that fill up a batch",
+                    hint="give a multiple of the rows that the model takes at a time",
+                )
+        return {name: array[: self.rows] for name, array in found.items()}
+
+
+class Dataset:
+    """Samples that are read and cut only when their turn comes; ``.npy`` files stay on the disk until then.
+
+    The first axis is that of the batch. Where the model leaves its size open, ``batch`` rows are run at a time;
+    where it is fixed, as many as the model says, and the last batch is filled up by its last row. Inputs that have no
+    such axis in common are run as they are.
+    """
+
+    def __init__(self, samples: Sequence[Sample], axis: _BatchAxis, expected: Sequence[Sample] | None = None) -> None:
+        self._samples = samples
+        self._axis = axis
+        self._expected = expected
+        self.count = sum(axis.rows(sample) or 1 for sample in samples)
+
+    @classmethod
+    def read(
+        cls, model: ir.Model, inputs: Sequence[Source], expect: Sequence[Source] = (), *, batch: int | None = None
+    ) -> Dataset:
+        """Read samples of inputs, and with them expected outputs or labels: of the first output, if not named."""
+        axis = _BatchAxis(model, batch or BATCH)
+        samples = _mapped(inputs, lambda sources: read_inputs(axis.opened, sources))
+        dataset = cls(samples, axis)
+        if expect:
+            groups = _mapped(expect, lambda sources: _read_expected(model, sources))
+            dataset._expected = dataset._distribute(groups)
+        return dataset
+
+    @classmethod
+    def of(cls, model: ir.Model, samples: Sequence[Sample]) -> Dataset:
+        """Take samples as they are."""
+        return cls(samples, _BatchAxis(model, None))
+
+    @property
+    def has_expected(self) -> bool:
+        """Tell whether it is known what is expected."""
+        return self._expected is not None
+
+    def __iter__(self) -> Iterator[Batch]:
+        for number, sample in enumerate(self._samples):
+            expected = self._expected[number] if self._expected is not None else None
+            yield from self._axis.cut(sample, expected)
+
+    def _distribute(self, groups: list[Sample]) -> list[Sample]:
+        """Give each sample what is expected of it: by the file, or by the rows of one file for all."""
+        rows = [self._axis.rows(sample) or 1 for sample in self._samples]
+        if len(groups) == len(rows):
+            return groups
+        if len(groups) == 1:
+            (group,) = groups
+            sizes = {len(array) if array.ndim else 0 for array in group.values()}
+            if sizes == {len(rows)}:
+                return [{name: array[number] for name, array in group.items()} for number in range(len(rows))]
+            if sizes == {sum(rows)}:
+                ends = np.cumsum(rows)
+                return [
+                    {name: array[end - size : end] for name, array in group.items()}
+                    for end, size in zip(ends, rows, strict=True)
+                ]
+        found = ", ".join(str(next(iter(group.values())).shape) for group in groups[:3])
+        raise UsageError(
+            f"expected outputs of shape {found} cannot be told apart for {len(rows)} samples of inputs",
+            hint="give as many of one as of the other",
+        )
+
+
+class _BatchAxis:
+    """The inputs of a model that share a first axis, and how many rows of it are run at a time."""
+
+    def __init__(self, model: ir.Model, batch: int | None) -> None:
+        first = {str(v.name): v.shape[0] for v in model.graph.inputs if v.shape is not None and len(v.shape)}
+        named = [name for name, size in first.items() if not isinstance(size, int)]
+        self.size = batch
+        self.names = named
+        self.is_fixed = False
+        if not named and first and batch is not None:
+            self.size = cast(int, next(iter(first.values())))
+            self.names = [name for name, size in first.items() if size == self.size]
+            self.is_fixed = True
+        self.opened = self._open(model) if self.is_fixed else model
+
+    def _open(self, model: ir.Model) -> ir.Model:
+        """Return the inputs of the model, with any number of rows."""
+        inputs: list[ir.Value] = []
+        for value in model.graph.inputs:
+            dims = list(value.shape) if value.shape is not None else None
+            if dims and value.name in self.names:
+                dims[0] = ir.SymbolicDim(None)
+            shape = None if dims is None else ir.Shape(dims)
+            inputs.append(ir.Value(name=value.name, type=value.type, shape=shape, const_value=value.const_value))
+        defaults = [value for value in inputs if value.name in model.graph.initializers]
+        return ir.Model(ir.Graph(inputs, [], nodes=[], initializers=defaults), ir_version=model.ir_version)
+
+    def rows(self, sample: Sample) -> int | None:
+        """Count the rows of a sample, if all inputs with a first axis in common agree."""
+        counts = {len(array) for name, array in sample.items() if name in self.names and array.ndim}
+        return counts.pop() if len(counts) == 1 and self.size else None
+
+    def cut(self, sample: Sample, expected: Sample | None) -> Iterator[Batch]:
+        """Cut a sample into batches."""
+        rows = self.rows(sample)
+        if rows is None or self.size is None or rows == self.size:
+            yield Batch({name: np.asarray(array) for name, array in sample.items()}, expected)
+            return
+        for name, array in (expected or {}).items():
+            if array.ndim == 0 or len(array) != rows:
+                raise UsageError(
+                    f"{rows} samples of inputs, but expected outputs of shape {list(array.shape)} for '{name}'",
+                    hint="give as many of one as of the other",
+                )
+        for start in range(0, rows, self.size):
+            part = slice(start, min(start + self.size, rows))
+            filled = self.size if self.is_fixed else part.stop - start
+            inputs = {
+                name: _filled(array[part], filled) if name in self.names else np.asarray(array)
+                for name, array in sample.items()
+            }
+            wanted = {name: array[part] for name, array in expected.items()} if expected is not None else None
+            yield Batch(inputs, wanted, part.stop - start if filled > part.stop - start else None)
+
+
+def _filled(rows: Array, size: int) -> Array:
+    missing = size - len(rows)
+    return np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing else np.array(rows)
+
+
+def _read_expected(model: ir.Model, sources: Sequence[Source]) -> list[Sample]:
+    """Read arrays of any shape and type for all outputs, or for the first one."""
+    names = [str(value.name) for value in model.graph.outputs]
+    try:
+        return read_outputs(_untyped(names), sources)
+    except UsageError:
+        if len(names) < 2:
+            raise
+    return read_outputs(_untyped(names[:1]), sources)
+
+
+def _untyped(names: Sequence[str]) -> ir.Model:
+    return ir.Model(ir.Graph([], [ir.Value(name=name) for name in names], nodes=[]), ir_version=10)
+
+
+def _mapped(sources: Sequence[Source], read: Callable[[Sequence[Source]], list[Sample]]) -> list[Sample]:
+    """Read sources with ``.npy`` files left on the disk; where that fails, the files themselves say why."""
+    mapped: list[Source] = []
+    for source in sources:
+        if not isinstance(source, str | PathLike) or not str(source).endswith(".npy"):
+            mapped.append(source)
+            continue
+        try:
+            mapped.append(map_numpy(Path(source)))
+        except UsageError:
+            return read(sources)
+    try:
+        return read(mapped)
+    except UsageError:
+        return read(sources)

@@ -1,0 +1,203 @@
+"""The values of one input in one sample."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.core.errors import UsageError
+from onnx_passes.verify.samples.grids import Grid, annotated_grid, broadcasts, float_info, grid_of
+from onnx_passes.verify.samples.overlays import flat_rows, put_some
+from onnx_passes.verify.samples.reference import Array, integer_limits
+from onnx_passes.verify.samples.sizes import Sizes, demanded, only_calculates, shape_of
+
+Range = tuple[float, float]
+Kind = Literal["normal", "integers", "edges", "flat", "finite", "infinite"]
+
+
+_PERIOD = 65_537
+"""Larger inputs repeat what is drawn for this many elements; prime, so that rows of a tensor do not repeat."""
+_MOST_ELEMENTS = 2**27
+_EDGES = (-0.0, 0.5, -1e3, 1e3, 0.0, -1.5, -0.5, 1.0, -1.0, 1.5, 2.0, -2.0, 2.5, -2.5, 0.25, -0.125, 16.0, -64.0, 1e-6)
+_FIRST_EDGES = 6
+"""Of the edges, those that small inputs get as well."""
+_WORDS = ("", "a", "b", "Hello World", "hello world", "ß", "0", "-1.5")
+
+_CALCULATES = {"Add", "Sub", "Mul", "Neg", "Abs", "Cast", "Min", "Max", "Equal", "Less", "Greater", "Where", "Sign"}
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What decides the values of one input in one sample."""
+
+    model: ir.Model
+    value: ir.Value
+    sizes: Sizes
+    kind: Kind
+    number: int
+    special: bool
+    bounds: Range | None
+    random: np.random.Generator
+
+    @property
+    def dtype(self) -> ir.DataType:
+        """Return the element type."""
+        return cast("ir.DataType", self.value.dtype)
+
+    def array(self) -> Array:
+        """Draw the values."""
+        shape = shape_of(self.value, self.sizes)
+        if math.prod(size for size in shape if size) > _MOST_ELEMENTS:
+            raise UsageError(
+                f"input '{self.value.name}' of shape {list(shape)} is too large to generate",
+                hint="give its data with --inputs",
+            )
+        count = min(math.prod(shape), _PERIOD)
+        grid = annotated_grid(self.value) or self._quantizer_grid(shape) if self.bounds is None else None
+        drawn = self._values(count) if grid is None else self._on_grid(grid, count, shape)
+        array = drawn.reshape(shape) if drawn.size == math.prod(shape) else np.resize(drawn, shape)
+        return self._overlaid(array) if grid is None or not grid.closed else array
+
+    def _overlaid(self, array: Array) -> Array:
+        """Put special values over what was drawn, or make rows flat."""
+        if not self.dtype.is_floating_point() or self.bounds is not None or not array.size:
+            return array
+        if self.kind == "flat":
+            return self._finish(flat_rows(array, self.random))
+        if self.kind in ("finite", "infinite"):
+            values = self._special_values()
+            pool = np.append(values[np.isfinite(values)], -0.0) if self.kind == "finite" else values[:3]
+            put_some(array, self._finish(pool), self.random, share=0.25)
+        return array
+
+    def _on_grid(self, grid: Grid, count: int, shape: Sequence[int]) -> Array:
+        steps = self._steps(grid, count)
+        scale, zero = grid.scale.reshape(()) if grid.scale.size == 1 else grid.scale, grid.zero
+        zero = zero.reshape(()) if zero.size == 1 else zero
+        if scale.ndim or zero.ndim:
+            steps = np.resize(steps, shape)
+        values = self._finish((steps - zero) * scale)
+        if self.special and self.kind == "edges" and not grid.closed:
+            chosen = np.resize(_shuffled_cycle(self.random, 5, count) == 0, values.shape)
+            picks = self._finish(self.random.permutation(self._special_values()))
+            values[chosen] = np.resize(picks, int(chosen.sum()))
+        return values
+
+    def _values(self, count: int) -> Array:
+        dtype, random = self.dtype, self.random
+        if dtype is ir.DataType.STRING:
+            return np.array(_WORDS, dtype=object)[random.integers(len(_WORDS), size=count)]
+        if dtype is ir.DataType.BOOL:
+            return (np.full(count, self.number % 2) if count == 1 else random.integers(2, size=count)).astype(bool)
+        if dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128):
+            return (random.standard_normal(count) + 1j * random.standard_normal(count)).astype(dtype.numpy())
+        if dtype.is_integer():
+            low, high = self.bounds or self._integer_bounds()
+            drawn = self._integers(int(low), int(high), count).astype(dtype.numpy())
+            return self._with_large_integers(drawn) if self.bounds is None else drawn
+        if self.bounds is not None:
+            return self._finish(_with_ends(random, random.uniform(*self.bounds, count), *self.bounds))
+        indices = demanded(self.model, self.value, self.sizes, floats=True)
+        if indices is not None:
+            return self._finish(self._integers(*indices, count))
+        return self._floats(count)
+
+    def _floats(self, count: int) -> Array:
+        if self.kind == "integers":
+            return self._finish(self.random.integers(-4, 5, count).astype(np.float32))
+        values = self.random.standard_normal(count, np.float64 if self.dtype is ir.DataType.DOUBLE else np.float32)
+        if self.kind != "edges":
+            return self._finish(values)
+        edges = np.array(_EDGES)
+        pool = edges[np.abs(edges) <= float(float_info(self.dtype).max)]
+        if self.special:
+            pool = np.concatenate([pool, self._special_values()])
+        # Half of the values are edges, and more where a half is not enough to have each of them once.
+        edgy = min(count, max(count // 2, pool.size))
+        picks = np.concatenate([pool[:_FIRST_EDGES], self.random.permutation(pool[_FIRST_EDGES:])])
+        values[self.random.permutation(count)[:edgy]] = np.resize(picks, edgy)
+        return self._finish(values)
+
+    def _special_values(self) -> Array:
+        info = float_info(self.dtype)
+        largest, normal, smallest = float(info.max), float(info.smallest_normal), float(info.smallest_subnormal)
+        return np.array([np.inf, -np.inf, np.nan, largest, -largest, normal, -normal, smallest, -smallest])
+
+    def _finish(self, values: Array) -> Array:
+        """Convert to the element type; one that holds nothing but powers of two gets these as exponents."""
+        if self.dtype is ir.DataType.FLOAT8E8M0:
+            values = np.exp2(np.rint(np.clip(values, -8, 8)))
+        if self.dtype.is_integer():
+            values = np.clip(np.rint(values), *integer_limits(self.dtype))
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            return values.astype(self.dtype.numpy(), copy=False)
+
+    def _integers(self, low: int, high: int, count: int) -> Array:
+        kind = np.uint64 if high >= 2**63 else np.int64
+        drawn = self.random.integers(low, high, count, kind, endpoint=True)
+        return _with_ends(self.random, drawn, low, high)
+
+    def _with_large_integers(self, drawn: Array) -> Array:
+        """Mix in integers up to the ends of the type, where the model only calculates with them."""
+        if self.kind != "edges" or self.dtype.bitwidth <= 16 or not only_calculates(self.model, self.value):
+            return drawn
+        low, high = integer_limits(self.dtype)
+        half = 2 ** (self.dtype.bitwidth // 2)
+        pool = [low, high, low + 1, high - 1, high // 2, high // 3, half, half - 1, half + 1, high // 7, low // 2]
+        chosen = _shuffled_cycle(self.random, 2, drawn.size) == 0
+        drawn[chosen] = np.resize(self.random.permutation(np.array(pool, drawn.dtype)), int(chosen.sum()))
+        return drawn
+
+    def _integer_bounds(self) -> tuple[int, int]:
+        wanted = demanded(self.model, self.value, self.sizes)
+        if wanted is not None:
+            return wanted
+        if self.dtype.bitwidth <= 16:
+            low, high = integer_limits(self.dtype)
+            return (max(low, -8), min(high, 8)) if self.kind == "integers" else (low, high)
+        signed = self.dtype.is_signed() and self.kind == "edges"
+        if signed and all(use.node.op_type in _CALCULATES and use.node.domain == "" for use in self.value.uses()):
+            return -4, 4
+        return 0, 3
+
+    def _quantizer_grid(self, shape: Sequence[int]) -> Grid | None:
+        if not self.dtype.is_floating_point():
+            return None
+        for node, index in self.value.uses():
+            grid = grid_of(node, len(shape)) if index == 0 else None
+            if grid is not None and broadcasts(grid, shape):
+                return grid
+        return None
+
+    def _steps(self, grid: Grid, count: int) -> Array:
+        """Draw positions on the grid: steps, ties between them, anything, and what lies at and beyond its ends."""
+        low, high, random = grid.low, grid.high, self.random
+        if grid.closed:
+            return self._integers(low, high, count).astype(np.float64)
+        steps = random.integers(low - 1, high + 1, count, endpoint=True).astype(np.float64)
+        inside, outside = (low, high, low + 0.5, high - 0.5), (low - 0.5, high + 0.5, 2 * low - 1, 2 * high + 1)
+        ends = np.array([*inside, *outside, -0.0])
+        kind = _shuffled_cycle(random, 4, count)
+        steps[kind == 1] += 0.5
+        steps[kind == 2] += random.uniform(-0.5, 0.5, int((kind == 2).sum()))
+        steps[kind == 3] = np.resize(random.permutation(ends), int((kind == 3).sum()))
+        return steps
+
+
+def _shuffled_cycle(random: np.random.Generator, kinds: int, count: int) -> Array:
+    """Give every kind its share, in no order, however few there are to share."""
+    return random.permutation((np.arange(count) + random.integers(kinds)) % kinds)
+
+
+def _with_ends(random: np.random.Generator, values: Array, low: float, high: float) -> Array:
+    """Let both ends of a range occur, where there is room for both."""
+    if values.size > 1:
+        first = int(random.integers(values.size))
+        second = (first + 1 + int(random.integers(values.size - 1))) % values.size
+        values[first], values[second] = low, high
+    return values

@@ -1,0 +1,234 @@
+"""Generated samples: inputs for a model from nothing but the model and a seed."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Literal, cast
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.core.errors import UsageError, did_you_mean
+from onnx_passes.verify.run.execute import Executor
+from onnx_passes.verify.samples.critical_inputs import Critical
+from onnx_passes.verify.samples.draw import Draw, Kind, Range
+from onnx_passes.verify.samples.effort import is_small
+from onnx_passes.verify.samples.grids import float_info
+from onnx_passes.verify.samples.reference import Sample, integer_limits
+from onnx_passes.verify.samples.sizes import (
+    UNLIKE,
+    Sizes,
+    dynamic_dimensions,
+    shape_of,
+    sizes_of_sample,
+)
+
+_SPECIAL_TYPES = {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16}
+_KINDS: tuple[Kind, ...] = ("normal", "integers", "edges")
+
+
+def generate(
+    model: ir.Model,
+    *,
+    seed: int = 0,
+    samples: int | None = None,
+    thorough: bool = False,
+    dimensions: Mapping[str, int] | None = None,
+    special: bool = False,
+    ranges: Mapping[str, Range] | None = None,
+    executor: Executor | None = None,
+) -> list[Sample]:
+    """Draw samples for the inputs of a model that have no default.
+
+    The first sample is normally distributed, the second holds small integers (exact arithmetic: any difference is
+    an error), the third edge values; then the same again. Inputs of a quantizer lie on its grid, between, on the ties
+    and beyond; inputs annotated with a data type hold only values of that type; integers that serve as indices stay
+    in bounds, those that are only calculated with reach the ends of their type. Dynamic dimensions differ from sample
+    to sample, one size for one name. What an input gets depends on its name and the seed, not on other inputs.
+
+    Samples that follow hold what the model's own constants make critical: values for which what elementwise operators
+    compute of an input comes to a bound, limit, threshold or tie, and their neighbours; then rows that are nearly
+    constant. Dynamic dimensions are larger there.
+
+    Unless asked for more or fewer ``samples`` there are three, and a fourth, in which dynamic dimensions differ from
+    each other, for models that have several; if ``thorough``, small models get those that follow, too.
+
+    ``dimensions`` fixes dynamic dimensions by name (``x[0]`` for an unnamed one), ``ranges`` the values of inputs,
+    and ``special`` adds infinities, NaN, the largest and the smallest numbers to the edge values.
+    """
+    drawing = _Drawing.of(model, seed, dimensions or {}, ranges or {}, executor)
+    return drawing.draft(samples, special=special, thorough=thorough).finish()
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How samples are generated: from which seed, how many, and whether special values count."""
+
+    seed: int = 0
+    count: int | None = None
+    special: bool | None = None
+
+
+@dataclass
+class Draft:
+    """Samples in which the search for critical values is still to be done."""
+
+    samples: list[Sample]
+    to_do: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+
+    def finish(self) -> list[Sample]:
+        """Do what is to be done, and return the samples."""
+        for put in self.to_do:
+            put()
+        self.to_do.clear()
+        return self.samples
+
+
+def draft(model: ir.Model, sampling: Sampling, executor: Executor) -> Draft:
+    """Draw samples as :func:`generate` does, but find critical values only at the end: the model may change before."""
+    return _Drawing.of(model, sampling.seed, {}, {}, executor).draft(sampling.count, special=False, thorough=True)
+
+
+def draw_special(model: ir.Model, sampling: Sampling) -> list[tuple[Literal["finite", "infinite"], Sample]]:
+    """Draw two samples with what arithmetic has special rules for; none for large models unless asked for.
+
+    The first holds signed zeros, the largest and the smallest numbers, the second NaN and infinities: these spread.
+    """
+    drawing = _Drawing.of(model, sampling.seed, {}, {}, None)
+    wanted = drawing.is_small if sampling.special is None else sampling.special
+    if not wanted or not any(value.dtype in _SPECIAL_TYPES for value in drawing.inputs.values()):
+        return []
+    return [("finite", drawing.sample(1, kind="finite")), ("infinite", drawing.sample(2, kind="infinite"))]
+
+
+class _Drawing:
+    """The inputs of a model, what is known of them, and what the samples of a seed are like."""
+
+    def __init__(self, model: ir.Model, inputs: Mapping[str, ir.Value], seed: int) -> None:
+        self.model, self.inputs, self.seed = model, inputs, seed
+        self.bounds: dict[str, Range] = {}
+        self.dynamic = dynamic_dimensions(model, inputs)
+        self.fixed: Mapping[str, int] = {}
+        self.executor: Executor | None = None
+        self.to_do: list[Callable[[], None]] = []
+
+    @staticmethod
+    def of(
+        model: ir.Model,
+        seed: int,
+        dimensions: Mapping[str, int],
+        ranges: Mapping[str, Range],
+        executor: Executor | None,
+    ) -> _Drawing:
+        graph = model.graph
+        inputs = {str(v.name): v for v in graph.inputs if str(v.name) not in graph.initializers}
+        for name, value in inputs.items():
+            _check_type(name, value)
+        _check_names(ranges, inputs, "input")
+        drawing = _Drawing(model, inputs, seed)
+        _check_names(dimensions, drawing.dynamic, "dynamic dimension")
+        for name, size in dimensions.items():
+            if size < 0:
+                raise UsageError(f"dynamic dimension '{name}' cannot have the size {size}")
+        drawing.bounds = {name: _check_range(inputs[name], low, high) for name, (low, high) in ranges.items()}
+        drawing.fixed, drawing.executor = dimensions, executor
+        return drawing
+
+    def draft(self, samples: int | None, *, special: bool, thorough: bool) -> Draft:
+        """Draw so many samples, or as many as a model of this size gets."""
+        if self.seed < 0 or (samples is not None and samples < 1):
+            what = f"cannot generate {samples} samples from seed {self.seed}"
+            raise UsageError(what, hint="give a positive number and seed")
+        count = samples or self.usual + (self.more if thorough and self.is_small else 0)
+        drawn = [self.sample(number, special=special, thorough=thorough) for number in range(count)]
+        return Draft(drawn, self.to_do)
+
+    @cached_property
+    def usual(self) -> int:
+        """Count the samples that every model gets."""
+        return UNLIKE + 1 if len(self.dynamic.keys() - self.fixed.keys()) > 1 else UNLIKE
+
+    @cached_property
+    def is_small(self) -> bool:
+        return is_small(self.model, self.inputs.values())
+
+    @cached_property
+    def critical(self) -> Critical:
+        free = [value for name, value in self.inputs.items() if name not in self.bounds]
+        executor = Executor(None if self.executor is None else self.executor.profile)
+        return Critical(self.model, free, executor, self.seed)
+
+    @cached_property
+    def rounds(self) -> int:
+        """Count the samples that it takes to come to all critical values."""
+        sizes = self._sizes(self.usual)
+        return self.critical.rounds({name: shape_of(value, sizes) for name, value in self.inputs.items()})
+
+    @property
+    def more(self) -> int:
+        """Count the samples that small models get beside the usual ones."""
+        return self.rounds + 1 if self.inputs else 0
+
+    def _sizes(self, number: int) -> Sizes:
+        return sizes_of_sample(self.dynamic, number, self.fixed, usual=self.usual)
+
+    def sample(self, number: int, *, kind: Kind | None = None, special: bool = False, thorough: bool = False) -> Sample:
+        """Draw one sample; the usual ones come first, then those at critical values, then flat ones."""
+        at = number - self.usual
+        is_critical = kind is None and 0 <= at < self.rounds
+        kind = kind or ("flat" if at >= 0 and at == self.rounds else _KINDS[number % 3])
+        sizes, result = self._sizes(number), Sample()
+        for name, value in self.inputs.items():
+            random = _random(self.seed, number, name)
+            array = Draw(self.model, value, sizes, kind, number, special, self.bounds.get(name), random).array()
+            if is_critical or (thorough and kind == "edges" and not self.is_small):
+                share = 1.0 if is_critical else 0.25
+                self.to_do.append(partial(self.critical.put_into, array, name, random, max(at, 0), share=share))
+            result[name] = array
+        return result
+
+
+def _random(seed: int, number: int, name: str) -> np.random.Generator:
+    digest = np.frombuffer(hashlib.sha256(name.encode()).digest(), "<u4").tolist()
+    return np.random.Generator(np.random.PCG64([seed, number, *digest]))
+
+
+def _check_type(name: str, value: ir.Value) -> None:
+    hint = "give its data with --inputs"
+    if value.type is not None and not isinstance(value.type, ir.TensorType):
+        raise UsageError(f"input '{name}' is no tensor but {value.type}, for which none is generated", hint=hint)
+    if value.dtype is None or value.dtype is ir.DataType.UNDEFINED:
+        raise UsageError(f"input '{name}' has no element type, so no data can be generated", hint=hint)
+    if value.shape is None:
+        raise UsageError(f"input '{name}' has no shape, so no data can be generated", hint=hint)
+
+
+def _check_names(given: Mapping[str, object], known: Mapping[str, object], kind: str) -> None:
+    for name in given:
+        if name not in known:
+            listed = ", ".join(f"'{k}'" for k in known) or "none"
+            hint = did_you_mean(name, known) or f"known: {listed}"
+            raise UsageError(f"the model has no {kind} '{name}' to generate", hint=hint)
+
+
+def _check_range(value: ir.Value, low: float, high: float) -> Range:
+    dtype = cast("ir.DataType", value.dtype)
+    if not (dtype.is_integer() or dtype.is_floating_point()):
+        raise UsageError(f"input '{value.name}' holds {dtype.name.lower()}, which has no range")
+    if dtype.is_integer():
+        smallest, largest = integer_limits(dtype)
+        first, last = (math.ceil(low), math.floor(high)) if math.isfinite(low) and math.isfinite(high) else (1, 0)
+    else:
+        largest = float(float_info(dtype).max)
+        smallest = -largest
+        first, last = low, high
+    if not smallest <= first <= last <= largest:
+        raise UsageError(
+            f"the range {low} to {high} for input '{value.name}' holds no {dtype.name.lower()}, or others too",
+            hint=f"give two numbers between {smallest} and {largest}, the smaller first",
+        )
+    return first, last

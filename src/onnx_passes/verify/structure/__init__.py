@@ -1,0 +1,1 @@
+"""Structural properties of models, and their notation."""

@@ -1,0 +1,81 @@
+"""What rounding may do to a value is never less than what it does, and not much more."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.verify.comparison.noise import rounding_bounds
+from onnx_passes.verify.run.execute import Executor
+
+HEAD = '<ir_version: 10, opset_import: ["": 20]>'
+MODELS = {
+    "product": ("float[8,512] x, float[512,16] w", "y = MatMul (x, w)", {"x": (8, 512), "w": (512, 16)}),
+    "convolution": (
+        "float[1,8,12,12] x, float[4,8,3,3] w",
+        "y = Conv (x, w)",
+        {"x": (1, 8, 12, 12), "w": (4, 8, 3, 3)},
+    ),
+    "sum": ("float[64,300] x", "y = ReduceSum <keepdims = 0> (x, axes)", {"x": (64, 300)}),
+    "chain": ("float[500] x, float[500] w", "a = Mul (x, w) b = Add (a, x) y = Sub (b, a)", {"x": (500,), "w": (500,)}),
+    "norm": (
+        "float[1,4,6,6] x, float[4] w",
+        "p = Mul (w, w) y = BatchNormalization (x, w, w, w, p)",
+        {"x": (1, 4, 6, 6), "w": (4,)},
+    ),
+}
+
+
+def model_of(name: str) -> ir.Model:
+    inputs, nodes, _ = MODELS[name]
+    return ir.from_onnx_text(f"{HEAD} g ({inputs}) => (float y) <int64[1] axes = {{1}}> {{ {nodes} }}")
+
+
+def in_doubles(name: str, sample: dict[str, np.ndarray]) -> np.ndarray:
+    """Compute the same with onnx's own evaluator, in doubles."""
+    from onnx.reference import ReferenceEvaluator
+
+    text = f"{HEAD} g ({MODELS[name][0]}) => (float y) <int64[1] axes = {{1}}> {{ {MODELS[name][1]} }}"
+    proto = ir.to_proto(ir.from_onnx_text(text.replace("float", "double")))
+    return ReferenceEvaluator(proto).run(None, {key: array.astype(np.float64) for key, array in sample.items()})[0]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("offset", [0.0, 3.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_errors_are_within_the_bound_element_by_element(name: str, offset: float, seed: int):
+    rng = np.random.default_rng(seed)
+    sample = {key: (rng.normal(size=shape) + offset).astype(np.float32) for key, shape in MODELS[name][2].items()}
+    model = model_of(name)
+    found = Executor().prepare(model_of(name)).run(sample)["y"]
+    bounds = rounding_bounds(model, list(model.graph.outputs), [sample], Executor())
+    assert bounds is not None
+    exact = in_doubles(name, sample)
+    error = np.abs(found - exact)
+    assert (error <= bounds[0]["y"]).all()
+    assert (bounds[0]["y"] <= 1e-3 * np.abs(exact).max()).all()
+
+
+def test_nothing_is_lost_where_nothing_is_rounded():
+    model = ir.from_onnx_text(f"{HEAD} g (float[4] x) => (float[4] y) {{ a = Neg (x) b = Relu (a) y = Floor (b) }}")
+    sample = {"x": np.array([-2, -1.5, 0, 3], np.float32)}
+    bounds = rounding_bounds(model, list(model.graph.outputs), [sample], Executor(), at=list(model.graph))
+    assert bounds == [{}]
+
+
+def test_one_great_channel_says_nothing_of_the_others():
+    model = ir.from_onnx_text(f"{HEAD} g (float[2,3] x, float[3] w) => (float[2,3] y) {{ y = Mul (x, w) }}")
+    sample = {"x": np.ones((2, 3), np.float32), "w": np.array([1e6, 1, -1e9], np.float32)}
+    bounds = rounding_bounds(model, list(model.graph.outputs), [sample], Executor())
+    assert bounds is not None
+    assert (bounds[0]["y"][:, 1] < 1e-5).all()
+
+
+def test_the_same_is_found_every_time():
+    samples = [{"x": np.arange(500, dtype=np.float32), "w": np.full(500, np.float32(0.1))}]
+    models = [model_of("chain"), model_of("chain")]
+    first, second = (rounding_bounds(model, list(model.graph.outputs), samples, Executor()) for model in models)
+    assert first is not None
+    assert second is not None
+    np.testing.assert_array_equal(first[0]["y"], second[0]["y"])
