@@ -2,73 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
+
 import onnx_ir as ir
 
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.ops.definition import GENERAL_DOMAINS, OUR_DOMAIN
+from onnx_passes.rewrite.editor import Editor
 
 DOMAIN = "onnx_passes.ops"
 _ROUNDING = ("ROUND", "CEIL", "FLOOR", "ROUND_TO_ZERO")
 """What its Quant knows; anything else is rounded to even there."""
 
 
-def adopt(model: ir.Model) -> bool:
-    """Let calls of its functions be operators that are defined here; tells whether there were any.
+def adopt(model: ir.Model, editor: Editor) -> None:
+    """Let calls of its functions be operators that are defined here.
 
     Functions of its domain that nothing calls any more go; those without a counterpart are functions like any other.
     """
-    scopes = [model.graph, *(function for key, function in model.functions.items() if key[0] != DOMAIN)]
-    adopted = False
-    for scope in scopes:
+    for scope in (model.graph, *(function for key, function in model.functions.items() if key[0] != DOMAIN)):
         for node in all_nodes(scope):
-            domain = _adopt(node) if node.domain == DOMAIN and not node.overload else ""
-            if domain:
-                scope.opset_imports.setdefault(domain, 1)
-                adopted = True
-    return _remove_unused(model) or adopted
+            found = _counterpart(node) if node.domain == DOMAIN and not node.overload else None
+            if found is None:
+                continue
+            domain, attributes = found
+            if domain not in scope.opset_imports:
+                editor.change("domain of an operator", (), partial(scope.opset_imports.setdefault, domain, 1))
+            if not editor.update(
+                f"operator for the call of {node.op_type}", node, domain=domain, attributes=attributes
+            ):
+                return
+    called = _called(model)
+    unused = [key for key in model.functions if key[0] == DOMAIN and key not in called]
+    if unused:
+        editor.change("functions that nothing calls", (), partial(_remove, model, unused))
 
 
-def _adopt(node: ir.Node) -> str:
-    """Let a node be of a domain that is known here, and return that; nothing if its operator is not."""
+def _counterpart(node: ir.Node) -> tuple[str, Mapping[str, ir.Attr | None]] | None:
+    """Return the domain in which an operator is known here, and its attributes if they are others."""
     if any(attribute.is_ref() for attribute in node.attributes.values()):
-        return ""
+        return None
     match node.op_type:
         case "Quant" if node.attributes.get_string("rounding_mode", "") in _ROUNDING:
-            node.domain = GENERAL_DOMAINS[0]
+            return GENERAL_DOMAINS[0], {}
         case "MultiThreshold":
-            node.domain = OUR_DOMAIN
-        case "LayoutConverter" if _says_layouts(node):
-            node.domain = OUR_DOMAIN
+            return OUR_DOMAIN, {}
+        case "LayoutConverter" if (layouts := _layouts(node)) is not None:
+            return OUR_DOMAIN, layouts
         case _:
-            return ""
-    return node.domain
+            return None
 
 
-def _says_layouts(node: ir.Node) -> bool:
-    """Put the layouts that the order of axes leads from and to in its place, if each axis has a letter of its own."""
+def _layouts(node: ir.Node) -> dict[str, ir.Attr | None] | None:
+    """Return the layouts that the order of axes leads from and to, if each axis has a letter of its own."""
     letters, order = node.attributes.get_strings("assumes"), node.attributes.get_ints("perm")
     if not letters or not order or len(set(letters)) < len(letters) or any(len(letter) != 1 for letter in letters):
-        return False
+        return None
     if sorted(order) != list(range(len(letters))):
-        return False
+        return None
     layouts = {"from_layout": "".join(letters), "to_layout": "".join(letters[axis] for axis in order)}
-    node.attributes.clear()
-    node.attributes.update({name: ir.AttrString(name, text) for name, text in layouts.items()})
-    return True
+    gone: dict[str, ir.Attr | None] = dict.fromkeys(node.attributes)
+    return gone | {name: ir.AttrString(name, text) for name, text in layouts.items()}
 
 
-def _remove_unused(model: ir.Model) -> bool:
-    """Remove functions of the domain that nothing calls, and the domain if no function of it is left."""
-    before = len(model.functions)
-    called = _called(model)
-    for key in [key for key in model.functions if key[0] == DOMAIN and key not in called]:
+def _remove(model: ir.Model, unused: Sequence[ir.OperatorIdentifier]) -> None:
+    """Remove functions of the domain, and the domain if nothing of it is left."""
+    for key in unused:
         del model.functions[key]
-    if len(model.functions) == before:
-        return False
     for scope in (model.graph, *model.functions.values()):
         if not any(node.domain == DOMAIN for node in all_nodes(scope)):
             scope.opset_imports.pop(DOMAIN, None)
-    return True
 
 
 def _called(model: ir.Model) -> set[ir.OperatorIdentifier]:

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 import onnx_ir as ir
@@ -47,7 +47,8 @@ _INITIALIZERS_SINCE = 4
 class Editor:
     """Changes one graph of a model with its subgraphs, or one function, rewrite by rewrite.
 
-    ``applied`` counts the rewrites; ``stopped`` says why no more are wanted, once an instrument has vetoed one.
+    ``applied`` counts the rewrites; ``stopped`` says why no more are wanted, once an instrument has vetoed one. Who
+    changes annotations, which is no rewrite, sets ``annotated``.
     """
 
     def __init__(self, model: ir.Model, context: Context | None = None, container: Container | None = None) -> None:
@@ -56,6 +57,7 @@ class Editor:
         self.nesting = Nesting(self.scope.container)
         self.applied = 0
         self.stopped = ""
+        self.annotated = False
         self._knows_graphs = False
         self._records: dict[str, RuleRecord] = {}
 
@@ -123,6 +125,47 @@ class Editor:
         done = self._make(application, make)
         self._knows_graphs = self._knows_graphs and not done
         return done
+
+    def update(
+        self,
+        rule: str,
+        node: ir.Node,
+        *,
+        domain: str | None = None,
+        op_type: str | None = None,
+        overload: str | None = None,
+        attributes: Mapping[str, ir.Attr | None] = MappingProxyType({}),
+    ) -> bool:
+        """Change the operator of a node, or set attributes, of which those that are None go; inputs and results stay.
+
+        Returns false if that was vetoed.
+        """
+        wanted = {"domain": domain, "op_type": op_type, "overload": overload}
+        fields = {name: text for name, text in wanted.items() if text is not None and text != getattr(node, name)}
+        if not fields and not attributes:
+            return True
+
+        def make() -> None:
+            for name, text in fields.items():
+                setattr(node, name, text)
+            for name, attribute in attributes.items():
+                node.attributes.pop(name, None)
+                if attribute is not None:
+                    node.attributes.add(attribute)
+
+        return self._make(self._application(self._record(rule), node, [node], added=[node]), make)
+
+    def import_opsets(
+        self, imports: MutableMapping[str, int], versions: Mapping[str, int], without: Collection[str] = ()
+    ) -> bool:
+        """Import operator sets in these versions, and some no longer; returns false if that was vetoed."""
+        wanted = {domain: version for domain, version in ({**imports, **versions}).items() if domain not in without}
+
+        def make() -> None:
+            imports.clear()
+            imports.update(wanted)
+
+        return wanted == imports or self._make(self._application(self._record("imported operator sets")), make)
 
     def _make(self, application: Application, make: Callable[[], object]) -> bool:
         """Announce a change and make it, unless it is vetoed."""
@@ -206,8 +249,8 @@ class Editor:
     def _application(
         self,
         record: RuleRecord,
-        root: ir.Node | None,
-        matched: Sequence[ir.Node],
+        root: ir.Node | None = None,
+        matched: Sequence[ir.Node] = (),
         replaced: Sequence[tuple[ir.Value, ir.Value]] = (),
         added: Sequence[ir.Node] = (),
         initializers: Sequence[ir.Value] = (),

@@ -95,14 +95,14 @@ class EditorPass(Transformation):
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Edit the model."""
-        applied = 0
+        modified = False
         for container in (model.graph, *(list(model.functions.values()) if self.functions else ())):
             with Editor(model, context, container) as editor:
                 self.edit(model, editor)
-            applied += editor.applied
+            modified |= editor.applied > 0 or editor.annotated
             if editor.stopped:
                 break
-        return PassResult(model, modified=applied > 0)
+        return PassResult(model, modified)
 
 
 class RewriteRulePass(RewriteRuleSetPass):

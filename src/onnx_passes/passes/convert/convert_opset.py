@@ -29,8 +29,12 @@ class ConvertOpset(EditorPass):
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
         """Convert in place, all at once: a model of two versions would be none."""
-        from onnx_passes.graph.opset import OpsetConversion
+        convert_to(self.version, model, editor)
 
-        conversion = OpsetConversion(model, self.version)
-        if conversion:
-            editor.change("another operator set", conversion.nodes, conversion.apply)
+
+def convert_to(version: int, model: ir.Model, editor: Editor) -> bool:
+    """Convert to a version as one rewrite; returns false if that was vetoed."""
+    from onnx_passes.graph.opset import OpsetConversion
+
+    conversion = OpsetConversion(model, version)
+    return not conversion or editor.change(f"operator set {version}", conversion.nodes, conversion.apply)

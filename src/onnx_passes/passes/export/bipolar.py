@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.core.base import Context
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
-from onnx_passes.graph.edits import remove_if_dead
+from onnx_passes.graph.edits import copy_type_and_shape
 from onnx_passes.graph.wording import name_of
-from onnx_passes.passes.export.bench import Bench
 from onnx_passes.passes.qonnx.dialect import GENERAL
+from onnx_passes.rewrite.editor import Editor
 
+_RULE = "count of agreeing signs"
 _KEEPING = {
     *(("", name) for name in ("Flatten", "Identity", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze")),
     (GENERAL, "Im2Col"),
@@ -46,66 +49,84 @@ def _keeps(node: ir.Node) -> bool:
     return (node.domain, node.op_type) in _KEEPING and len(node.outputs) == 1 and not padded
 
 
-def count_agreement(model: ir.Model, context: Context) -> bool:
-    """Put XnorPopcountMatMul of 0 and 1 in the place of products of -1 and 1; returns whether there were any."""
-    sweep = _Sweep(model)
-    modified = False
-    for node in tuple(model.graph):
-        if is_bipolar(node):
-            products = sweep.products_of(node)
-            if isinstance(products, str):
-                context.note(f"{name_of(node)} stays bipolar: {products}")
-            elif products:
-                sweep.convert(node, products)
-                modified = True
-    return modified
+def count_agreement(editor: Editor) -> None:
+    """Put XnorPopcountMatMul of 0 and 1 in the place of products of -1 and 1, and move the thresholds behind them."""
+    now: dict[ir.Node, ir.Node] = {}
+    for given in tuple(editor.graph):
+        source = now.get(given, given)
+        if is_bipolar(source):
+            now |= _count(editor, source)
+        if editor.stopped:
+            return
 
 
-class _Sweep(Bench):
-    def products_of(self, node: ir.Node) -> list[ir.Node] | str:
-        """Return the products that use what a node yields; the reason if somebody else does, or needs their signs."""
-        found: list[ir.Node] = []
-        waiting = [node.outputs[0]]
-        while waiting:
-            value = waiting.pop()
-            if value.is_graph_output():
-                return "it is an output of the model"
-            for user, index in value.uses():
-                if index == 0 and _keeps(user):
-                    waiting.append(user.outputs[0])
-                    continue
-                reason = _why_not(user, index)
-                if reason:
-                    return f"{name_of(user)} {reason}"
-                found.append(user)
-        return found
-
-    def convert(self, source: ir.Node, products: list[ir.Node]) -> None:
-        """Let a node yield 0 and 1, and products count; thresholds behind them move along."""
-        for name, value in (("out_scale", 1.0), ("out_bias", 0.0)):
-            source.attributes.add(ir.AttrFloat32(name, value))
-        source.attributes.add(ir.AttrString("out_dtype", "BINARY"))
-        for product in products:
+def _count(editor: Editor, source: ir.Node) -> dict[ir.Node, ir.Node]:
+    """Let the products that use what a node yields count; returns which thresholds behind them are others now."""
+    found = _readers(source)
+    if isinstance(found, str):
+        editor.refuse(_RULE, found, source)
+        editor.context.note(f"{name_of(source)} stays bipolar: {found}")
+        return {}
+    kept, products = found
+    readers = {product: [user for user, _ in product.outputs[0].uses()] for product in products}
+    thresholds = [user for users in readers.values() for user in users]
+    if not thresholds:
+        return {}
+    replaced: dict[ir.Node, ir.Node] = {}
+    with editor.rewrite(_RULE, thresholds[-1], matched=[source, *kept, *products, *thresholds]) as r:
+        attributes: dict[str, Any] = {**source.attributes, "out_scale": 1.0, "out_bias": 0.0, "out_dtype": "BINARY"}
+        bits = {source.outputs[0]: r.op.MultiThreshold(*source.inputs, _domain=GENERAL, **attributes)}
+        for node in kept:
+            inputs = [None if value is None else bits.get(value, value) for value in node.inputs]
+            bits[node.outputs[0]] = r.op.like(node, inputs)[0]
+        for old, new in bits.items():
+            new.name = f"{old.name}_bits"
+            copy_type_and_shape(old, new)
+        for product, users in readers.items():
             x, given = product.inputs
             weights = constant(given)
             assert x is not None
             assert given is not None
             assert weights is not None
-            bits = self.op.initializer((weights + 1) / 2, f"{given.name}_bits")
-            counted = self.op.XnorPopcountMatMul(x, bits, _domain=GENERAL)
-            result = product.outputs[0]
-            counted.name, counted.type, counted.shape = f"{result.name}_agreeing", result.type, result.shape
-            for user, _ in tuple(result.uses()):
-                thresholds = user.inputs[1]
-                held = constant(thresholds)
-                assert thresholds is not None
-                assert held is not None
-                length = len(weights)
-                moved = np.clip(np.ceil((held.astype(np.float64) + length) / 2), 0, length + 1).astype(np.float32)
-                user.replace_input_with(0, counted)
-                user.replace_input_with(1, self.op.initializer(moved, f"{thresholds.name}_agreeing"))
-            self.place(product)
-            remove_if_dead([product])
+            agreeing = r.op.initializer((weights + 1) / 2, f"{given.name}_bits")
+            counted = r.op.XnorPopcountMatMul(bits[x], agreeing, _domain=GENERAL)
+            counted.name = f"{product.outputs[0].name}_agreeing"
+            copy_type_and_shape(product.outputs[0], counted)
+            for user in users:
+                new = r.op.MultiThreshold(counted, _moved(r.op, user, len(weights)), _domain=GENERAL, **user.attributes)
+                r.replace(user.outputs[0], new)
+                replaced[user] = new.producer()
+    return replaced if r.applied else {}
+
+
+def _moved(op: Builder, user: ir.Node, length: int) -> ir.Value:
+    """Return thresholds of a sum of so many signs as those of how many agree."""
+    given, held = user.inputs[1], constant(user.inputs[1])
+    assert given is not None
+    assert held is not None
+    moved = np.clip(np.ceil((held.astype(np.float64) + length) / 2), 0, length + 1)
+    return op.initializer(moved.astype(np.float32), f"{given.name}_agreeing")
+
+
+def _readers(source: ir.Node) -> tuple[list[ir.Node], list[ir.Node]] | str:
+    """Return what passes on -1 and 1, and the products of them; the reason if somebody else needs their signs."""
+    kept: list[ir.Node] = []
+    products: list[ir.Node] = []
+    waiting = [source.outputs[0]]
+    while waiting:
+        value = waiting.pop()
+        if value.is_graph_output():
+            return "it is an output of the model"
+        for user, index in value.uses():
+            if index == 0 and _keeps(user):
+                kept.append(user)
+                waiting.append(user.outputs[0])
+                continue
+            reason = _why_not(user, index)
+            if reason:
+                return f"{name_of(user)} {reason}"
+            products.append(user)
+    return kept, products
 
 
 def _why_not(user: ir.Node, index: int) -> str:

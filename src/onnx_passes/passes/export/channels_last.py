@@ -2,108 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.core.base import Context
+from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.graph.constants import constant
-from onnx_passes.graph.edits import remove_if_dead, replace_value
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.graph.tensor_types import set_sparsity
 from onnx_passes.graph.wording import name_of
-from onnx_passes.passes.export.bench import Bench, copy_attributes
+from onnx_passes.passes.export.containers import held_integers, is_exact_product
+from onnx_passes.passes.export.twins import Twins
 from onnx_passes.passes.qonnx.dialect import GENERAL
+from onnx_passes.rewrite.editor import Editor
 
 _TO_LAST, _TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 _IMAGE = 4
 
 
-class ChannelsLast(Bench):
-    """Walks over a model and gives images a twin whose channels come last, where somebody computes on it."""
+class ChannelsLast(Twins):
+    """Gives images a twin whose channels come last, where a convolution of integers or somebody behind it uses it."""
 
-    def __init__(self, model: ir.Model, is_exact: Callable[[ir.Node], bool], allows_zero: Callable[[ir.Value], bool]):
-        super().__init__(model)
-        self._is_exact = is_exact
-        self._allows_zero = allows_zero
-        self._twins: dict[ir.Value, ir.Value] = {}
-        self._turned: dict[ir.Value, ir.Value] = {}
+    def __init__(self, editor: Editor, ranges: Mapping[ir.Value, Range], without_zero: Collection[ir.Value]) -> None:
+        super().__init__(editor)
+        convolutions = [node for node in editor.graph if _is_conv(node)]
+        self._reasons = {node: _why_not(node, ranges, without_zero) for node in convolutions}
 
-    def run(self, context: Context) -> bool:
-        """Lower all convolutions of integers; returns whether there were any."""
-        replaced: list[ir.Node] = []
-        for node in tuple(self.graph):
-            found = self._convert(node, context)
-            if found is not None:
-                self._replace(node, found)
-                replaced.append(node)
-            else:
-                for index, value in enumerate(node.inputs):
-                    if value in self._twins:
-                        node.replace_input_with(index, self._first(value))
-                self.place(node)
-        for value in dict.fromkeys(self.graph.outputs):
-            if value in self._twins:
-                turned = self._first(value)
-                self.place(None)
-                replace_value(value, turned, self.names)
-        remove_if_dead(replaced[::-1])
-        return bool(replaced)
-
-    def _replace(self, node: ir.Node, found: ir.Value) -> None:
-        result = node.outputs[0]
-        self._typed(found, result, _TO_LAST)
-        if rank(result) == _IMAGE:
-            found.name = f"{result.name}_nhwc"
-            self._twins[result] = found
-            self.place(node)
-        else:
-            self.place(node)
-            replace_value(result, found, self.names)
-
-    def _convert(self, node: ir.Node, context: Context) -> ir.Value | None:
-        if node.op_type == "Conv" and not node.domain:
-            found = self._conv(node)
-            if isinstance(found, str):
-                context.note(f"{name_of(node)} stays a convolution: {found}")
-                return None
-            return found
+    def form(self, node: ir.Node) -> ir.Value | str:
+        """Multiply matrices in the place of a convolution; let others take images as they come."""
+        if _is_conv(node):
+            return self._reasons[node] or self._conv(node)
         rule = CHANNELS_LAST.get(node)
-        wanted = rule is not None and any(value in self._twins for value in node.inputs) and len(node.outputs) == 1
-        return rule(self, node) if rule is not None and wanted else None
+        if rule is None or len(node.outputs) != 1 or rank(node.outputs[0]) is None:
+            return "it has no form for images whose channels come last"
+        if not any(map(self.has_twin, node.inputs)):
+            return "no image comes in whose channels are last"
+        return rule(self, node)
+
+    def note_refusal(self, node: ir.Node, reason: str) -> None:
+        """Name a convolution that stays one."""
+        if _is_conv(node):
+            self.editor.context.note(f"{name_of(node)} stays a convolution: {reason}")
+
+    def restored(self, twin: ir.Value, old: ir.Value) -> ir.Value:
+        """Return an image with its channels where they were; what is none is as it was."""
+        _typed(twin, old, _TO_LAST)
+        if rank(old) != _IMAGE:
+            return twin
+        twin.name = f"{old.name}_nhwc"
+        return _typed(self.op.Transpose(twin, perm=list(_TO_FIRST)), old, range(_IMAGE))
 
     def last(self, value: ir.Value) -> ir.Value:
         """Return an image with its channels last."""
-        if value in self._twins:
-            return self._twins[value]
-        if value not in self._turned:
-            turned = self.op.Transpose(value, perm=list(_TO_LAST))
-            turned.name = f"{value.name}_nhwc"
-            self._turned[value] = self._typed(turned, value, _TO_LAST)
-        return self._turned[value]
+        return self.twin(value) or self.once(value, lambda: self._turned(value))
 
-    def _first(self, value: ir.Value) -> ir.Value:
-        if value not in self._turned:
-            turned = self.op.Transpose(self._twins[value], perm=list(_TO_FIRST))
-            turned.name = f"{value.name}_nchw"
-            self._turned[value] = self._typed(turned, value, (0, 1, 2, 3))
-        return self._turned[value]
+    def _turned(self, value: ir.Value) -> ir.Value:
+        turned = self.op.Transpose(value, perm=list(_TO_LAST), _outputs=[f"{value.name}_nhwc"])
+        return _typed(turned, value, _TO_LAST)
 
-    @staticmethod
-    def _typed(made: ir.Value, like: ir.Value, perm: Sequence[int]) -> ir.Value:
-        if like.dtype is not None:
-            made.type = ir.TensorType(like.dtype)
-        if made.shape is None and like.shape is not None:
-            shape = like.shape if len(like.shape) != _IMAGE else [like.shape[axis] for axis in perm]
-            made.shape = ir.Shape(list(shape))
-        return made
-
-    def _conv(self, node: ir.Node) -> ir.Value | str:
-        refusal = self._why_not(node)
-        if refusal:
-            return refusal
+    def _conv(self, node: ir.Node) -> ir.Value:
         x, w = node.inputs[0], node.inputs[1]
         weights, bias = constant(w), constant(node.inputs[2]) if len(node.inputs) > 2 else None
         assert x is not None
@@ -117,30 +77,8 @@ class ChannelsLast(Bench):
         found = self.op.MatMul(rows, matrix)
         if bias is None:
             return found
-        self._typed(found, node.outputs[0], _TO_LAST)
+        _typed(found, node.outputs[0], _TO_LAST)
         return self.op.Add(found, bias.reshape(1, 1, 1, -1))
-
-    def _why_not(self, node: ir.Node) -> str:
-        """Say why a convolution cannot be lowered, if so."""
-        x, shape, weights = node.inputs[0], static_shape(node.inputs[0]), constant(node.inputs[1])
-        bias = node.inputs[2] if len(node.inputs) > 2 else None
-        if x is None or shape is None or len(shape) != _IMAGE or static_shape(node.outputs[0]) is None:
-            return "it is not of an image of known size"
-        if weights is None or (bias is not None and constant(bias) is None):
-            return "its weights are not constant"
-        if node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET":
-            return "its padding is left open"
-        if not self._is_exact(node):
-            return "it is not of integers, so that a product of matrices might round otherwise"
-        if node.attributes.get_int("group", 1) not in (1, shape[1]):
-            return "it has groups of several channels"
-        pads = node.attributes.get_ints("pads") or (0, 0, 0, 0)
-        if any(pads) and not self._allows_zero(x):
-            return "its padding is zero, which BIPOLAR has not"
-        sizes, kernel = shape[2:], weights.shape[2:]
-        if any(sizes[i] == 1 and (kernel[i] > 1 or pads[i] or pads[i + 2]) for i in (0, 1)):
-            return "Im2Col of QONNX has no windows along an axis of size one"
-        return ""
 
     def _rows(self, node: ir.Node, x: ir.Value, kernel: list[int], *, depthwise: bool) -> ir.Value:
         """Return what each window sees as one row: the image itself where that is one place."""
@@ -176,8 +114,46 @@ class ChannelsLast(Bench):
         return self.op.initializer(np.ascontiguousarray(wide.transpose(_TO_LAST)), f"{value.name}_nhwc")
 
 
-ChannelsLastRule = Callable[[ChannelsLast, ir.Node], ir.Value | None]
+def _is_conv(node: ir.Node) -> bool:
+    return (node.domain, node.op_type) == ("", "Conv")
+
+
+def _why_not(node: ir.Node, ranges: Mapping[ir.Value, Range], without_zero: Collection[ir.Value]) -> str:
+    """Say why a convolution cannot be lowered, if so."""
+    x, shape, weights = node.inputs[0], static_shape(node.inputs[0]), constant(node.inputs[1])
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    if x is None or shape is None or len(shape) != _IMAGE or static_shape(node.outputs[0]) is None:
+        return "it is not of an image of known size"
+    if weights is None or (bias is not None and constant(bias) is None):
+        return "its weights are not constant"
+    if node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET":
+        return "its padding is left open"
+    if not is_exact_product(node, lambda value: held_integers(value, ranges)):
+        return "it is not of integers, so that a product of matrices might round otherwise"
+    if node.attributes.get_int("group", 1) not in (1, shape[1]):
+        return "it has groups of several channels"
+    pads = node.attributes.get_ints("pads") or (0, 0, 0, 0)
+    if any(pads) and x in without_zero:
+        return "its padding is zero, which BIPOLAR has not"
+    sizes, kernel = shape[2:], weights.shape[2:]
+    if any(sizes[i] == 1 and (kernel[i] > 1 or pads[i] or pads[i + 2]) for i in (0, 1)):
+        return "Im2Col of QONNX has no windows along an axis of size one"
+    return ""
+
+
+def _typed(made: ir.Value, like: ir.Value, perm: Sequence[int]) -> ir.Value:
+    if like.dtype is not None:
+        made.type = ir.TensorType(like.dtype)
+    if made.shape is None and like.shape is not None:
+        shape = like.shape if len(like.shape) != _IMAGE else [like.shape[axis] for axis in perm]
+        made.shape = ir.Shape(list(shape))
+    return made
+
+
+ChannelsLastRule = Callable[[ChannelsLast, ir.Node], "ir.Value | str"]
+"""Builds the result of a node on images whose channels come last, or says why it cannot."""
 CHANNELS_LAST: Interface[ChannelsLastRule] = Interface("channels_last", "how it computes on images with channels last")
+_NO_IMAGE = "not all that it takes are images"
 
 
 def _matrix(weights: np.ndarray, groups: int) -> np.ndarray:
@@ -192,61 +168,61 @@ def _matrix(weights: np.ndarray, groups: int) -> np.ndarray:
     return dense.reshape(-1, features)
 
 
-def _multi_threshold(bench: ChannelsLast, node: ir.Node) -> ir.Value | None:
+def _multi_threshold(images: ChannelsLast, node: ir.Node) -> ir.Value | str:
     x, thresholds = node.inputs
     if x is None or rank(x) != _IMAGE or node.attributes.get_string("data_layout", "NCHW") != "NCHW":
-        return None
-    attributes = copy_attributes(node, ["data_layout"])
-    return bench.op.MultiThreshold(bench.last(x), thresholds, _domain=GENERAL, data_layout="NHWC", **attributes)
+        return "it is not for the channels of an image"
+    attributes: dict[str, Any] = {**node.attributes, "data_layout": "NHWC"}
+    return images.op.MultiThreshold(images.last(x), thresholds, _domain=GENERAL, **attributes)
 
 
-def _max_pool(bench: ChannelsLast, node: ir.Node) -> ir.Value | None:
+def _max_pool(images: ChannelsLast, node: ir.Node) -> ir.Value | str:
     x, attributes = node.inputs[0], node.attributes
     kernel, pads = attributes.get_ints("kernel_shape"), list(attributes.get_ints("pads") or (0, 0, 0, 0))
     plain = all(step == 1 for step in attributes.get_ints("dilations") or ()) and not attributes.get_int("ceil_mode", 0)
     if x is None or kernel is None or not plain or attributes.get_string("auto_pad", "NOTSET") != "NOTSET":
-        return None
+        return "MaxPoolNHWC knows neither dilations nor windows that end outside"
     if pads[:2] != pads[2:]:
-        return None
+        return "MaxPoolNHWC pads alike on both sides"
     strides = list(attributes.get_ints("strides") or (1, 1))
-    return bench.op.MaxPoolNHWC(
-        bench.last(x), _domain=GENERAL, kernel_shape=list(kernel), strides=strides, pads=pads, ceil_mode=0
+    return images.op.MaxPoolNHWC(
+        images.last(x), _domain=GENERAL, kernel_shape=list(kernel), strides=strides, pads=pads, ceil_mode=0
     )
 
 
-def _elementwise(bench: ChannelsLast, node: ir.Node) -> ir.Value | None:
+def _elementwise(images: ChannelsLast, node: ir.Node) -> ir.Value | str:
     found: list[ir.Value | None] = []
     for value in node.inputs:
         held = constant(value)
         if value is None or (held is None and rank(value) != _IMAGE):
-            return None
-        found.append(bench.last(value) if held is None else bench.parameter(value, held))
-    return None if None in found else bench.op.op(node.op_type, *found, **copy_attributes(node))
+            return _NO_IMAGE
+        found.append(images.last(value) if held is None else images.parameter(value, held))
+    return _NO_IMAGE if None in found else images.op.like(node, found)[0]
 
 
-def _reduce_sum(bench: ChannelsLast, node: ir.Node) -> ir.Value | None:
+def _reduce_sum(images: ChannelsLast, node: ir.Node) -> ir.Value | str:
     x, axes = node.inputs[0], constant(node.inputs[1]) if len(node.inputs) > 1 else None
     if x is None or axes is None or not node.attributes.get_int("keepdims", 1) or not axes.size:
-        return None
+        return "its axes are computed, or gone"
     moved = np.array(sorted(_TO_LAST.index(int(axis) % _IMAGE) for axis in axes.reshape(-1)), np.int64)
-    return bench.op.ReduceSum(bench.last(x), moved, **copy_attributes(node))
+    return images.op.ReduceSum(images.last(x), moved, **node.attributes)
 
 
-def _concat(bench: ChannelsLast, node: ir.Node) -> ir.Value | None:
+def _concat(images: ChannelsLast, node: ir.Node) -> ir.Value | str:
     values = [value for value in node.inputs if value is not None and rank(value) == _IMAGE and constant(value) is None]
     if len(values) != len(node.inputs):
-        return None
+        return _NO_IMAGE
     axis = _TO_LAST.index(node.attributes.get_int("axis", 1) % _IMAGE)
-    return bench.op.Concat(*map(bench.last, values), axis=axis)
+    return images.op.Concat(*map(images.last, values), axis=axis)
 
 
-def _flatten(bench: ChannelsLast, node: ir.Node) -> ir.Value | None:
+def _flatten(images: ChannelsLast, node: ir.Node) -> ir.Value | str:
     """Flatten images of one place, where it makes no difference in which order axes lie."""
     x = node.inputs[0]
     shape, result = static_shape(x), static_shape(node.outputs[0])
     if x is None or shape is None or result is None or shape[2:] != (1, 1) or len(result) == _IMAGE:
-        return None
-    return bench.op.Reshape(bench.last(x), np.array(result, np.int64))
+        return "the image has more than one place, whose order would change"
+    return images.op.Reshape(images.last(x), np.array(result, np.int64))
 
 
 CHANNELS_LAST.of("MultiThreshold", domains=(GENERAL,))(_multi_threshold)

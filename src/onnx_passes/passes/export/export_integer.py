@@ -13,16 +13,16 @@ from onnx_passes.core.errors import PassFailedError
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface
-from onnx_passes.graph.opset import OpsetConversion
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.definition import GENERAL_DOMAINS
+from onnx_passes.passes.convert.convert_opset import convert_to
 from onnx_passes.passes.export import integer_elementwise as elementwise
 from onnx_passes.passes.export import integer_products as products
 from onnx_passes.passes.export.containers import FLOATS
 from onnx_passes.passes.export.integer_thresholds import multi_threshold
 from onnx_passes.passes.export.integer_twins import IntegerTwins
-from onnx_passes.passes.qonnx.inline_qonnx import inline
+from onnx_passes.passes.qonnx.inline_qonnx import InlineQonnx
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
@@ -83,16 +83,15 @@ class ExportInteger(EditorPass):
         _refuse_what_is_not_defined(model)
         opset = model.opset_imports.get("", LEAST_OPSET)
         if opset < LEAST_OPSET:
-            conversion = OpsetConversion(model, LEAST_OPSET)
-            if not editor.change(f"opset {opset} as {LEAST_OPSET}", conversion.nodes, conversion.apply):
+            if not convert_to(LEAST_OPSET, model, editor):
                 return
             editor.context.note(f"opset {opset} became {LEAST_OPSET}, where operators take integers")
-        _Sweep(model, editor).run()
+        _Sweep(editor, ranges_of(model), products.sums_of_digits(model.graph)).convert_all("integers")
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Convert to integers, then put standard operators in the place of what remains."""
         first = super().run(model, context).modified
-        second = inline(model, context)
+        second = InlineQonnx().run(model, context).modified
         foreign = [domain for domain in model.opset_imports if domain not in ("", "ai.onnx")]
 
         def leave_out() -> None:
@@ -117,61 +116,27 @@ def _refuse_what_is_not_defined(model: ir.Model, *, but_known: bool = True) -> N
             )
 
 
-class _Sweep:
-    def __init__(self, model: ir.Model, editor: Editor) -> None:
-        self.model = model
-        self.editor = editor
-        self.twins = IntegerTwins(editor.builder(), ranges_of(model), products.sums_of_digits(model.graph))
-
-    def run(self) -> None:
-        """Convert in the order of the graph: each node lets the next take integers."""
-        for node in tuple(self.model.graph):
-            if node.graph is None:
-                continue
-            self._convert(node)
-            if self.editor.stopped:
-                return
-
-    def _convert(self, node: ir.Node) -> None:
-        """Let a node compute integers, which are cast to the floats that it yields; or say why not."""
-        with self.editor.rewrite(f"integers of {node.op_type}", node, matched=self._with_casts(node)) as r:
-            self.twins.op = r.op
-            found = self._integers(node)
-            if isinstance(found, str):
-                r.refuse(found, at=node)
-                self._note(node, found)
-                return
-            old = node.outputs[0]
-            new = self.twins.as_float(found, old)
-            r.replace(old, new)
-        if r.applied:
-            self.twins.replaced(old, new, found)
-
-    def _with_casts(self, node: ir.Node) -> list[ir.Node]:
-        """Return a node, and before it the casts from integers that nobody else needs."""
-        given = [value for value in node.inputs if value is not None and self.twins.has_twin(value)]
-        alone = [value for value in given if value.consumers() == (node,) and not value.is_graph_output()]
-        return [*dict.fromkeys(cast for value in alone if (cast := value.producer()) is not None), node]
-
-    def _integers(self, node: ir.Node) -> ir.Value | str:
+class _Sweep(IntegerTwins):
+    def form(self, node: ir.Node) -> ir.Value | str:
+        """Build integers by the rule of the operator, where integers come in."""
         rule = INTEGER_EXPORTS.get(node)
         if rule is None or len(node.outputs) != 1 or node.outputs[0].dtype not in FLOATS:
             return _NO_RULE
         dynamic = [value for value in node.inputs if value is not None and constant(value) is None]
         if not dynamic or not (node.domain or self._brings_integers(node)):
             return _NO_INTEGERS
-        return rule(self.twins, node)
+        return rule(self, node)
 
     def _brings_integers(self, node: ir.Node) -> bool:
         """Tell whether it is worth while: integers come in, or a product takes what is known to hold them."""
-        if any(self.twins.has_twin(value) for value in node.inputs):
+        if any(self.has_twin(value) for value in node.inputs):
             return True
-        return node.op_type in _PRODUCTS and all(self.twins.bounds(value) is not None for value in node.inputs[:2])
+        return node.op_type in _PRODUCTS and all(self.bounds(value) is not None for value in node.inputs[:2])
 
-    def _note(self, node: ir.Node, reason: str) -> None:
+    def note_refusal(self, node: ir.Node, reason: str) -> None:
         """Name a product, and what keeps integers from going on."""
         inner = [user for body in nested_graphs(node) for user in all_nodes(body)] if holds_graphs(node) else []
-        taken = any(self.twins.has_twin(value) for user in (node, *inner) for value in user.inputs)
+        taken = any(self.has_twin(value) for user in (node, *inner) for value in user.inputs)
         if node.op_type in _PRODUCTS or (taken and reason not in (_NO_RULE, _NO_INTEGERS) and not _is_last(node)):
             self.editor.context.note(f"{name_of(node)} stays in floats: {reason}")
 

@@ -18,19 +18,23 @@ from onnx_passes.graph.tensor_types import datatype_of, layout_of, set_datatype,
 from onnx_passes.passes.export.bipolar import bipolar_values
 from onnx_passes.passes.export.thresholds import step_function
 from onnx_passes.passes.qonnx.dialect import GENERAL
+from onnx_passes.rewrite.editor import Editor
 
+_RULE = "type of the levels of thresholds"
 _FIRST = {("", name) for name in ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool")}
 _LAST = {(GENERAL, "Im2Col"), (GENERAL, "MaxPoolNHWC")}
 _SAME = {("", name) for name in ("Add", "Sub", "Mul", "Relu", "Identity", "Concat", "ReduceSum", "Pad", "Resize")}
 _INT2 = Integer(2, is_signed=True)
 
 
-def annotate(model: ir.Model) -> bool:
-    """Annotate all tensors of integers with the least types that hold them, and layouts; tells whether any changed."""
-    changed = 0
-    bipolar = bipolar_values(model.graph)
+def annotate(model: ir.Model, editor: Editor) -> None:
+    """Annotate all tensors of integers with the least types that hold them, and layouts."""
     for node in model.graph:
-        changed += _declare(node)
+        needed = _undeclared(node)
+        if needed and not editor.update(_RULE, node, attributes={"out_dtype": ir.AttrString("out_dtype", needed)}):
+            return
+    bipolar = bipolar_values(model.graph)
+    changed = 0
     ranges = ranges_of(model)
     compared = _compared(model.graph, ranges)
     for value, known in ranges.items():
@@ -42,7 +46,7 @@ def annotate(model: ir.Model) -> bool:
             changed += set_datatype(value, wanted)
     for node in model.graph:
         changed += _lay_out(node)
-    return changed > 0
+    editor.annotated |= changed > 0
 
 
 def _compared(graph: ir.Graph, ranges: Mapping[ir.Value, Range]) -> dict[ir.Value, DataType]:
@@ -83,20 +87,16 @@ def _plain(datatype: DataType) -> DataType:
     return _INT2 if datatype == TERNARY else datatype
 
 
-def _declare(node: ir.Node) -> bool:
-    """Say in the attribute of thresholds which type their levels need, where FINN looks for it."""
-    if (node.domain, node.op_type) != (GENERAL, "MultiThreshold"):
-        return False
-    found = step_function(node)
+def _undeclared(node: ir.Node) -> str:
+    """Return the type that the levels of thresholds need, where FINN looks for it in vain in their attribute."""
+    found = step_function(node) if (node.domain, node.op_type) == (GENERAL, "MultiThreshold") else ""
     if isinstance(found, str):
-        return False
+        return ""
     text = node.attributes.get_string("out_dtype", "")
     declared, needed = parse(text) if text else None, _plain(smallest_for_values(found.levels))
     fits = declared is not None and declared != TERNARY and bool(declared.allowed(found.levels).all())
-    if fits and declared is not None and declared.bitwidth <= needed.bitwidth:
-        return False
-    node.attributes.add(ir.AttrString("out_dtype", str(needed)))
-    return str(needed) != text
+    is_least = fits and declared is not None and declared.bitwidth <= needed.bitwidth
+    return "" if is_least or str(needed) == text else str(needed)
 
 
 def _lay_out(node: ir.Node) -> int:

@@ -10,7 +10,6 @@ import onnx_ir as ir
 from onnx_passes.analysis.sums import size_of
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank, static_shape
-from onnx_passes.passes.export.bench import copy_attributes
 from onnx_passes.passes.export.containers import FLOATS, SMALL, bounds_of, container, largest_in
 from onnx_passes.passes.export.integer_twins import IntegerTwins
 
@@ -67,7 +66,7 @@ def max_pool(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     integer = twins.integer(x, SMALL)
     if integer is None:
         return "no runtime pools integers of more than eight bits"
-    return twins.op.MaxPool(integer, **copy_attributes(node))
+    return twins.op.MaxPool(integer, **node.attributes)
 
 
 def reduce_sum(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
@@ -82,7 +81,7 @@ def reduce_sum(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
         return "it is not known how many integers are added"
     if math.prod(before) // math.prod(after) * size_of(bounds) > largest_in(node.outputs[0].dtype):
         return "its sums may be integers that floats round, or beyond 32 bits"
-    return twins.op.ReduceSum(integer, *node.inputs[1:], **copy_attributes(node))
+    return twins.op.ReduceSum(integer, *node.inputs[1:], **node.attributes)
 
 
 def move(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
@@ -94,7 +93,7 @@ def move(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     integer = twins.integer(x)
     if integer is None:
         return _NO_INTEGERS
-    return twins.op.op(node.op_type, integer, *node.inputs[1:], **copy_attributes(node))
+    return twins.op.like(node, [integer, *node.inputs[1:]])[0]
 
 
 def resize(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
@@ -146,7 +145,7 @@ def concat(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     parts = [None if value is None or dtype is None else twins.integer(value, (dtype,)) for value in node.inputs]
     if None in parts:
         return _NO_INTEGERS
-    return twins.op.Concat(*parts, **copy_attributes(node))
+    return twins.op.Concat(*parts, **node.attributes)
 
 
 MOVEMENTS = ("Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze")

@@ -10,9 +10,7 @@ import onnx_ir as ir
 from onnx_passes.analysis.sums import Bounds
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, rank
-from onnx_passes.passes.export.bench import copy_attributes
-from onnx_passes.passes.export.containers import SMALL, bounds_of, container, may_saturate
-from onnx_passes.passes.export.exactness import is_exact_product
+from onnx_passes.passes.export.containers import SMALL, bounds_of, container, is_exact_product, may_saturate
 from onnx_passes.passes.export.integer_elementwise import arithmetic
 from onnx_passes.passes.export.integer_twins import IntegerTwins, Term
 
@@ -29,7 +27,7 @@ def matmul(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     left, right = twins.bounds(a), twins.bounds(b)
     if left is None or right is None:
         return _NO_INTEGERS
-    if not is_exact_product(twins, node):
+    if not is_exact_product(node, twins.bounds):
         return _TOO_LARGE
     if (rank(a) or 0) >= 2 and (rank(b) or 0) >= 2:
         x, w = twins.integer(a, SMALL), twins.integer(b, SMALL)
@@ -46,9 +44,9 @@ def einsum(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     values = [value for value in node.inputs if value is not None]
     if any(twins.bounds(value) is None for value in values):
         return _NO_INTEGERS
-    if len(values) != 2 or not is_exact_product(twins, node):
+    if len(values) != 2 or not is_exact_product(node, twins.bounds):
         return _TOO_LARGE
-    return twins.op.Einsum(*(twins.integer(value, (_INT32,)) for value in values), **copy_attributes(node))
+    return twins.op.Einsum(*(twins.integer(value, (_INT32,)) for value in values), **node.attributes)
 
 
 def _small_matmul(twins: IntegerTwins, a: tuple[ir.Value, Bounds], b: tuple[ir.Value, ir.Value, Bounds]) -> ir.Value:
@@ -79,7 +77,7 @@ def conv(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     left, right, added = twins.bounds(x), twins.bounds(w), (0, 0) if bias is None else twins.bounds(bias)
     if left is None or right is None or added is None:
         return _NO_INTEGERS
-    if not is_exact_product(twins, node):
+    if not is_exact_product(node, twins.bounds):
         return _TOO_LARGE
     found = _convolved(twins, node, (x, left), (w, right))
     return found if bias is None or isinstance(found, str) else _with_bias(twins, found, bias, rank(w) or 0)
@@ -96,8 +94,7 @@ def _convolved(
     if small is None or weights is None:
         return "no runtime convolves integers of more than eight bits"
     values, zero = small
-    attributes = copy_attributes(node)
-    found = [twins.op.ConvInteger(values, one, *([] if zero is None else [zero]), **attributes) for one in weights]
+    found = [twins.op.ConvInteger(values, one, *([] if zero is None else [zero]), **node.attributes) for one in weights]
     return reduce(twins.op.Add, found)
 
 
@@ -201,7 +198,7 @@ def conv_transpose(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
         return _NO_INTEGERS
     if len(known) != len(sizes) or attributes.get_ints("output_shape") or "auto_pad" in attributes:
         return "sizes are not known, or its padding is left open"
-    if not is_exact_product(twins, node):
+    if not is_exact_product(node, twins.bounds):
         return _TOO_LARGE
     image = twins.integer(x, SMALL)
     if image is None or right[0] < np.iinfo(np.int8).min or right[1] > np.iinfo(np.int8).max:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import PassResult, Transformation
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.legacy.operators import adopt
 from onnx_passes.ops.functions import MARK
 from onnx_passes.passes.qonnx.dialect import scopes
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
 
 
 @passes.verify.equality
 @passes.register(tags=("qonnx", "functions"))
-class EjectOps(Transformation):
+class EjectOps(EditorPass):
     """Take the functions that inject-ops or version 0.4 made for operators out of a model again.
 
     Rewrites: nodes with an ``overload`` made by inject-ops → the same nodes without it, and no function;
@@ -26,19 +27,19 @@ class EjectOps(Transformation):
 
     preserves = ("remove-unused", "shape-inference", "topological-sort", "unique-names", "import-qonnx")
 
-    def call(self, model: ir.Model) -> PassResult:
+    def edit(self, model: ir.Model, editor: Editor) -> None:
         """Eject in place."""
-        injected = eject(model)
-        return PassResult(model, modified=adopt(model) or injected)
+        eject(model, editor)
+        if not editor.stopped:
+            adopt(model, editor)
 
 
-def eject(model: ir.Model) -> bool:
-    """Remove all functions that were made of definitions; tells whether there were any."""
+def eject(model: ir.Model, editor: Editor) -> None:
+    """Remove all functions that were made of definitions."""
     injected = {key for key, function in model.functions.items() if MARK in function.metadata_props}
-    for scope in scopes(model):
+    for scope in scopes(model) if injected else ():
         for node in all_nodes(scope):
-            if node.op_identifier() in injected:
-                node.overload = ""
-    for key in injected:
-        del model.functions[key]
-    return bool(injected)
+            if node.op_identifier() in injected and not editor.update("call of an operator", node, overload=""):
+                return
+    if injected:
+        editor.change("functions of operators", (), lambda: list(map(model.functions.pop, injected)))

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.errors import PassFailedError
 from onnx_passes.core.options import option
 from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph import annotations
-from onnx_passes.graph.edits import carry_annotations, copy_type_and_shape
-from onnx_passes.graph.names import Names
+from onnx_passes.graph.edits import carry_annotations, copy_type_and_shape, detach
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.wording import count, name_of
 from onnx_passes.ops.collection import definition_of
@@ -22,18 +21,21 @@ from onnx_passes.passes.qonnx.dialect import GENERAL, OPERATORS, own_nodes, scop
 from onnx_passes.passes.qonnx.eject_ops import eject
 from onnx_passes.passes.qonnx.import_qonnx import normalise
 from onnx_passes.passes.qonnx.qonnx_thresholds import QonnxThresholds, qonnx_thresholds
-from onnx_passes.passes.qonnx.required import complete
+from onnx_passes.passes.qonnx.required import lacking
+from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.leftovers import Leftovers
+from onnx_passes.rewrite.passes import EditorPass
 
 _OVERLOADS_SINCE = 10
 _HARDWARE = "finn"
 """How the domains of FINN's hardware library begin, which it reads itself."""
 _NAMED = 3
+_COMPLETE = "attributes that QONNX asks for"
 
 
 @passes.verify.equality
 @passes.register(tags=("qonnx", "convert"))
-class ExportQonnx(Transformation):
+class ExportQonnx(EditorPass):
     """Bring a model to the form that QONNX and FINN read, with a shape for every tensor and data types as annotations.
 
     Rewrites: what import-qonnx does; operators of the domain ``onnx_passes`` → those of QONNX; layouts, steps and
@@ -58,33 +60,29 @@ class ExportQonnx(Transformation):
 
     ir_version: int = option(8, "highest IR version to write, unless the operator sets need a higher one")
 
-    def call(self, model: ir.Model) -> PassResult:
-        """Run without a manager."""
-        return self.run(model, Context())
-
-    def run(self, model: ir.Model, context: Context) -> PassResult:
+    def edit(self, model: ir.Model, editor: Editor) -> None:
         """Convert in place."""
         nodes = [(scope, node) for scope in scopes(model) for node in own_nodes(model, scope)]
-        own = {node: _expressed(node) for _, node in nodes if node.domain == OUR_DOMAIN}
-        modified = eject(model) or bool(own)
-        names = Names.of(model.graph) if any(own.values()) else Names()
-        for scope, node in nodes:
-            if node in own:
-                thresholds = own[node]
-                if thresholds is not None:
-                    thresholds.apply(node, names)
-                node.domain = GENERAL
-                scope.opset_imports.pop(OUR_DOMAIN, None)
-        modified |= normalise(model, context)
-        completed = [node for scope in scopes(model) for node in own_nodes(model, scope) if complete(node)]
-        modified |= bool(completed)
-        modified |= _compute_constant_outputs(model.graph)
-        modified |= self._lower_ir_version(model)
+        own = [(scope, node, _expressed(node)) for scope, node in nodes if node.domain == OUR_DOMAIN]
+        eject(model, editor)
+        for scope, node, thresholds in own:
+            editor.import_opsets(scope.opset_imports, {GENERAL: scope.opset_imports.get(GENERAL, 1)})
+            _express(editor, node, thresholds)
+            if editor.stopped:
+                return
+        for scope, _, _ in own:
+            editor.import_opsets(scope.opset_imports, {}, without=[OUR_DOMAIN])
+        normalise(model, editor)
+        for scope in scopes(model):
+            for node in own_nodes(model, scope):
+                if editor.stopped or not editor.update(_COMPLETE, node, attributes=lacking(node)):
+                    return
+        _compute_constant_outputs(model.graph, editor)
+        self._lower_ir_version(model, editor)
         for text in _unread(model):
-            context.note(text)
-        return PassResult(model, modified=modified)
+            editor.context.note(text)
 
-    def _lower_ir_version(self, model: ir.Model) -> bool:
+    def _lower_ir_version(self, model: ir.Model, editor: Editor) -> None:
         import onnx.helper
 
         versions = [scope.opset_imports[""] for scope in scopes(model)]
@@ -92,9 +90,17 @@ class ExportQonnx(Transformation):
         if any(overload for _, _, overload in model.functions):
             needed = max(needed, _OVERLOADS_SINCE)
         wanted = min(model.ir_version, max(self.ir_version, needed))
-        modified = wanted != model.ir_version
-        model.ir_version = wanted
-        return modified
+        if wanted != model.ir_version:
+            editor.change(f"IR version {wanted}", (), lambda: setattr(model, "ir_version", wanted))
+
+
+def _express(editor: Editor, node: ir.Node, thresholds: QonnxThresholds | None) -> None:
+    rule = f"QONNX form of {node.op_type}"
+    if thresholds is None:
+        editor.update(rule, node, domain=GENERAL)
+        return
+    with editor.rewrite(rule, node) as r:
+        r.replace(node.outputs[0], thresholds.build(r.op, node))
 
 
 def _expressed(node: ir.Node) -> QonnxThresholds | None:
@@ -124,20 +130,24 @@ def _hint(node: ir.Node) -> str:
     return "replace it by standard operators, as inline-qonnx does"
 
 
-def _compute_constant_outputs(graph: ir.Graph) -> bool:
+def _compute_constant_outputs(graph: ir.Graph, editor: Editor) -> None:
     """Let a node yield each output that is an initializer: QONNX takes a tensor to be described once."""
-    constant = [value for value in graph.outputs if value.is_initializer() and not value.is_graph_input()]
-    names = Names.of(graph) if constant else Names()
-    for value in dict.fromkeys(constant):
-        node = ir.Node("", "Identity", [value], name=names.node(f"{value.name}/Identity"))
-        output, name = node.outputs[0], value.name
-        copy_type_and_shape(value, output)
-        carry_annotations(value, output)
-        value.name = names.value(f"{name}_value")
-        output.name = name
-        graph.append(node)
-        graph.outputs[:] = [output if other is value else other for other in graph.outputs]
-    return bool(constant)
+    for value in dict.fromkeys(graph.outputs):
+        if value.is_initializer() and not value.is_graph_input():
+            node = ir.Node("", "Identity", [value], name=editor.scope.names.node(f"{value.name}/Identity"))
+            if not editor.change("constant output", (), partial(_yield, node, value, graph, editor), added=[node]):
+                detach(node)
+                return
+
+
+def _yield(node: ir.Node, value: ir.Value, graph: ir.Graph, editor: Editor) -> None:
+    output, name = node.outputs[0], value.name
+    copy_type_and_shape(value, output)
+    carry_annotations(value, output)
+    value.name = editor.scope.names.value(f"{name}_value")
+    output.name = name
+    graph.append(node)
+    graph.outputs[:] = [output if other is value else other for other in graph.outputs]
 
 
 def _unread(model: ir.Model) -> list[str]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Context, PassResult, Transformation
+from onnx_passes.core.base import Context
 from onnx_passes.core.errors import UsageError
 from onnx_passes.core.options import option
 from onnx_passes.datatypes.text import parse
@@ -18,6 +17,7 @@ from onnx_passes.graph import annotations
 from onnx_passes.graph.tensor_types import DATATYPE
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.definition import Definition
+from onnx_passes.passes.convert.convert_opset import convert_to
 from onnx_passes.passes.qonnx.dialect import (
     EARLIER,
     GENERAL,
@@ -30,7 +30,9 @@ from onnx_passes.passes.qonnx.dialect import (
     scopes,
     version_of,
 )
+from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.leftovers import Leftovers
+from onnx_passes.rewrite.passes import EditorPass
 
 LEAST_OPSET = 13
 """Since when axes are inputs, Softmax is along one axis, and all that quantizers are made of is there."""
@@ -38,7 +40,7 @@ LEAST_OPSET = 13
 
 @passes.verify.equality
 @passes.register(tags=("qonnx", "convert"))
-class ImportQonnx(Transformation):
+class ImportQonnx(EditorPass):
     """Bring a model of QONNX, Brevitas or FINN, of any age, to one form.
 
     Rewrites: the domains ``onnx.brevitas``, ``finn.custom_op.general`` and ``finn`` → ``qonnx.custom_op.general``, with
@@ -55,60 +57,52 @@ class ImportQonnx(Transformation):
 
     opset: int = option(LEAST_OPSET, "least version of the default operator set; a model of a higher one keeps its own")
 
-    def call(self, model: ir.Model) -> PassResult:
-        """Run without a manager."""
-        return self.run(model, Context())
-
-    def run(self, model: ir.Model, context: Context) -> PassResult:
+    def edit(self, model: ir.Model, editor: Editor) -> None:
         """Normalise in place."""
-        return PassResult(model, modified=normalise(model, context, self.opset))
+        normalise(model, editor, self.opset)
 
 
-def normalise(model: ir.Model, context: Context, opset: int = LEAST_OPSET) -> bool:
-    """Bring a model to the normal form; tells whether it was in another. A refusal leaves the model as it was."""
-    plans = [_Plan(model, scope, context) for scope in scopes(model)]
-    modified = _raise_opset(model, opset)
+def normalise(model: ir.Model, editor: Editor, opset: int = LEAST_OPSET) -> None:
+    """Bring a model to the normal form. A refusal leaves the model as it was."""
+    plans = [_Plan(model, scope, editor.context) for scope in scopes(model)]
+    _raise_opset(model, editor, opset)
     for plan in plans:
-        modified |= plan.apply()
-    return modified
+        if not editor.stopped:
+            plan.apply(editor)
 
 
-def _raise_opset(model: ir.Model, least: int) -> bool:
-    from onnx_passes.graph.opset import convert_opset
-
+def _raise_opset(model: ir.Model, editor: Editor, least: int) -> None:
     versions = [scope.opset_imports.get("", least) for scope in scopes(model)]
-    modified = min(versions) < least
-    if modified:
-        convert_opset(model, max(least, *versions))
+    version = max(least, *versions)
+    if min(versions) < least and not convert_to(version, model, editor):
+        return
     for scope in scopes(model):
-        if "" not in scope.opset_imports:
-            scope.opset_imports[""] = max(least, *versions)
-            modified = True
-    return modified
+        editor.import_opsets(scope.opset_imports, {"": scope.opset_imports.get("", version)})
 
 
 class _Plan:
     """What has to change in one graph with its subgraphs, or in one function."""
 
     def __init__(self, model: ir.Model, scope: Scope, context: Context) -> None:
-        self._scope = scope
+        self._imports = scope.opset_imports
         self._version = version_of(model, scope)
-        self._nodes: list[tuple[ir.Node, Definition | None, _Spelling]] = []
+        self._nodes: list[tuple[ir.Node, str, Mapping[str, ir.Attr | None]]] = []
         backend: Counter[str] = Counter()
         unknown = Leftovers()
-        self._kept: set[str] = set()
+        self._kept = {domain for domain, _, _ in model.functions}
         for node in own_nodes(model, scope):
             if is_backend_node(node):
                 backend[node.op_type] += 1
-            if is_general(node):
-                definition = definition_of(node)
-                if definition is None and node.op_type not in OPERATORS:
-                    unknown.add(node.op_type, "there is no such operator of QONNX")
-                spelling = _Spelling() if definition is None else _respelled(definition, node)
-                self._nodes.append((node, definition, spelling))
-            else:
+            if not is_general(node):
                 self._kept.add(node.domain)
-        self._kept.update(domain for domain, _, _ in model.functions)
+                continue
+            definition = definition_of(node)
+            if definition is not None:
+                self._nodes.append((node, definition.name, _respelled(definition, node)))
+                continue
+            self._nodes.append((node, node.op_type, {}))
+            if node.op_type not in OPERATORS:
+                unknown.add(node.op_type, "there is no such operator of QONNX")
         if backend:
             names = ", ".join(f"{count} {name}" for name, count in backend.items())
             context.note(f"left as they are, as they are of FINN's hardware library: {names}")
@@ -116,52 +110,27 @@ class _Plan:
             context.note(text)
         self._datatypes = _datatypes(scope, context)
 
-    def apply(self) -> bool:
-        """Change the scope; tells whether anything had to change."""
-        modified = bool(self._datatypes)
-        for node, definition, spelling in self._nodes:
-            if node.domain != GENERAL:
-                node.domain = GENERAL
-                modified = True
-            if definition is not None and node.op_type != definition.name:
-                node.op_type = definition.name
-                modified = True
-            modified |= spelling.apply(node)
+    def apply(self, editor: Editor) -> None:
+        """Change the scope: its operators one by one, between the domains that they need."""
         for value, text in self._datatypes:
             annotations.set(value, annotations.get(value) | {DATATYPE: text})
-        return self._import_domains() or modified
-
-    def _import_domains(self) -> bool:
-        imports = self._scope.opset_imports
-        before = dict(imports)
-        if self._version is not None:
-            imports[GENERAL] = self._version
-            for domain in EARLIER:
-                if domain not in self._kept:
-                    imports.pop(domain, None)
-        return dict(imports) != before
+            editor.annotated = True
+        if self._version is None:
+            return
+        editor.import_opsets(self._imports, {GENERAL: self._version})
+        for node, name, attributes in self._nodes:
+            rule = f"QONNX form of {node.op_type}"
+            if not editor.update(rule, node, domain=GENERAL, op_type=name, attributes=attributes):
+                return
+        editor.import_opsets(self._imports, {}, without=set(EARLIER) - self._kept)
 
 
-@dataclass(frozen=True)
-class _Spelling:
-    """Attributes that a node lacks or spells in another way than usual, and second names of others."""
-
-    wanted: Sequence[ir.Attr] = ()
-    unwanted: Sequence[str] = ()
-
-    def apply(self, node: ir.Node) -> bool:
-        for attribute in self.wanted:
-            node.attributes.add(attribute)
-        for name in self.unwanted:
-            del node.attributes[name]
-        return bool(self.wanted or self.unwanted)
-
-
-def _respelled(definition: Definition, node: ir.Node) -> _Spelling:
+def _respelled(definition: Definition, node: ir.Node) -> Mapping[str, ir.Attr | None]:
+    """Return attributes that a node lacks or spells in another way than usual; second names of others are None."""
     if any(attribute.is_ref() for attribute in node.attributes.values()):
-        return _Spelling()
+        return {}
     values = definition.checked(node)
-    found: list[ir.Attr] = []
+    found: dict[str, ir.Attr | None] = {name: None for name in node.attributes if name not in values}
     for attribute in definition.attributes:
         value: Any = values.get(attribute.name)
         if attribute.name == "rounding_mode":
@@ -171,8 +140,8 @@ def _respelled(definition: Definition, node: ir.Node) -> _Spelling:
         wanted = _attribute(attribute.name, attribute.kind, value)
         given = node.attributes.get(attribute.name)
         if given is None or given.type != wanted.type or _plain(given) != _plain(wanted):
-            found.append(wanted)
-    return _Spelling(found, [name for name in node.attributes if name not in values])
+            found[attribute.name] = wanted
+    return found
 
 
 def _attribute(name: str, kind: str, value: Any) -> ir.Attr:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.graph.wording import count
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.functions import Functions
 from onnx_passes.passes.qonnx.dialect import own_nodes
+from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.leftovers import Leftovers
+from onnx_passes.rewrite.passes import EditorPass
 
 _OVERLOADS_SINCE = 10
 _KNOWN_TO_ONNX_RUNTIME = ("ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft", "com.microsoft.nchwc")
@@ -18,7 +21,7 @@ _KNOWN_TO_ONNX_RUNTIME = ("ai.onnx.ml", "ai.onnx.preview.training", "com.microso
 
 @passes.verify.equality
 @passes.register(tags=("qonnx", "functions"))
-class InjectOps(Transformation):
+class InjectOps(EditorPass):
     """Give a model functions for the custom operators that it uses, so that the file runs in stock ONNX Runtime.
 
     Rewrites: ``Quant <rounding_mode = "ROUND"> (x, s, z, b)`` → the same node with an ``overload``, and a function of
@@ -33,11 +36,7 @@ class InjectOps(Transformation):
     needs = ("shape-inference",)
     preserves = ("remove-unused", "shape-inference", "topological-sort", "unique-names", "import-qonnx")
 
-    def call(self, model: ir.Model) -> PassResult:
-        """Run without a manager."""
-        return self.run(model, Context())
-
-    def run(self, model: ir.Model, context: Context) -> PassResult:
+    def edit(self, model: ir.Model, editor: Editor) -> None:
         """Make all functions first, so that a refusal leaves the model as it was."""
         functions = Functions(model.opset_imports, model.functions)
         calls = [
@@ -48,7 +47,7 @@ class InjectOps(Transformation):
         for function in model.functions.values():
             left = [node for node in own_nodes(model, function) if definition_of(node) is not None]
             if left:
-                context.note(
+                editor.context.note(
                     f"{count(left, 'custom operator')} in function '{function.name}' had to stay, as ONNX Runtime does "
                     "not let functions call overloads: run inline-functions first"
                 )
@@ -57,10 +56,13 @@ class InjectOps(Transformation):
             if definition_of(node) is None and node.domain not in _KNOWN_TO_ONNX_RUNTIME:
                 left.add(f"{node.domain}::{node.op_type}", "it is not defined here")
         for text in left.notes():
-            context.note(text)
+            editor.context.note(text)
         for node, function in calls:
-            node.overload = function.overload
-            model.functions[function.identifier()] = function
-        if calls:
-            model.ir_version = max(model.ir_version, _OVERLOADS_SINCE)
-        return PassResult(model, modified=bool(calls))
+            if not editor.change(f"function of {node.op_type}", [node], partial(_call, model, node, function)):
+                return
+
+
+def _call(model: ir.Model, node: ir.Node, function: ir.Function) -> None:
+    node.overload = function.overload
+    model.functions[function.identifier()] = function
+    model.ir_version = max(model.ir_version, _OVERLOADS_SINCE)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
+from types import MappingProxyType
 
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Context, PassResult, Transformation
+from onnx_passes.core.base import Transformation
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.operators import Key
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.definition import DEFINITIONS
 from onnx_passes.passes.qonnx.dialect import is_backend_node
-from onnx_passes.rewrite.driver import rewrite
 from onnx_passes.rewrite.index import RuleIndex
-from onnx_passes.rewrite.leftovers import ANY, Refusals, leftovers_of_rules
+from onnx_passes.rewrite.leftovers import ANY
 from onnx_passes.rewrite.match import Match
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.patterns import Op, Var
 from onnx_passes.rewrite.refusal import Answer, Rewritten, no, yes
 from onnx_passes.rewrite.rule import Rule
@@ -26,7 +27,7 @@ from onnx_passes.rewrite.rule import Rule
 
 @passes.verify.equality
 @passes.register("inline", tags=("qonnx",))
-class InlineQonnx(Transformation):
+class InlineQonnx(Transformation, RewriteRuleSetPass):
     """Put standard operators in the place of those of QONNX, Brevitas and FINN, also in subgraphs and functions.
 
     Rewrites: ``Quant(x, s, z, b)`` → ``(Round(Clip(x / s + z)) - z) * s``, and so on for all operators that are
@@ -39,36 +40,21 @@ class InlineQonnx(Transformation):
 
     needs = ("eject-ops", "shape-inference")
 
-    def call(self, model: ir.Model) -> PassResult:
-        """Run without a manager."""
-        return self.run(model, Context())
+    functions = True
+    converts = MappingProxyType({ANY: "there is no such operator of QONNX"})
 
-    def run(self, model: ir.Model, context: Context) -> PassResult:
-        """Rewrite every node by the rule of its operator."""
-        return PassResult(model, modified=inline(model, context))
+    def is_wanted(self, node: ir.Node) -> bool:
+        """Tell whether a node is of a domain of which operators are defined, and no hardware."""
+        return any(node.domain == domain for domain, _ in DEFINITIONS.table()) and not is_backend_node(node)
+
+    def compile(self) -> RuleIndex:
+        """Make a rule for each operator that is defined, once for all passes."""
+        return _compiled(frozenset(DEFINITIONS.table()))
 
 
 @cache
 def _compiled(operators: frozenset[Key]) -> RuleIndex:
     return RuleIndex(_rules(sorted(operators)))
-
-
-def inline(model: ir.Model, context: Context | None = None) -> bool:
-    """Replace all operators that are defined here; tells whether there were any."""
-    context, refusals = context or Context(), Refusals()
-    operators = frozenset(DEFINITIONS.table())
-    domains = {domain for domain, _ in operators}
-    applied = rewrite(model, _compiled(operators), context, functions=True, refusals=refusals)
-    left = leftovers_of_rules(
-        model,
-        {ANY: "there is no such operator of QONNX"},
-        refusals,
-        is_wanted=lambda node: node.domain in domains and not is_backend_node(node),
-        functions=True,
-    )
-    for text in left.notes():
-        context.note(text)
-    return applied > 0
 
 
 def inlining(domains: Collection[str]) -> list[Rule]:

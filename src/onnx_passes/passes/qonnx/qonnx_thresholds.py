@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.datatypes import smallest_for_values
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
-from onnx_passes.graph.names import Names
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.ops.definition import Definition
 from onnx_passes.passes.qonnx.dialect import GENERAL, USUAL_LAYOUTS
@@ -29,25 +29,19 @@ class QonnxThresholds:
     layout: str
     datatype: str
 
-    def apply(self, node: ir.Node, names: Names) -> None:
-        """Make a node one of QONNX."""
-        graph, given = node.graph, node.inputs[1]
-        assert isinstance(graph, ir.Graph)
-        assert given is not None
-        if static_shape(given) != self.rows.shape:
-            tensor = ir.Tensor(self.rows, name=names.value(f"{given.name}_rows"))
-            value = ir.Value(
-                name=tensor.name, const_value=tensor, type=ir.TensorType(tensor.dtype), shape=ir.Shape(self.rows.shape)
-            )
-            graph.register_initializer(value)
-            node.replace_input_with(1, value)
-        node.resize_inputs(2)
-        node.domain = GENERAL
-        node.attributes.clear()
-        node.attributes.add(ir.AttrString("out_dtype", self.datatype))
-        node.attributes.add(ir.AttrFloat32("out_scale", self.scale))
-        node.attributes.add(ir.AttrFloat32("out_bias", self.bias))
-        node.attributes.add(ir.AttrString("data_layout", self.layout))
+    def build(self, op: Builder, node: ir.Node) -> ir.Value:
+        """Build the node of QONNX."""
+        x, given = node.inputs[:2]
+        if given is not None and static_shape(given) != self.rows.shape:
+            given = op.initializer(self.rows, f"{given.name}_rows")
+        return op.MultiThreshold(
+            *(x, given),
+            _domain=GENERAL,
+            out_dtype=self.datatype,
+            out_scale=self.scale,
+            out_bias=self.bias,
+            data_layout=self.layout,
+        )
 
 
 def qonnx_thresholds(definition: Definition, node: ir.Node) -> QonnxThresholds | str:

@@ -11,8 +11,8 @@ from onnx_passes.passes.qonnx.dialect import GENERAL, USUAL_LAYOUTS
 _WINDOWS = {(GENERAL, "MaxPoolNHWC"), *((CHANNELS_LAST_DOMAIN, name) for name in ("Conv", "MaxPool", "AveragePool"))}
 
 
-def complete(node: ir.Node) -> bool:
-    """Add what a node lacks, as far as it is known; tells whether that was anything."""
+def lacking(node: ir.Node) -> dict[str, ir.Attr]:
+    """Return what a node lacks, as far as it is known."""
     operator = (node.domain, node.op_type)
     found: dict[str, ir.Attr] = {}
     if operator == (GENERAL, "MultiThreshold"):
@@ -21,10 +21,7 @@ def complete(node: ir.Node) -> bool:
         found = _input_shape(node)
     elif operator in _WINDOWS:
         found = _windows(node)
-    added = [attribute for name, attribute in found.items() if not _is_given(node.attributes.get(name))]
-    for attribute in added:
-        node.attributes.add(attribute)
-    return bool(added)
+    return {name: attribute for name, attribute in found.items() if not _is_given(node.attributes.get(name))}
 
 
 def _is_given(attribute: ir.Attr | None) -> bool:
