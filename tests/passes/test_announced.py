@@ -7,6 +7,7 @@ import pytest
 
 from onnx_passes import apply
 from onnx_passes.core.instruments import Limit
+from onnx_passes.core.registry import REGISTRY
 from onnx_passes.core.walk import all_nodes
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]>'
@@ -55,11 +56,40 @@ CASES = {
     "convert-opset{version=21}": f"{HEAD} g (float[2] x) => (float[2] y) {{ y = Neg (x) }}",
     "convert-layouts{inp=[NC>CN], out=[NC>CN]}": f"{HEAD} g (float[2,3] x) => (float[2,3] y) {{ y = Neg (x) }}",
 }
+QONNX = "qonnx.custom_op.general"
+PARAMETERS = "float s = {0.5}, float z = {0}, float b = {4}"
+QUANT = '<signed = 1, narrow = 0, rounding_mode = "ROUND">'
+
+
+def quantized(domain: str, attributes: str = QUANT) -> str:
+    """Write two quantizers of one kind in a row."""
+    return f"""<ir_version: 10, opset_import: ["": 20, "{domain}": 1]> g (float[2] x) => (float[2] y) <{PARAMETERS}> {{
+        a = {domain}.Quant {attributes} (x, s, z, b) y = {domain}.Quant {attributes} (a, s, z, b)
+    }}"""
+
+
+CASES |= {
+    "import-qonnx": quantized("onnx.brevitas", '<rounding_mode = "round">'),
+    "export-qonnx": """<ir_version: 10, opset_import: ["": 20, "onnx_passes": 1]> g (float[2,3] x) => (float[2,3] y)
+        <float[3,1] t = {0, 1, 2}> { a = onnx_passes.MultiThreshold (x, t) y = onnx_passes.MultiThreshold (a, t) }""",
+    "inject-ops": quantized(QONNX),
+    "inline-qonnx": quantized(QONNX),
+}
 VALUES_REPLACED = {
     "fold-shapes",
     "eliminate-common-subexpression",
     "eliminate-zero-state",
+    "inline-qonnx",
 }
+
+
+def test_every_transformation_of_the_collection_announces():
+    silent = [
+        entry.name
+        for entry in REGISTRY.entries()
+        if entry.kind == "transformation" and not REGISTRY.load(entry).announces()
+    ]
+    assert not silent
 
 
 def model_of(pass_: str) -> ir.Model:
@@ -105,3 +135,13 @@ def test_functions_stay_until_all_calls_are_inlined():
     apply(model, "inline-functions", instruments=[Limit(1)], in_place=True)
     assert len(model.functions) == 1
     assert [node.op_type for node in all_nodes(model.graph)] == ["Neg", "Exp", "f"]
+
+
+def test_functions_of_operators_stay_until_nothing_calls_them():
+    injected = apply(model_of("inject-ops"), "inject-ops").model
+    total = apply(injected, "eject-ops", paranoid=True).record.applications
+    for number in range(total):
+        result = apply(injected, "eject-ops", instruments=[Limit(number)])
+        assert result.record.applications == number
+        assert result.model.functions
+    assert not apply(injected, "eject-ops").model.functions

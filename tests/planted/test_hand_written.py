@@ -51,7 +51,7 @@ PLANTED = [
     Planted(
         "export-integer",
         "streamline",
-        "onnx_passes.passes.export.integer_twins.IntegerTwins.as_float",
+        "onnx_passes.passes.export.integer_twins.IntegerTwins.restored",
         one_more,
         "integers of Conv",
         "Conv",

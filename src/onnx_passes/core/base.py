@@ -81,8 +81,7 @@ class Pass(ir.passes.PassBase):
     the model, ``preserves`` the results of earlier passes that stay true (``("*",)`` for all of them).
     ``fast_math`` says what the claim of a pass does not cover, as in LLVM: NaN (``nnan``), infinities (``ninf``),
     the sign of zeros (``nsz``); and how rounding may differ: regrouping (``reassoc``), fusing (``contract``).
-    ``takes_body`` is set for passes that are given others to run, as ``fixpoint(a, b)``; ``announces`` for those that
-    make every change of structure as a rewrite that instruments see.
+    ``takes_body`` is set for passes that are given others to run, as ``fixpoint(a, b)``.
     """
 
     kind: ClassVar[Kind] = "transformation"
@@ -93,7 +92,6 @@ class Pass(ir.passes.PassBase):
     claims: ClassVar[tuple[Claim, ...]] = ()
     fast_math: ClassVar[tuple[FastMath, ...]] = ()
     takes_body: ClassVar[bool] = False
-    announces: ClassVar[bool] = False
     writes_init: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -133,6 +131,11 @@ class Pass(ir.passes.PassBase):
     def unwritten(cls) -> tuple[str, ...]:
         """Name the methods that a class of this kind must have, and this one has not."""
         return ("call",) if "call" in getattr(cls, "__abstractmethods__", ()) else ()
+
+    @classmethod
+    def announces(cls) -> bool:
+        """Tell whether all that it changes are rewrites that instruments see: who only has ``call`` shows none."""
+        return cls.kind == "transformation" and cls.run is not Pass.run
 
     @property
     def in_place(self) -> bool:

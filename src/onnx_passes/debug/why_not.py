@@ -118,7 +118,7 @@ def why_not(
     """
     planned = plan(rule, defaults=options, optional=options or ())
     steps = list(_asked_for(planned.steps))
-    wanted = [step for step in steps if step.pass_.announces and step.why.reason != "needed"]
+    wanted = [step for step in steps if step.pass_.announces() and step.why.reason != "needed"]
     if not wanted:
         raise _no_rules(planned.pipeline)
     needed = [step for step in steps if step.why.reason == "needed"]
@@ -197,9 +197,7 @@ def _report(rule: Rule, sites: Sequence[Site], node: ir.Node | None, top: int) -
 
 
 def _no_rules(text: str) -> UsageError:
-    made_of_rules = [
-        entry.name for entry in REGISTRY.entries() if entry.kind == "transformation" and REGISTRY.load(entry).announces
-    ]
+    made_of_rules = [entry.name for entry in REGISTRY.entries() if REGISTRY.load(entry).announces()]
     more = f" and {len(made_of_rules) - _NAMED} more" if len(made_of_rules) > _NAMED else ""
     return UsageError(
         f"'{text}' is not made of rewrite rules",

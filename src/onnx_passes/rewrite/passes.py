@@ -27,7 +27,6 @@ class RewriteRuleSetPass(Pass):
     noted, with the reasons.
     """
 
-    announces = True
     functions: ClassVar[bool] = False
     converts: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
@@ -77,7 +76,6 @@ class EditorPass(Transformation):
     ``functions`` lets it also edit the bodies of model-local functions, each with an editor of its own.
     """
 
-    announces = True
     functions: ClassVar[bool] = False
 
     @classmethod

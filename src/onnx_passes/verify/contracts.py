@@ -34,7 +34,7 @@ class Paranoid(Instrument):
     def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> str | None:
         """Take the digests that the pass is measured against."""
         self._before[record.number] = self._digests(model)
-        self._announcing = (step, model) if step.pass_.announces else None
+        self._announcing = (step, model) if step.pass_.announces() else None
         self._note_wiring()
         return None
 

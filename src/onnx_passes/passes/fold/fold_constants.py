@@ -45,7 +45,6 @@ class FoldConstants(Transformation):
     Exactness: bit-exact.
     """
 
-    announces = True
     needs = ("shape-inference",)
     preserves = ("checker", "shape-inference", "topological-sort", "unique-names")
 

@@ -39,8 +39,6 @@ class InlineFunctions(Transformation):
     Exactness: bit-exact.
     """
 
-    announces = True
-
     def call(self, model: ir.Model) -> PassResult:
         """Run without a manager."""
         return self.run(model, Context())
