@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.operators import Interface
+from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN, GENERAL_DOMAINS
 from onnx_passes.ops.multi_threshold import channel_axis
 from onnx_passes.verify.samples.grids import broadcasts, grid_of
 from onnx_passes.verify.samples.reference import Array
 
-_COMPARES = frozenset({"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Min", "Max"})
-_KINKS: Mapping[str, tuple[float, ...]] = {
-    **dict.fromkeys(("Relu", "LeakyRelu", "PRelu", "Elu", "Selu", "Celu", "Abs", "Sign", "Log", "Sqrt"), (0.0,)),
-    **dict.fromkeys(("Reciprocal", "Pow", "Div", "Sub", "Add", "Mul", "Softsign"), (0.0,)),
-    "Exp": (30.0, -30.0, 0.0),
-    **dict.fromkeys(("Softplus", "Mish", "Swish"), (100.0, -100.0, 30.0, -30.0, 0.0)),
-    **dict.fromkeys(("Sigmoid", "Softmax", "LogSoftmax"), (100.0, -100.0, 30.0, -30.0, 17.5, -17.5)),
-    **dict.fromkeys(("Tanh", "Erf", "Gelu"), (100.0, -100.0, 10.0, -10.0, 2.0, -2.0)),
-    "HardSwish": (-3.0, 3.0),
-    "BipolarQuant": (0.0,),
-}
-"""What is special whatever the parameters are: poles, and 100, whose exponential overflows, where the result is finite.
-"""
-_TAKES_ZERO = frozenset({"Div", "Sub", "Add", "Mul"})
+Critical = Callable[[ir.Node, int, int], Iterator[Array]]
+"""Yields values of the input of a node at an index, where the rank of the input is as given."""
+CRITICAL: Interface[Critical] = Interface(
+    "critical", "the values of an input that it treats in their own way; those of quantizers are known by their levels"
+)
+
+_TAKES_ZERO = ("Div", "Sub", "Add", "Mul")
+_OVERFLOW = (100.0, -100.0)
+"""Their exponentials overflow where the result is finite."""
 _HALVES = np.arange(-53, 54) / 2
 """Integers and ties around zero, for what rounds; a few far ones come on top."""
 _FAR = np.array([37.5, -60.5, 127.5, -128.5, 255.5, 1000.5, -4999.5])
@@ -34,28 +31,29 @@ _MOST = 4096
 
 def critical_values(node: ir.Node, index: int, rank: int) -> list[Array]:
     """Return values of an input of a node, broadcast against it from the right, that are treated in their own way."""
-    found = list(_found(node, index, rank))
-    if (index == 0 or node.op_type in _TAKES_ZERO) and node.op_type in _KINKS:
-        found += [np.array(value) for value in _KINKS[node.op_type]]
+    found = (CRITICAL.get(node) or _ties)(node, index, rank)
     return [array for array in found if array.size and np.isfinite(array).all()]
 
 
-def _found(node: ir.Node, index: int, rank: int) -> Iterator[Array]:
-    if node.domain == "" and node.op_type in _COMPARES:
-        others = [constant(value) for at, value in enumerate(node.inputs) if at != index]
-        yield from (
-            other for other in others if other is not None and other.size <= _MOST and other.dtype.kind in "fiu"
-        )
-        return
-    if index != 0:
-        return
-    of_kind = _OF_KIND.get(node.op_type) if node.domain == "" else None
-    if of_kind is not None:
-        yield from of_kind(node)
-    elif node.op_type == "MultiThreshold":
-        yield from _thresholds(node, rank)
-    else:
-        yield from _ties(node, rank)
+def _at(*values: float) -> Critical:
+    """Yield values that are special whatever the parameters are."""
+
+    def yield_them(node: ir.Node, index: int, rank: int) -> Iterator[Array]:
+        if index == 0 or node.op_type in _TAKES_ZERO:
+            yield from map(np.array, values)
+
+    return yield_them
+
+
+def _first(found: Callable[[ir.Node], Iterator[Array]]) -> Critical:
+    """Yield what is special of the first input, by the parameters of a node."""
+    return lambda node, index, rank: found(node) if index == 0 else iter(())
+
+
+def _others(node: ir.Node, index: int, rank: int) -> Iterator[Array]:
+    """Yield the constants that an input is compared with."""
+    others = [constant(value) for at, value in enumerate(node.inputs) if at != index]
+    yield from (other for other in others if other is not None and other.size <= _MOST and other.dtype.kind in "fiu")
 
 
 def _bounds(node: ir.Node) -> Iterator[Array]:
@@ -89,9 +87,9 @@ def _shrink(node: ir.Node) -> Iterator[Array]:
     yield from (np.array(limit), np.array(-limit))
 
 
-def _thresholds(node: ir.Node, rank: int) -> Iterator[Array]:
+def _thresholds(node: ir.Node, index: int, rank: int) -> Iterator[Array]:
     """Yield the thresholds, one of every channel at a time, along the axis of channels."""
-    steps = constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    steps = constant(node.inputs[1]) if index == 0 and len(node.inputs) > 1 else None
     if steps is None or steps.ndim != 2 or steps.size > _MOST * 16:
         return
     axis = channel_axis(node.attributes.get_string("data_layout", ""), rank)
@@ -99,9 +97,9 @@ def _thresholds(node: ir.Node, rank: int) -> Iterator[Array]:
         yield step.reshape([-1] + [1] * (rank - axis - 1) if step.size > 1 else ())
 
 
-def _ties(node: ir.Node, rank: int) -> Iterator[Array]:
+def _ties(node: ir.Node, index: int, rank: int) -> Iterator[Array]:
     """Yield the ties of a quantizer at its ends and around zero, and what lies beyond."""
-    grid = grid_of(node, rank)
+    grid = grid_of(node, rank) if index == 0 else None
     if grid is None or not broadcasts(grid, np.broadcast(grid.scale, grid.zero).shape):
         return
     ends = (grid.low - 0.5, grid.low, grid.low + 0.5, grid.high - 0.5, grid.high, grid.high + 0.5, grid.high + 2.5)
@@ -111,13 +109,23 @@ def _ties(node: ir.Node, rank: int) -> Iterator[Array]:
         yield place.reshape(()) if place.size == 1 else place
 
 
-_OF_KIND: Mapping[str, Callable[[ir.Node], Iterator[Array]]] = {
-    "Clip": _bounds,
-    "Round": _rounding,
-    "Floor": _rounding,
-    "Ceil": _rounding,
-    "Cast": _rounding,
-    "ThresholdedRelu": _alpha,
-    "HardSigmoid": _hard_sigmoid,
-    "Shrink": _shrink,
-}
+_SATURATES = _at(*_OVERFLOW, 10.0, -10.0, 2.0, -2.0)
+CRITICAL.attach(
+    {
+        **dict.fromkeys(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Min", "Max"), _others),
+        **dict.fromkeys(("Relu", "LeakyRelu", "PRelu", "Elu", "Selu", "Celu", "Abs", "Sign", "Log", "Sqrt"), _at(0.0)),
+        **dict.fromkeys(("Reciprocal", "Pow", *_TAKES_ZERO, "Softsign"), _at(0.0)),
+        **dict.fromkeys(("Softplus", "Mish", "Swish"), _at(*_OVERFLOW, 30.0, -30.0, 0.0)),
+        **dict.fromkeys(("Sigmoid", "Softmax", "LogSoftmax"), _at(*_OVERFLOW, 30.0, -30.0, 17.5, -17.5)),
+        **dict.fromkeys(("Tanh", "Erf"), _SATURATES),
+        **dict.fromkeys(("Round", "Floor", "Ceil", "Cast"), _first(_rounding)),
+        "Clip": _first(_bounds),
+        "Exp": _at(30.0, -30.0, 0.0),
+        "HardSigmoid": _first(_hard_sigmoid),
+        "HardSwish": _at(-3.0, 3.0),
+        "Shrink": _first(_shrink),
+        "ThresholdedRelu": _first(_alpha),
+    }
+)
+CRITICAL.attach({"Gelu": _SATURATES}, domains=("", CONTRIBUTED_DOMAIN))
+CRITICAL.attach({"BipolarQuant": _at(0.0), "MultiThreshold": _thresholds}, domains=GENERAL_DOMAINS)

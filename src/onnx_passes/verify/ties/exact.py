@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.verify.run.execute import Sample
 
@@ -49,10 +50,10 @@ class Exact:
         key = value, index
         if key not in self._found:
             node = value.producer()
-            rule = None if node is None or node.domain else _RULES.get(node.op_type)
-            if node is None or rule is None or len(self._found) > _MOST:
+            compute = None if node is None else EXACT.get(node)
+            if node is None or compute is None or len(self._found) > _MOST:
                 raise UnknownError
-            self._found[key] = rule(self, node, index)
+            self._found[key] = compute(self, node, index)
         return self._found[key]
 
     def read(self, node: ir.Node, position: int, index: Index) -> Fraction:
@@ -63,7 +64,8 @@ class Exact:
         return self.element(value, tuple(0 if size == 1 else i for size, i in zip(shape, last, strict=True)))
 
 
-Rule = Callable[[Exact, ir.Node, Index], Fraction]
+Element = Callable[[Exact, ir.Node, Index], Fraction]
+EXACT: Interface[Element] = Interface("exact", "an element of its result in rational arithmetic")
 
 
 def _shape(value: ir.Value | None) -> tuple[int, ...]:
@@ -73,11 +75,11 @@ def _shape(value: ir.Value | None) -> tuple[int, ...]:
     return shape
 
 
-def _elementwise(function: Callable[..., Fraction]) -> Rule:
-    def rule(exact: Exact, node: ir.Node, index: Index) -> Fraction:
+def _elementwise(function: Callable[..., Fraction]) -> Element:
+    def compute(exact: Exact, node: ir.Node, index: Index) -> Fraction:
         return function(*(exact.read(node, position, index) for position in range(len(node.inputs))))
 
-    return rule
+    return compute
 
 
 def _quotient(a: Fraction, b: Fraction) -> Fraction:
@@ -189,28 +191,30 @@ def _transpose(exact: Exact, node: ir.Node, index: Index) -> Fraction:
     return exact.element(node.inputs[0], tuple(before))
 
 
-_RULES: dict[str, Rule] = {
-    "Add": _elementwise(operator.add),
-    "AveragePool": _average_pool,
-    "BatchNormalization": _batch_normalization,
-    "Conv": _conv,
-    "Div": _elementwise(_quotient),
-    "Flatten": _reshape,
-    "GlobalAveragePool": _global_average_pool,
-    "Identity": _elementwise(Fraction.__pos__),
-    "MatMul": _matmul,
-    "Max": _elementwise(_greatest),
-    "Min": _elementwise(_least),
-    "Mul": _elementwise(operator.mul),
-    "Neg": _elementwise(Fraction.__neg__),
-    "Relu": _elementwise(_positive),
-    "Reshape": _reshape,
-    "Squeeze": _reshape,
-    "Sub": _elementwise(operator.sub),
-    "Sum": _elementwise(_sum),
-    "Transpose": _transpose,
-    "Unsqueeze": _reshape,
-}
+EXACT.attach(
+    {
+        "Add": _elementwise(operator.add),
+        "AveragePool": _average_pool,
+        "BatchNormalization": _batch_normalization,
+        "Conv": _conv,
+        "Div": _elementwise(_quotient),
+        "Flatten": _reshape,
+        "GlobalAveragePool": _global_average_pool,
+        "Identity": _elementwise(Fraction.__pos__),
+        "MatMul": _matmul,
+        "Max": _elementwise(_greatest),
+        "Min": _elementwise(_least),
+        "Mul": _elementwise(operator.mul),
+        "Neg": _elementwise(Fraction.__neg__),
+        "Relu": _elementwise(_positive),
+        "Reshape": _reshape,
+        "Squeeze": _reshape,
+        "Sub": _elementwise(operator.sub),
+        "Sum": _elementwise(_sum),
+        "Transpose": _transpose,
+        "Unsqueeze": _reshape,
+    }
+)
 
 
 def neighbours(number: Fraction, dtype: np.dtype[np.floating]) -> tuple[np.floating, np.floating]:
