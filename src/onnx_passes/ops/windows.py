@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,10 @@ class Windows:
         if room < 0 or amount < 1:
             raise ModelError(f"a window of {self.extent(axis)} does not fit into {size} with its padding")
         return amount
+
+    def fit(self, sizes: Sequence[int]) -> bool:
+        """Tell whether there is a window along all axes of these sizes."""
+        return all(size + sum(self.padding(axis)) >= self.extent(axis) for axis, size in enumerate(sizes))
 
     def starts(self, axis: int, size: int) -> np.ndarray:
         """Return where windows start, counted from the start of the padding."""

@@ -26,6 +26,7 @@ def pool(operator: str, attributes: str, x: str = "float[N,2,6,5]") -> str:
         "kernel_shape = [2,2], strides = [2,1], auto_pad = 'SAME_LOWER'",
         "kernel_shape = [2,2], strides = [2,2], auto_pad = 'VALID'",
         "kernel_shape = [2,2], strides = [3,3], ceil_mode = 1",
+        "kernel_shape = [2,2], strides = [3,2], ceil_mode = 1, auto_pad = 'VALID'",
         "kernel_shape = [3,3], strides = [2,2], ceil_mode = 1, pads = [1,1,1,1]",
     ],
 )

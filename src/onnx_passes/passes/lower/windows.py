@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.graph.shapes import dimension, rank
+from onnx_passes.analysis.windows import image_sizes
+from onnx_passes.analysis.windows import windows_of as sliding_windows
+from onnx_passes.graph.shapes import rank
+from onnx_passes.ops.windows import Windows
 from onnx_passes.rewrite.refusal import Refusal, no
 
 PADDING = -1
@@ -45,40 +48,22 @@ class Window:
 
 def windows_of(x: ir.Value, node: ir.Node, kernel: Sequence[int]) -> list[Window] | Refusal:
     """Read the windows of a convolution or pooling along all spatial axes of its input."""
-    dims = len(kernel)
-    if rank(x) != dims + 2:
+    if rank(x) != len(kernel) + 2:
         return no("the rank of the input is not known", at=x)
-    strides = node.attributes.get_ints("strides") or (1,) * dims
-    dilations = node.attributes.get_ints("dilations") or (1,) * dims
-    pads = node.attributes.get_ints("pads") or (0,) * (2 * dims)
-    mode = node.attributes.get_string("auto_pad", "NOTSET")
-    ceil = bool(node.attributes.get_int("ceil_mode", 0))
-    found: list[Window] = []
-    for axis in range(dims):
-        size = dimension(x, axis + 2)
-        if not size:
-            return no("the spatial sizes of the input are not known, or zero", at=x)
-        reach, stride = (kernel[axis] - 1) * dilations[axis] + 1, strides[axis]
-        begin, end = (pads[axis], pads[axis + dims]) if mode == "NOTSET" else (0, 0)
-        if mode in ("SAME_UPPER", "SAME_LOWER"):
-            total = max((-(-size // stride) - 1) * stride + reach - size, 0)
-            begin = total // 2 if mode == "SAME_UPPER" else total - total // 2
-            end = total - begin
-        if begin < 0 or end < 0 or size + begin + end < reach:
-            return no("the window does not fit into the input", at=node)
-        outputs = _outputs(size, begin, end, reach, stride, ceil=ceil and mode == "NOTSET")
-        steps = np.arange(outputs)[:, None] * stride + np.arange(kernel[axis])[None, :] * dilations[axis]
-        inside = (steps >= begin) & (steps < begin + size)
-        counted = np.sum(steps < begin + size + end, axis=1)
-        found.append(Window(size, np.where(inside, steps - begin, PADDING), counted))
-    return found
+    sizes = image_sizes(node)
+    if sizes is None or 0 in sizes:
+        return no("the spatial sizes of the input are not known, or zero", at=x)
+    sliding = sliding_windows(node, kernel)
+    if sliding is None or not sliding.fit(sizes):
+        return no("the window does not fit into the input", at=node)
+    return [_window(sliding, axis, size) for axis, size in enumerate(sizes)]
 
 
-def _outputs(size: int, begin: int, end: int, reach: int, stride: int, *, ceil: bool) -> int:
-    room = size + begin + end - reach
-    outputs = (-(-room // stride) if ceil else room // stride) + 1
-    # A window that would start in the padding after the input is left out.
-    return outputs - 1 if ceil and (outputs - 1) * stride >= size + begin else outputs
+def _window(sliding: Windows, axis: int, size: int) -> Window:
+    begin, end = sliding.padding(axis)
+    steps = sliding.starts(axis, size)[:, None] + sliding.offsets(axis)
+    inside = (steps >= begin) & (steps < begin + size)
+    return Window(size, np.where(inside, steps - begin, PADDING), np.sum(steps < begin + size + end, axis=1))
 
 
 def unfold(op: Any, x: Any, windows: Sequence[Window], fill: Any) -> Any:

@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.analysis.windows import windows_of
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import static_shape
@@ -136,16 +137,13 @@ def _matmul(exact: Exact, node: ir.Node, index: Index) -> Fraction:
 
 def _window(node: ir.Node, kernel: Sequence[int], size: Sequence[int], place: Index) -> list[tuple[Index, Index]]:
     """List the places of a window and those that it sees of a picture; what it sees of the padding is left out."""
-    axes = range(len(kernel))
-    attributes = node.attributes
-    if attributes.get_string("auto_pad", "NOTSET") != "NOTSET" or attributes.get_int("ceil_mode", 0):
+    windows = windows_of(node, kernel)
+    if windows is None or windows.ceil:
         raise UnknownError
-    strides = list(attributes.get_ints("strides") or [1] * len(kernel))
-    dilations = list(attributes.get_ints("dilations") or [1] * len(kernel))
-    pads = list(attributes.get_ints("pads") or [0] * (2 * len(kernel)))
+    axes = range(len(kernel))
     seen: list[tuple[Index, Index]] = []
     for offset in itertools.product(*map(range, kernel)):
-        at = tuple(place[i] * strides[i] - pads[i] + offset[i] * dilations[i] for i in axes)
+        at = tuple(place[i] * windows.strides[i] - windows.pads[i] + offset[i] * windows.dilations[i] for i in axes)
         if all(0 <= at[i] < size[i] for i in axes):
             seen.append((offset, at))
     return seen
