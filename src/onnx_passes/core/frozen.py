@@ -74,7 +74,8 @@ def _in_graph(graph: ir.Graph) -> Iterator[ir.TensorProtocol | None]:
             if attribute.is_ref():
                 continue
             if attribute.type is ir.AttributeType.TENSOR:
-                yield attribute.as_tensor()
+                # `as_tensor` looks at every member of the protocol each time.
+                yield attribute.value
             elif attribute.type is ir.AttributeType.GRAPH:
                 yield from _in_graph(attribute.as_graph())
             elif attribute.type is ir.AttributeType.GRAPHS:

@@ -203,7 +203,8 @@ def _promoted(
 def _as_tensor(value: Any) -> ir.TensorProtocol:
     if isinstance(value, np.ndarray | np.generic) or _is_number(value):
         return cast(Any, ir.Tensor)(np.asarray(cast(Any, value)))
-    if isinstance(value, ir.TensorProtocol):
+    # Whether something follows the protocol is told by each of its members: the usual class is asked for first.
+    if isinstance(value, ir.Tensor | ir.TensorProtocol):
         return value
     raise RewriteError(f"{type(value).__name__} is no tensor", hint="give a value, a number, a list or an array")
 

@@ -12,6 +12,7 @@ from onnxscript.rewriter.pattern import OrValue
 
 from onnx_passes.graph.schemas import default_attribute
 from onnx_passes.rewrite.law_text import (
+    GIVEN,
     Bindings,
     Compared,
     Either,
@@ -47,8 +48,10 @@ class AttributeRead:
         given = node.attributes.get(self.name)
         if given is not None and given.is_ref():
             return no(f"attribute '{self.name}' is a parameter of a function", at=node)
-        default = default_attribute(node.domain, node.op_type, self.name, bindings["opset"])
-        found = default if given is None else given.value
+        if given is None:
+            found = default_attribute(node.domain, node.op_type, self.name, bindings[GIVEN].opset)
+        else:
+            found = given.value
         if self.variable is not None:
             bindings[self.variable] = found
         elif found != self.expected:

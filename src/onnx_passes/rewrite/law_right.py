@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from onnx_passes.core.errors import did_you_mean
 from onnx_passes.rewrite.law_text import (
+    GIVEN,
     Bindings,
     Compared,
     Expression,
@@ -54,7 +55,9 @@ class Terms:
             case Variable(name=name):
                 if name not in self._names:
                     raise LawError(f"nothing binds '{name}'", f"bound are {', '.join(sorted(self._names))}")
-                return operator.itemgetter(name)
+                if name == "opset":
+                    return lambda bindings: bindings[GIVEN].opset
+                return operator.itemgetter(GIVEN if name == self._given else name)
             case Operation():
                 return self._operation(expression)
             case FunctionCall(function=name, arguments=arguments):
@@ -80,7 +83,7 @@ class Terms:
 
         def build(bindings: Bindings) -> Any:
             given = {name: term(bindings) for name, term in attributes.items()}
-            built = bindings["op"].op(op_type, *(term(bindings) for term in operands), _domain=domain, **given)
+            built = bindings[GIVEN].op(op_type, *(term(bindings) for term in operands), _domain=domain, **given)
             if label is not None:
                 bindings[label] = built
             return built
@@ -100,7 +103,7 @@ class Terms:
             where = "on the right side" if given == "op" else "in conditions"
             raise LawError(f"'{name}' wants '{given}', which there is {where} only", "call it there")
         if given:
-            return lambda bindings: call(bindings[given], *(term(bindings) for term in arguments))
+            return lambda bindings: call(bindings[GIVEN], *(term(bindings) for term in arguments))
         return lambda bindings: call(*(term(bindings) for term in arguments))
 
 

@@ -99,7 +99,9 @@ class Compared:
 
 
 Bindings = dict[str, Any]
-"""What names stand for, once a match is found."""
+"""What names stand for, once a match is found; under ``GIVEN``, the match itself, or the builder of the replacement."""
+
+GIVEN = ""
 
 Expression = Variable | Written | Operation | Either | FunctionCall | Logic | Compared
 

@@ -18,6 +18,7 @@ from onnx_passes.rewrite.forks import Forks
 from onnx_passes.rewrite.law_left import PatternBuilder, attributes_of, names_of
 from onnx_passes.rewrite.law_right import Function, Term, Terms
 from onnx_passes.rewrite.law_text import (
+    GIVEN,
     Bindings,
     Expression,
     LawError,
@@ -101,15 +102,18 @@ class Law:
             ) from None
 
         def check(match: Match, **bound: Any) -> Any:
-            bindings = {**bound, "match": match, "opset": match.opset}
-            refusals = (part.refuse(bindings) for part in (*attributes, *conditions))
-            return next((refusal for refusal in refusals if refusal is not None), yes)
+            bound[GIVEN] = match
+            for part in (*attributes, *conditions):
+                refusal = part.refuse(bound)
+                if refusal is not None:
+                    return refusal
+            return yes
 
         def rewrite(op: Builder, **bound: Any) -> Any:
-            bindings = {**bound, "op": op, "opset": op.opset}
+            bound[GIVEN] = op
             for attribute in attributes:
-                attribute.refuse(bindings)
-            return build(bindings)
+                attribute.refuse(bound)
+            return build(bound)
 
         name = self.name or before.op_type
         pattern = build_pattern(PatternBuilder(before), name)
@@ -158,6 +162,6 @@ class _Condition:
         answer = self.holds(bindings)
         if answer:
             return None
-        places = (bindings[name] for name in self.names)
+        places = (bindings.get(name) for name in self.names)
         place = next((value for value in places if isinstance(value, ir.Value)), None)
         return no(reason_of(answer, self.reason), at=getattr(answer, "at", None) or place)

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_passes.core.walk import holds_graphs
 from onnx_passes.graph import names
 from onnx_passes.graph.edits import subgraphs_of
-from onnx_passes.rewrite.order import Order
+from onnx_passes.rewrite.order import Order, is_sorted
 
 
 class Nesting:
@@ -74,7 +74,8 @@ class Nesting:
     def sort(self) -> None:
         """Put the nodes of graphs that may be out of order behind what they use."""
         for graph in self._unsorted:
-            graph.sort()
+            if not is_sorted(graph):
+                graph.sort()
         self._unsorted.clear()
 
     def _outwards(self, graph: ir.Graph | None) -> Iterator[ir.Graph]:

@@ -65,6 +65,18 @@ class Order:
         return (here for here in map(self.around, nodes) if here is not None)
 
 
+def is_sorted(graph: ir.Graph) -> bool:
+    """Tell whether each node of a graph comes behind those that it, or a subgraph of it, reads from."""
+    before = set[ir.Node | None]()
+    for node in graph:
+        for value in used_values(node):
+            if value is not None and value.graph is graph and (producer := value.producer()) is not None:
+                if producer not in before:
+                    return False
+        before.add(node)
+    return True
+
+
 def used_values(node: ir.Node) -> Sequence[ir.Value | None]:
     """List the values that a node uses, itself or in its subgraphs, and that are defined outside of it."""
     graphs = subgraphs_of(node) if node.attributes else ()
