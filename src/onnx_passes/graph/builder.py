@@ -205,7 +205,7 @@ def _as_tensor(value: Any) -> ir.TensorProtocol:
         return cast(Any, ir.Tensor)(np.asarray(cast(Any, value)))
     # Whether something follows the protocol is told by each of its members: the usual class is asked for first.
     if isinstance(value, ir.Tensor | ir.TensorProtocol):
-        return value
+        return cast(ir.TensorProtocol, value)
     raise RewriteError(f"{type(value).__name__} is no tensor", hint="give a value, a number, a list or an array")
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.graph.uses import is_used_elsewhere
+
+_SMALL = 4096
+"""Constants of up to so many bytes may be there twice."""
 _SCALAR_KINDS = {
     "value_float": np.float32,
     "value_floats": np.float32,
@@ -54,3 +59,75 @@ def tensor_of_constant_node(node: ir.Node) -> ir.TensorProtocol | None:
         texts = [text.encode() for text in attribute.as_strings()]
         return ir.StringTensor(texts, shape=ir.Shape([len(texts)]))
     return None
+
+
+def held(value: ir.Value) -> np.ndarray:
+    """Return what a value holds that a check found to be constant."""
+    array = constant(value)
+    assert array is not None
+    return array
+
+
+def owned_constant(value: ir.Value) -> np.ndarray | None:
+    """Return a constant that may be replaced by a changed one."""
+    array = constant(value)
+    return None if array is None or array.dtype == object or grows(value) else array
+
+
+def is_own_constant(value: ir.Value) -> bool:
+    """Tell whether a value is a constant that may be replaced by a changed one."""
+    return owned_constant(value) is not None
+
+
+def grows(value: ir.Value) -> bool:
+    """Tell whether a changed copy of a constant comes on top of it, as it is used elsewhere, and is not small."""
+    tensor = constant_tensor(value)
+    return is_used_elsewhere(value) and tensor is not None and tensor.nbytes > _SMALL
+
+
+def holds_only(value: ir.Value | None, number: float) -> bool:
+    """Tell whether a value is constant and every element is a number; zeros have to have its sign."""
+    array = constant(value)
+    if array is None or array.dtype == object:
+        return False
+    with np.errstate(all="ignore"):
+        wanted = np.asarray(number).astype(array.dtype)
+    start = array.reshape(-1)[:1]
+    return _equal(start, wanted) and _equal(array, wanted)
+
+
+def _equal(array: np.ndarray, number: np.ndarray) -> bool:
+    if not (array == number).all():
+        return False
+    if number != 0 or array.dtype.kind in "biu":
+        return True
+    return bool((np.signbit(array.astype(np.float64)) == np.signbit(number.astype(np.float64))).all())
+
+
+def number(value: ir.Value | None, of: ir.Value | None = None) -> float | None:
+    """Return the number that a constant of one element holds, if it does not raise the rank of ``of``."""
+    tensor = constant_tensor(value)
+    if tensor is None or tensor.size != 1 or not (tensor.dtype.is_floating_point() or tensor.dtype.is_integer()):
+        return None
+    dims = len(tensor.shape)
+    if dims > 0 and (of is None or of.shape is None or len(of.shape) < dims):
+        return None
+    return float(tensor.numpy().reshape(()).item())
+
+
+def is_number(value: ir.Value | None, expected: float, of: ir.Value | None = None) -> bool:
+    """Tell whether a constant of one element is a number, as closely as its type can say."""
+    found, tensor = number(value, of), constant_tensor(value)
+    if found is None or tensor is None:
+        return False
+    tolerance = 2e-3 if tensor.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16) else 1e-5
+    return math.isclose(found, expected, rel_tol=tolerance)
+
+
+def finite_constant(value: ir.Value | None) -> np.ndarray | None:
+    """Return a constant of floats in double precision if all its elements are finite."""
+    tensor = constant_tensor(value)
+    if tensor is None or not tensor.dtype.is_floating_point():
+        return None
+    wide = tensor.numpy().astype(np.float64)
+    return wide if np.isfinite(wide).all() else None

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnx_passes.graph.constants import constant_tensor
+
+Dim = int | ir.SymbolicDim
+
+_ROUNDING = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+_BITS_OF_WHOLE_BYTES = 8
+
 
 def rank(value: ir.Value | None) -> int | None:
     """Return the number of dimensions, if known."""
@@ -40,3 +47,94 @@ def same_shape(a: ir.Value | None, b: ir.Value | None) -> bool:
 def same_dtype(a: ir.Value | None, b: ir.Value | None) -> bool:
     """Tell whether two element types are known and equal."""
     return a is not None and b is not None and a.dtype is not None and a.dtype == b.dtype
+
+
+def dims(value: ir.Value | None) -> tuple[Dim, ...] | None:
+    """Return the dimensions of a value, from its declaration or from what it holds."""
+    if value is None:
+        return None
+    if value.shape is not None:
+        return tuple(value.shape)
+    tensor = constant_tensor(value)
+    return None if tensor is None else tuple(tensor.shape.numpy())
+
+
+def same_dim(a: Dim, b: Dim) -> bool:
+    """Tell whether two dimensions are known to be equal."""
+    return a == b and not (isinstance(a, ir.SymbolicDim) and a.value is None)
+
+
+def broadcast(a: tuple[Dim, ...] | None, b: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
+    """Return the dimensions that broadcasting gives, if they are known for sure."""
+    if a is None or b is None:
+        return None
+    if len(a) < len(b):
+        a, b = b, a
+    result = list(a[: len(a) - len(b)])
+    for p, q in zip(a[len(a) - len(b) :], b, strict=True):
+        if not (p == 1 or q == 1 or same_dim(p, q)):
+            return None
+        result.append(q if p == 1 else p)
+    return tuple(result)
+
+
+def stays(node: ir.Node) -> bool:
+    """Tell whether a node is known to give the shape of its first input, whatever a caller may override."""
+    overridable = any(
+        value is not None and value.is_initializer() and value.is_graph_input() for value in node.inputs[1:]
+    )
+    return not overridable and same_shape(node.inputs[0], node.outputs[0])
+
+
+def keeps_shape(x: ir.Value, result: ir.Value, *others: ir.Value | None) -> bool:
+    """Tell whether an operator that broadcasts ``x`` against others gives the shape of ``x``, rank included."""
+    return same_shape(x, result) or all(_vanishes(dims(other), x) for other in others if other is not None)
+
+
+def _vanishes(small: tuple[Dim, ...] | None, x: ir.Value) -> bool:
+    if small is None:
+        return False
+    if not small:
+        return True
+    whole = dims(x)
+    if whole is None or len(small) > len(whole):
+        return False
+    return all(p == 1 or same_dim(p, q) for p, q in zip(small, whole[len(whole) - len(small) :], strict=True))
+
+
+def vanishes_into(dropped: ir.Value, *kept: ir.Value) -> bool:
+    """Tell whether what is kept is broadcast to the same shape without an operand as with it."""
+    small, whole = dims(dropped), dims(kept[0])
+    for value in kept[1:]:
+        whole = broadcast(whole, dims(value))
+    if small == ():
+        return True
+    return small is not None and whole is not None and broadcast(whole, small) == whole and len(small) <= len(whole)
+
+
+def is_integral(value: ir.Value | None) -> bool:
+    """Tell whether a value holds integers or booleans: no NaN, no signed zeros, no rounding."""
+    return (
+        value is not None and value.dtype is not None and (value.dtype.is_integer() or value.dtype == ir.DataType.BOOL)
+    )
+
+
+def has_no_signs(value: ir.Value) -> bool:
+    """Tell whether a value holds no zeros with a sign: integers, booleans or texts."""
+    return is_integral(value) or value.dtype == ir.DataType.STRING
+
+
+def is_float(value: ir.Value | None) -> bool:
+    """Tell whether a value holds floats that arithmetic rounds to."""
+    return value is not None and value.dtype in _ROUNDING
+
+
+def is_whole(value: ir.Value | None) -> bool:
+    """Tell whether a value holds integers, which wrap around: laws of rings are exact then."""
+    dtype = None if value is None else value.dtype
+    return dtype is not None and dtype.is_integer() and dtype.bitwidth >= _BITS_OF_WHOLE_BYTES
+
+
+def is_discrete(value: ir.Value | None) -> bool:
+    """Tell whether a value holds integers or booleans."""
+    return is_whole(value) or (value is not None and value.dtype is ir.DataType.BOOL)

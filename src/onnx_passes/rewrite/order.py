@@ -67,12 +67,11 @@ class Order:
 
 def is_sorted(graph: ir.Graph) -> bool:
     """Tell whether each node of a graph comes behind those that it, or a subgraph of it, reads from."""
-    before = set[ir.Node | None]()
+    before: set[ir.Node | None] = {None}
     for node in graph:
         for value in used_values(node):
-            if value is not None and value.graph is graph and (producer := value.producer()) is not None:
-                if producer not in before:
-                    return False
+            if value is not None and value.graph is graph and value.producer() not in before:
+                return False
         before.add(node)
     return True
 

@@ -11,10 +11,11 @@ from onnxscript.rewriter.pattern import OrValue
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.graph.constants import constant, is_constant
+from onnx_passes.graph.arguments import argument
+from onnx_passes.graph.arithmetic import negated, wide
+from onnx_passes.graph.constants import constant, held, is_constant, owned_constant
+from onnx_passes.graph.shapes import is_float, keeps_shape
 from onnx_passes.graph.traits import TRAITS, traits_of
-from onnx_passes.passes.algebra.evidence import held, is_float, negated, owned_constant, wide
-from onnx_passes.passes.eliminate.evidence import argument, keeps_shape
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no, yes

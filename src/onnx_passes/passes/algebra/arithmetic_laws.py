@@ -9,24 +9,18 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.constants import constant, is_constant
-from onnx_passes.graph.traits import TRAITS, operators
-from onnx_passes.passes.algebra.evidence import (
+from onnx_passes.graph.arithmetic import (
     folded,
     grows_when_folded,
-    held,
-    is_copied,
-    is_discrete,
-    is_float,
-    is_own_constant,
     is_product_safe,
     is_unnoticed_at_the_limit,
-    is_whole,
     limits_of,
     negated,
     wide,
 )
-from onnx_passes.passes.eliminate.evidence import holds_only, keeps_shape
+from onnx_passes.graph.constants import constant, grows, held, holds_only, is_constant, is_own_constant
+from onnx_passes.graph.shapes import is_discrete, is_float, is_whole, keeps_shape
+from onnx_passes.graph.traits import TRAITS, operators
 from onnx_passes.rewrite.laws import Law, LawPass, Vocabulary, When
 
 _DISTRIBUTIONS = tuple(
@@ -78,7 +72,7 @@ _law = Vocabulary(
     held,
     holds_only,
     is_constant,
-    is_copied,
+    grows,
     is_discrete,
     is_float,
     is_one_number,
@@ -262,7 +256,7 @@ def _distribution(applies: str, *when: When) -> Sequence[Law]:
             "(inner := x + c) * d → x * d + folded('Mul', c, d)",
             When(f"{applies}(c)", _OTHER_TYPE),
             When("is_constant(c) and is_constant(d) and not is_constant(x)", "summand and factor are not constant"),
-            When("not is_copied(c)", "a large constant is used elsewhere, too"),
+            When("not grows(c)", "a large constant is used elsewhere, too"),
             When("keeps_shape(inner, result, d)", "the factor may widen the sum"),
             When("not grows_when_folded('Mul', c, d)", "the constants would grow by broadcasting"),
             *when,

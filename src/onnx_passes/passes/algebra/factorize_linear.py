@@ -10,10 +10,9 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.graph.constants import constant, is_constant
-from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.algebra.evidence import held, is_float, is_whole, wide
-from onnx_passes.passes.eliminate.evidence import keeps_shape
+from onnx_passes.graph.arithmetic import wide
+from onnx_passes.graph.constants import constant, held, is_constant
+from onnx_passes.graph.shapes import is_float, is_whole, keeps_shape, rank
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no, yes

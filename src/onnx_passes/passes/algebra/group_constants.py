@@ -10,22 +10,17 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.graph.constants import constant, is_constant
-from onnx_passes.graph.traits import operators
-from onnx_passes.passes.algebra.evidence import (
+from onnx_passes.graph.arithmetic import (
     cancels,
     combined,
     grows_by_broadcasting,
-    held,
-    is_copied,
-    is_discrete,
-    is_float,
     is_product_safe,
     is_unnoticed_at_the_limit,
-    is_whole,
     wide,
 )
-from onnx_passes.passes.eliminate.evidence import keeps_shape
+from onnx_passes.graph.constants import constant, grows, held, is_constant
+from onnx_passes.graph.shapes import is_discrete, is_float, is_whole, keeps_shape
+from onnx_passes.graph.traits import operators
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no, yes
@@ -111,7 +106,7 @@ def _rule(op_type: str, applies: Callable[[ir.Value], bool], guard: Guard) -> Ru
             return no("not one operand of the inner operator is constant", at=c)
         if second is None and not keeps_shape(inner, result, y):
             return no("the other operand may widen the result", at=y)
-        if second is not None and (is_copied(c) or is_copied(y)):
+        if second is not None and (grows(c) or grows(y)):
             return no("a large constant is used elsewhere, too", at=y)
         if second is not None and grows_by_broadcasting(combined(op_type, first, second), first, second):
             return no("the constants would grow by broadcasting", at=y)

@@ -10,10 +10,10 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.graph.constants import constant_tensor, is_constant
-from onnx_passes.passes.algebra.evidence import held, is_copied, is_float, wide
+from onnx_passes.graph.arithmetic import rounded, wide
+from onnx_passes.graph.constants import constant_tensor, grows, held, is_constant
+from onnx_passes.graph.shapes import is_float
 from onnx_passes.passes.eliminate.forms import examples
-from onnx_passes.passes.fuse.conditions import rounded
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no, yes
@@ -59,7 +59,7 @@ def _check(op: Match, x: ir.Value, a: ir.Value, b: ir.Value) -> Any:
         return no("the matrices are not constant, or not of floats", at=b)
     if len(first.shape) != 2 or len(second.shape) != 2:
         return no("the constants are no matrices", at=b)
-    if is_copied(a) or is_copied(b):
+    if grows(a) or grows(b):
         return no("a matrix is used elsewhere, too", at=b)
     (rows, _), (_, columns) = first.shape.numpy(), second.shape.numpy()
     if rows * columns > first.size + second.size:

@@ -9,17 +9,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.constants import is_constant
+from onnx_passes.graph.arithmetic import folded, grows_when_folded
+from onnx_passes.graph.constants import held, holds_only, is_constant, is_own_constant
+from onnx_passes.graph.shapes import has_no_signs, is_discrete, keeps_shape, vanishes_into
 from onnx_passes.graph.traits import TRAITS
-from onnx_passes.passes.algebra.evidence import (
-    folded,
-    grows_when_folded,
-    held,
-    is_discrete,
-    is_own_constant,
-    vanishes_into,
-)
-from onnx_passes.passes.eliminate.evidence import has_no_signs, holds_only, keeps_shape
 from onnx_passes.rewrite.laws import Law, LawPass, Vocabulary, When
 
 _UNDONE = {

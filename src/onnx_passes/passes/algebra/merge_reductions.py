@@ -11,9 +11,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.algebra.evidence import is_float, is_whole
-from onnx_passes.passes.eliminate.evidence import integer, integers, is_given, opset_of
+from onnx_passes.graph.arguments import integer, integers, is_given
+from onnx_passes.graph.shapes import is_float, is_whole, rank
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no, yes
@@ -120,7 +119,7 @@ def _rule(op_type: str, applies: Callable[[ir.Value], bool]) -> Rule:
         merged = _merged(x, inner, y)
         assert not isinstance(merged, Refusal)
         axes, keeps = sorted(merged.axes), int(merged.keeps)
-        if opset_of(op) >= _AXES_ARE_INPUTS.get(op_type, 18):
+        if op.opset >= _AXES_ARE_INPUTS.get(op_type, 18):
             return op.op(op_type, x, np.array(axes, np.int64), keepdims=keeps)
         return op.op(op_type, x, axes=axes, keepdims=keeps)
 

@@ -9,9 +9,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.constants import is_constant
+from onnx_passes.graph.constants import holds_only, is_constant
+from onnx_passes.graph.shapes import is_integral, keeps_shape
 from onnx_passes.graph.traits import TRAITS, Number, traits_of
-from onnx_passes.passes.eliminate.evidence import holds_only, is_integral, keeps_shape
 from onnx_passes.passes.eliminate.forms import examples, filled_like
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 

@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.arguments import argument, integer
 from onnx_passes.graph.shapes import same_dtype
-from onnx_passes.passes.eliminate.evidence import argument, integer
 from onnx_passes.passes.eliminate.forms import bypass, examples, merging
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no, yes

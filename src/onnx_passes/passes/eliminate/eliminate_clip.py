@@ -11,8 +11,9 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.constants import constant
-from onnx_passes.passes.eliminate.evidence import argument, is_integral
+from onnx_passes.graph.shapes import is_integral
 from onnx_passes.passes.eliminate.forms import bypass, merging
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no, yes

@@ -14,8 +14,8 @@ from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.edits import copy_type_and_shape, replace_value
 from onnx_passes.graph.hashing.content import Contents, Key, operator, present_inputs
 from onnx_passes.graph.randomness import is_random
+from onnx_passes.graph.shapes import is_integral
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.passes.eliminate.evidence import is_integral
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 

@@ -9,8 +9,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.arguments import integer
 from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.eliminate.evidence import integer
 from onnx_passes.passes.eliminate.forms import examples
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass

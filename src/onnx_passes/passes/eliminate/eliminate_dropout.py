@@ -10,7 +10,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.passes.eliminate.evidence import argument, holds_only
+from onnx_passes.graph.arguments import argument
+from onnx_passes.graph.constants import holds_only
 from onnx_passes.passes.eliminate.forms import examples
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass

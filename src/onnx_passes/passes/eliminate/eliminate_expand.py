@@ -9,8 +9,9 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.arguments import argument, integers
+from onnx_passes.graph.shapes import Dim, broadcast, dims, is_integral, same_dim, stays
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.passes.eliminate.evidence import Dim, argument, broadcast, dims, integers, is_integral, same_dim, stays
 from onnx_passes.passes.eliminate.forms import bypass
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass

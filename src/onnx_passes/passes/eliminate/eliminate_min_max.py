@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.constants import constant
-from onnx_passes.passes.eliminate.evidence import is_integral
+from onnx_passes.graph.shapes import is_integral
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no, yes

@@ -9,8 +9,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.graph.shapes import dimension
-from onnx_passes.passes.eliminate.evidence import integer, integers, is_integral
+from onnx_passes.graph.arguments import integer, integers
+from onnx_passes.graph.shapes import dimension, is_integral
 from onnx_passes.passes.eliminate.forms import bypass, examples
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no, yes

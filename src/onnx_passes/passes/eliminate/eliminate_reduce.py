@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.arguments import integer, integers, is_given
 from onnx_passes.graph.shapes import dimension, rank
-from onnx_passes.passes.eliminate.evidence import integer, integers, is_given, opset_of
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no
 from onnx_passes.rewrite.rule import Rule
@@ -74,7 +74,7 @@ def _replace(op: Any, x: ir.Value, node: ir.Node, *, signs_matter: bool) -> Any:
         return no("the sign of a zero would come back", at=node)
     if not axes or integer(node, "keepdims", 1) == 1:
         return x
-    if opset_of(op) < _AXES_ARE_INPUTS:
+    if op.opset < _AXES_ARE_INPUTS:
         return op.Squeeze(x, axes=axes)
     return op.Squeeze(x, np.array(axes, np.int64))
 

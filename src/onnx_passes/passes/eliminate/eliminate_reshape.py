@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.eliminate.evidence import argument, dims, integer, integers, same_dim, stays
+from onnx_passes.graph.arguments import argument, integer, integers
+from onnx_passes.graph.shapes import dims, rank, same_dim, stays
 from onnx_passes.passes.eliminate.forms import bypass, merging
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no, yes

@@ -9,8 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.eliminate.evidence import dims
+from onnx_passes.graph.shapes import dims, rank
 from onnx_passes.passes.eliminate.forms import examples
 from onnx_passes.passes.move.rows import SIZES_TO_TRY, stacked_rows
 from onnx_passes.rewrite.forks import Forks

@@ -10,9 +10,9 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.arguments import argument, integers, text
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension
-from onnx_passes.passes.eliminate.evidence import argument, integers, text
 from onnx_passes.passes.eliminate.forms import bypass, examples, in_opset
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no, yes

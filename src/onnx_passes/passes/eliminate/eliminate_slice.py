@@ -11,8 +11,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.graph.shapes import dimension, rank
-from onnx_passes.passes.eliminate.evidence import argument, integers, is_given, stays
+from onnx_passes.graph.arguments import argument, integers, is_given
+from onnx_passes.graph.shapes import dimension, rank, stays
 from onnx_passes.passes.eliminate.forms import bypass, merging
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no, yes

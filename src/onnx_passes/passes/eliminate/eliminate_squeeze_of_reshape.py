@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.passes.eliminate.evidence import integer, integers
+from onnx_passes.graph.arguments import integer, integers
 from onnx_passes.passes.eliminate.forms import examples, merging
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no

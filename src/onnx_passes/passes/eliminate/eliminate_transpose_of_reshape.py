@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.passes.eliminate.evidence import Dim, dims, opset_of
+from onnx_passes.graph.shapes import Dim, dims
 from onnx_passes.passes.eliminate.forms import examples, merging
 from onnx_passes.passes.move.layout import moves_only_ones, permutation, reshape_target
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
@@ -75,6 +75,6 @@ def _reshaped(op: Any, x: ir.Value | None, transpose: ir.Node, result: Sequence[
     target = reshape_target(result)
     if target is None:
         return no("more than one size is not known, or there is nothing to move", at=transpose)
-    if opset_of(op) < _RESHAPE_HAS_AN_INPUT:
+    if op.opset < _RESHAPE_HAS_AN_INPUT:
         return no("Reshape has no input for the shape", at=transpose)
     return op.Reshape(x, np.array(target, np.int64))

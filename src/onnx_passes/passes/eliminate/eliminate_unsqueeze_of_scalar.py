@@ -11,9 +11,10 @@ from onnxscript.rewriter.pattern import OrValue
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.arguments import integer, integers
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.eliminate.evidence import integer, integers, is_only_read_by
+from onnx_passes.graph.uses import is_only_read_by
 from onnx_passes.passes.eliminate.forms import examples, in_opset, merging
 from onnx_passes.passes.eliminate.picking import picked
 from onnx_passes.passes.eliminate.scalars import ELEMENTWISE, Plan, gains, makes_vector, unsqueezed

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from onnx_passes import passes
+from onnx_passes.graph.shapes import is_integral, keeps_shape
 from onnx_passes.graph.traits import TRAITS, operators, traits_of
-from onnx_passes.passes.eliminate.evidence import is_integral, keeps_shape
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 
 _law = Vocabulary(is_integral, keeps_shape).law

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnx_passes.graph.arguments import integers, is_given
 from onnx_passes.graph.shapes import dimension, rank, static_shape
-from onnx_passes.passes.eliminate.evidence import integers, is_given, is_only_read_by
+from onnx_passes.graph.uses import is_only_read_by
 from onnx_passes.rewrite.refusal import Refusal, no
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.graph.arguments import integers
 from onnx_passes.graph.constants import constant, constant_tensor, is_constant
 from onnx_passes.graph.shapes import rank, static_shape
-from onnx_passes.passes.eliminate.evidence import integers, is_only_read_by
+from onnx_passes.graph.uses import is_only_read_by
 from onnx_passes.passes.eliminate.picking import picked
 from onnx_passes.passes.move.forms import operands, rebuild, shaped
 from onnx_passes.passes.move.steady import elementwise

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from onnx_passes import passes
-from onnx_passes.passes.eliminate.evidence import has_no_signs, holds_only, keeps_shape
+from onnx_passes.graph.constants import holds_only
+from onnx_passes.graph.shapes import has_no_signs, keeps_shape
 from onnx_passes.rewrite.laws import Law, LawPass, Vocabulary, When
 
 _law = Vocabulary(has_no_signs, holds_only, keeps_shape).law

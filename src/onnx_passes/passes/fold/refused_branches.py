@@ -9,10 +9,10 @@ from typing import cast
 
 import onnx_ir as ir
 
+from onnx_passes.graph.arguments import integers
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.graph.traits import is_elementwise
-from onnx_passes.passes.eliminate.evidence import integers
 
 _RECURRENT = MappingProxyType({"GRU": (0, 5), "LSTM": (0, 5, 6), "RNN": (0, 5)})
 """Inputs of recurrent operators that must have three axes: the sequence and states."""

@@ -9,18 +9,18 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.fuse.conditions import DOUBLE, FLOAT, HALF, is_number, number
+from onnx_passes.graph.constants import is_number, number
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 
 
 def is_short(value: ir.Value) -> bool:
     """Tell whether a value is of single or half precision."""
-    return value.dtype in (FLOAT, HALF)
+    return value.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 
 
 def is_common(value: ir.Value) -> bool:
     """Tell whether a value is of floats that every runtime knows."""
-    return value.dtype in (FLOAT, DOUBLE, HALF)
+    return value.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
 
 
 def is_about(value: ir.Value | None, expected: float, x: ir.Value) -> bool:

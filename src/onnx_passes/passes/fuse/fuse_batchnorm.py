@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.passes.fuse.conditions import DOUBLE, FLOAT, HALF, finite_constant
+from onnx_passes.graph.constants import finite_constant
 from onnx_passes.passes.fuse.layers import Layer, layer_pattern
 from onnx_passes.rewrite.passes import RewriteRulePass
 from onnx_passes.rewrite.refusal import Refusal, no
@@ -47,7 +47,9 @@ class FuseBatchnorm(Transformation, RewriteRulePass):
         layer = Layer.of(y)
         if isinstance(layer, Refusal):
             return layer
-        if layer.node.op_type == "MatMul" and (layer.rank != 2 or y.dtype not in (FLOAT, DOUBLE, HALF)):
+        if layer.node.op_type == "MatMul" and (
+            layer.rank != 2 or y.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
+        ):
             return no("the product is not of matrices of floats", at=y)
         return layer.affine(op, *read)
 

@@ -11,8 +11,9 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.arithmetic import per_channel
+from onnx_passes.graph.constants import finite_constant
 from onnx_passes.graph.shapes import dimension, rank
-from onnx_passes.passes.fuse.conditions import finite_constant, per_channel
 from onnx_passes.passes.fuse.layers import BIASED, Layer, layer_pattern
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no

@@ -11,7 +11,6 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.fuse.conditions import DOUBLE, FLOAT, HALF, opset
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no, yes
@@ -63,11 +62,11 @@ def _pattern_right(op: Any, a: Any, b: Any) -> Any:
 
 
 def _check_add(match: Match, a: ir.Value, b: ir.Value, c: ir.Value, y: ir.Value) -> Any:
-    if opset(match) < 11:
+    if match.opset < 11:
         return no("Gemm needs a bias before opset 11, or broadcasts otherwise", at=y)
     if rank(a) != 2 or rank(b) != 2:
         return no("the product is not known to be of matrices", at=y)
-    if y.dtype not in (FLOAT, DOUBLE, HALF):
+    if y.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16):
         return no("the product is not of floats", at=y)
     if c is y:
         return no("the product is added to itself", at=y)

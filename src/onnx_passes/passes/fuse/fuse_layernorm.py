@@ -11,7 +11,7 @@ from onnxscript.rewriter.pattern import OrValue
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.passes.fuse.conditions import number, opset
+from onnx_passes.graph.constants import number
 from onnx_passes.passes.fuse.norms import build_norm, refuse_norm, scale_norm, shift_norm, trailing_axis
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
@@ -100,7 +100,7 @@ def _check(
     variance: ir.Value,
     one: ir.Value | None = None,
 ) -> Any:
-    if opset(match) < 17:
+    if match.opset < 17:
         return no("LayerNormalization needs opset 17")
     if one is not None and number(one, x) != 1:
         return no("the reciprocal is not that of one", at=one)

@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.graph.constants import constant_tensor
-from onnx_passes.passes.fuse.conditions import finite_constant, rounded
+from onnx_passes.graph.arithmetic import rounded
+from onnx_passes.graph.constants import constant_tensor, finite_constant
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no
 from onnx_passes.rewrite.rule import Rule

@@ -11,9 +11,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.graph.constants import constant
+from onnx_passes.graph.constants import constant, number
 from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.fuse.conditions import number
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no
 from onnx_passes.rewrite.rule import Rule

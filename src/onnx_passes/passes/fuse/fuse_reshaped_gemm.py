@@ -11,11 +11,10 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph import annotations
-from onnx_passes.graph.constants import constant_tensor
-from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.eliminate.evidence import Dim, argument, dims, integer, opset_of, same_dim
+from onnx_passes.graph.arguments import argument, integer
+from onnx_passes.graph.constants import constant_tensor, grows
+from onnx_passes.graph.shapes import Dim, dims, rank, same_dim
 from onnx_passes.passes.eliminate.forms import examples
-from onnx_passes.passes.fuse.conditions import DOUBLE, FLOAT, HALF, grows
 from onnx_passes.passes.move.rows import SIZES_TO_TRY, stacked_rows
 from onnx_passes.rewrite.forks import Forks
 from onnx_passes.rewrite.passes import RewriteRulePass
@@ -75,9 +74,9 @@ class FuseReshapedGemm(Transformation, RewriteRulePass):
         """Multiply the rows as they are stacked in the result, and add the bias to each of them."""
         gemm, sizes = product.producer(), dims(w)
         assert gemm is not None
-        if opset_of(op) < _BROADCASTING:
+        if op.opset < _BROADCASTING:
             return no("before opset 7, sums broadcast otherwise", at=gemm)
-        if product.dtype not in (FLOAT, DOUBLE, HALF):
+        if product.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16):
             return no("the product is not of floats", at=product)
         if (rank(result) or 0) < 3:
             return no("the result is a matrix, or of unknown rank", at=result)

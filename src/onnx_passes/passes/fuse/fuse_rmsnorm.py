@@ -11,7 +11,7 @@ from onnxscript.rewriter.pattern import OrValue
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.passes.fuse.conditions import number, opset
+from onnx_passes.graph.constants import number
 from onnx_passes.passes.fuse.norms import build_norm, refuse_norm, scale_norm, trailing_axis
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
@@ -82,7 +82,7 @@ def _pattern_scale(op: Any, x: Any, w: Any, c: Any) -> Any:
 def _check(
     match: Match, x: ir.Value, two: ir.Value | None, epsilon: ir.Value, mean: ir.Value, one: ir.Value | None = None
 ) -> Any:
-    if opset(match) < 23:
+    if match.opset < 23:
         return no("RMSNormalization needs opset 23")
     if one is not None and number(one, x) != 1:
         return no("the reciprocal is not that of one", at=one)

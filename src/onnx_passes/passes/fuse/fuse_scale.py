@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.passes.fuse.conditions import finite_constant
+from onnx_passes.graph.constants import finite_constant
 from onnx_passes.passes.fuse.fuse_bias import IMAGES, per_input_channel
 from onnx_passes.passes.fuse.layers import Layer, layer_pattern
 from onnx_passes.rewrite.passes import RewriteRuleSetPass

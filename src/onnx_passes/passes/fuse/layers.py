@@ -11,9 +11,9 @@ import onnx_ir as ir
 from onnxscript.rewriter.pattern import OrValue
 
 from onnx_passes.graph import annotations
-from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.arithmetic import per_channel, rounded
+from onnx_passes.graph.constants import constant_tensor, finite_constant, grows
 from onnx_passes.graph.shapes import rank, static_shape
-from onnx_passes.passes.fuse.conditions import finite_constant, grows, per_channel, rounded
 from onnx_passes.rewrite.refusal import Refusal, no
 
 LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.graph.constants import constant
+from onnx_passes.graph.arithmetic import rounded
+from onnx_passes.graph.constants import constant, finite_constant, number
 from onnx_passes.graph.shapes import dimension, rank
-from onnx_passes.passes.fuse.conditions import FLOAT, HALF, finite_constant, number, rounded
 from onnx_passes.rewrite.refusal import Refusal, no
 
 
@@ -34,7 +34,7 @@ def trailing_shape(x: ir.Value, axis: int) -> tuple[int, ...] | None:
 
 def refuse_norm(x: ir.Value, axes: Sequence[int | None], epsilon: ir.Value, two: ir.Value | None) -> Refusal | None:
     """Say what stands against a normalization; squares may be powers of ``two``."""
-    if x.dtype not in (FLOAT, HALF):
+    if x.dtype not in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
         return no("the input is not of single or half precision, in which the operator computes", at=x)
     if axes[0] is None or any(axis != axes[0] for axis in axes):
         return no("the means are not over the same last axes", at=x)

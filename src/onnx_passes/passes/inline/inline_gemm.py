@@ -13,8 +13,7 @@ from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import static_shape
-from onnx_passes.passes.eliminate.evidence import is_used_elsewhere
-from onnx_passes.passes.fuse.conditions import opset
+from onnx_passes.graph.uses import is_used_elsewhere
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRulePass
 from onnx_passes.rewrite.patterns import Op, Var
@@ -45,7 +44,7 @@ class InlineGemm(Transformation, RewriteRulePass):
         node = y.producer()
         assert node is not None
         dtype = node.inputs[0].dtype if node.inputs[0] is not None else None
-        if opset(op) < 7:
+        if op.opset < 7:
             return no("before opset 7, sums broadcast otherwise", at=node)
         if dtype is None:
             return no("the type is not known", at=y)

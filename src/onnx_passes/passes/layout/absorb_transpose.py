@@ -10,9 +10,10 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.arguments import argument, integer
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant_tensor
-from onnx_passes.passes.eliminate.evidence import argument, dims, integer, opset_of, same_dim
+from onnx_passes.graph.shapes import dims, same_dim
 from onnx_passes.passes.eliminate.forms import examples
 from onnx_passes.passes.move.forms import exchange, rebuild, shaped
 from onnx_passes.passes.move.layout import moves_only_ones, permutation, reshape_target
@@ -134,7 +135,7 @@ def _into_pool(op: Builder, node: ir.Node, transpose: ir.Node) -> Rewritten:
     if not all(isinstance(sizes[axis], int) and sizes[axis] for axis in perm[2:]):
         return no("the size of the image is not known, or zero", at=transpose)
     axes = sorted(perm[2:])
-    if opset_of(op) < _AXES_ARE_INPUTS:
+    if op.opset < _AXES_ARE_INPUTS:
         mean = op.ReduceMean(transpose.inputs[0], axes=axes, keepdims=1)
     else:
         mean = op.ReduceMean(transpose.inputs[0], np.array(axes, np.int64), keepdims=1)

@@ -14,8 +14,7 @@ from onnx_passes.core.base import Transformation
 from onnx_passes.core.options import option
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, rank, static_shape
-from onnx_passes.passes.eliminate.evidence import is_used_elsewhere
-from onnx_passes.passes.fuse.conditions import opset
+from onnx_passes.graph.uses import is_used_elsewhere
 from onnx_passes.passes.lower.image_rows import conv_rule
 from onnx_passes.passes.lower.windows import PADDING, Window, unfold, windows_of
 from onnx_passes.rewrite.match import Match
@@ -91,7 +90,7 @@ def _spread_windows(x: ir.Value, node: ir.Node, kernel: Sequence[int]) -> list[W
 
 
 def _check(match: Match, x: ir.Value, w: ir.Value, y: ir.Value) -> Any:
-    if opset(match) < 13:
+    if match.opset < 13:
         return no("needs opset 13", at=y)
     if x.dtype is None:
         return no("the type of the input is not known", at=x)

@@ -14,7 +14,6 @@ from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.core.options import option
 from onnx_passes.graph.shapes import rank, static_shape
-from onnx_passes.passes.fuse.conditions import opset
 from onnx_passes.passes.lower.image_rows import pooling_rules
 from onnx_passes.passes.lower.windows import Window, unfold, windows_of
 from onnx_passes.rewrite.match import Match
@@ -68,7 +67,7 @@ def _windows(x: ir.Value, y: ir.Value) -> list[Window] | Refusal:
 
 
 def _check(match: Match, x: ir.Value, y: ir.Value) -> Any:
-    if opset(match) < 18:
+    if match.opset < 18:
         return no("needs opset 18", at=y)
     if x.dtype is None:
         return no("the type of the input is not known", at=x)
@@ -81,7 +80,7 @@ def _check(match: Match, x: ir.Value, y: ir.Value) -> Any:
 
 
 def _check_global(match: Match, x: ir.Value, y: ir.Value) -> Any:
-    if opset(match) < 18:
+    if match.opset < 18:
         return no("needs opset 18", at=y)
     shape = static_shape(x)
     return (

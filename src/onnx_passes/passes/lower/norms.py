@@ -8,7 +8,6 @@ import onnx_ir as ir
 
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.fuse.conditions import FLOAT, HALF
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRulePass
 from onnx_passes.rewrite.refusal import no, yes
@@ -36,7 +35,10 @@ class LowerNorm(Transformation, RewriteRulePass):
             return no("the input is not known to be of floats", at=x)
         node = y.producer()
         assert node is not None
-        if x.dtype not in (FLOAT, HALF) or node.attributes.get_int("stash_type", 1) != FLOAT.value:
+        if (
+            x.dtype not in (ir.DataType.FLOAT, ir.DataType.FLOAT16)
+            or node.attributes.get_int("stash_type", 1) != ir.DataType.FLOAT.value
+        ):
             return no("the input is not of single or half precision, computed in single precision", at=x)
         return yes if rank(x) else no("the rank of the input is not known", at=x)
 
@@ -47,13 +49,13 @@ class LowerNorm(Transformation, RewriteRulePass):
         assert dims is not None
         axis = node.attributes.get_int("axis", -1)
         axes = list(range(axis % dims, dims))
-        wide = op.Cast(x, to=FLOAT.value) if x.dtype is HALF else x
+        wide = op.Cast(x, to=ir.DataType.FLOAT.value) if x.dtype is ir.DataType.FLOAT16 else x
         if self.centred:
             wide = op.Sub(wide, op.ReduceMean(wide, axes, keepdims=1))
         variance = op.ReduceMean(op.Mul(wide, wide), axes, keepdims=1)
         result = op.Div(wide, op.Sqrt(op.Add(variance, node.attributes.get_float("epsilon", 1e-5))))
-        if x.dtype is HALF:
-            result = op.Cast(result, to=HALF.value)
+        if x.dtype is ir.DataType.FLOAT16:
+            result = op.Cast(result, to=ir.DataType.FLOAT16.value)
         scale, *others = node.inputs[1:]
         result = op.Mul(result, scale)
         return op.Add(result, others[0]) if others and others[0] is not None else result

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.graph.arguments import argument, integer, integers, is_given
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.operators import Interface
-from onnx_passes.graph.shapes import rank, static_shape
+from onnx_passes.graph.shapes import dims, is_integral, rank, static_shape
 from onnx_passes.graph.traits import operators
-from onnx_passes.passes.eliminate.evidence import argument, dims, integer, integers, is_given, is_integral, opset_of
 from onnx_passes.passes.move.forms import rebuild
 from onnx_passes.passes.move.layout import (
     Permutation,
@@ -84,7 +84,7 @@ def _search(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewri
 
 def _along(default: int) -> Handler:
     def along(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
-        if node.op_type.endswith("max") and opset_of(op) < _SOFTMAX_OF_AXIS:
+        if node.op_type.endswith("max") and op.opset < _SOFTMAX_OF_AXIS:
             return no("it is about the rows of a matrix before opset 13", at=node)
         axis = _axis(node, default, len(perm))
         if isinstance(axis, Refusal):

@@ -10,8 +10,8 @@ from onnxscript.rewriter.pattern import ANY_VALUE, OrValue
 
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import is_constant
+from onnx_passes.graph.shapes import Dim
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.passes.eliminate.evidence import Dim
 from onnx_passes.passes.move.steady import is_computed_as_max, is_power_of_integers
 from onnx_passes.rewrite.forks import Forks
 from onnx_passes.rewrite.patterns import Op, Var

@@ -10,8 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant_tensor
-from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.eliminate.evidence import Dim, dims
+from onnx_passes.graph.shapes import Dim, dims, rank
 
 T = TypeVar("T")
 Permutation = list[int]

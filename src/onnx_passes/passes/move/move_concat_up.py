@@ -9,8 +9,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
-from onnx_passes.graph.shapes import same_dtype
-from onnx_passes.passes.eliminate.evidence import dims
+from onnx_passes.graph.shapes import dims, same_dtype
 from onnx_passes.passes.move.forms import rebuild, shaped
 from onnx_passes.passes.move.steady import elementwise, is_computed_as_max
 from onnx_passes.rewrite.passes import RewriteRuleSetPass

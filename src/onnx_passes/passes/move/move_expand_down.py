@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
-from onnx_passes.passes.eliminate.evidence import dims
+from onnx_passes.graph.shapes import dims
 from onnx_passes.passes.move.forms import exchange, operands, rebuild, shaped, slots
 from onnx_passes.passes.move.steady import elementwise
 from onnx_passes.rewrite.passes import RewriteRuleSetPass

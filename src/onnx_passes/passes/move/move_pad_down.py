@@ -9,8 +9,10 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.arguments import argument, text
 from onnx_passes.graph.builder import Builder
-from onnx_passes.passes.eliminate.evidence import argument, dims, holds_only, text
+from onnx_passes.graph.constants import holds_only
+from onnx_passes.graph.shapes import dims
 from onnx_passes.passes.move.forms import exchange, rebuild, shaped
 from onnx_passes.passes.move.steady import UNSTEADY
 from onnx_passes.rewrite.passes import RewriteRuleSetPass

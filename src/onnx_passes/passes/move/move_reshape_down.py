@@ -10,9 +10,8 @@ from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant_tensor
-from onnx_passes.graph.shapes import same_shape, static_shape
+from onnx_passes.graph.shapes import Dim, dims, same_dim, same_shape, static_shape
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.passes.eliminate.evidence import Dim, dims, same_dim
 from onnx_passes.passes.move.forms import exchange, is_forked, operands, rebuild, shaped, slots
 from onnx_passes.passes.move.steady import elementwise
 from onnx_passes.rewrite.passes import RewriteRuleSetPass

@@ -11,12 +11,13 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.arguments import argument
+from onnx_passes.graph.arithmetic import rounded, wide
 from onnx_passes.graph.builder import Builder
-from onnx_passes.graph.constants import constant, is_constant
-from onnx_passes.passes.algebra.evidence import is_float, wide
-from onnx_passes.passes.eliminate.evidence import argument, dims, is_used_elsewhere, keeps_shape
+from onnx_passes.graph.constants import constant, finite_constant, grows, is_constant
+from onnx_passes.graph.shapes import dims, is_float, keeps_shape
+from onnx_passes.graph.uses import is_used_elsewhere
 from onnx_passes.passes.eliminate.forms import examples
-from onnx_passes.passes.fuse.conditions import finite_constant, grows, rounded
 from onnx_passes.passes.move.forms import exchange, is_forked, rebuild, shaped
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, Rewritten, no

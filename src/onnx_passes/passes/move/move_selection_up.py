@@ -10,11 +10,11 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.arguments import argument, integer, integers, is_given
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
-from onnx_passes.graph.shapes import rank, static_shape
+from onnx_passes.graph.shapes import Dim, dims, rank, same_dim, static_shape
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.passes.eliminate.evidence import Dim, argument, dims, integer, integers, is_given, same_dim
 from onnx_passes.passes.move.forms import exchange, operands, rebuild, shaped
 from onnx_passes.passes.move.layout import is_axis
 from onnx_passes.passes.move.steady import elementwise

@@ -9,9 +9,10 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
+from onnx_passes.graph.arguments import argument, integer, integers, is_given
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import dimension, rank
-from onnx_passes.passes.eliminate.evidence import argument, integer, integers, is_given, is_used_elsewhere
+from onnx_passes.graph.uses import is_used_elsewhere
 from onnx_passes.passes.eliminate.forms import examples
 from onnx_passes.passes.move.forms import exchange, rebuild
 from onnx_passes.passes.move.layout import is_axis

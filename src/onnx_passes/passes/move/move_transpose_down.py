@@ -9,8 +9,8 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.shapes import dims
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.passes.eliminate.evidence import dims
 from onnx_passes.passes.move import axes
 from onnx_passes.passes.move.forms import exchange, is_forked, operands, rebuild, shaped, slots
 from onnx_passes.passes.move.layout import extended, inverse, permutation, permuted, transposed, untransposed

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import is_constant
-from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.eliminate.evidence import Dim, argument, dims, is_used_elsewhere, same_dim
+from onnx_passes.graph.shapes import Dim, dims, rank, same_dim
+from onnx_passes.graph.uses import is_used_elsewhere
 from onnx_passes.passes.move.layout import reshape_target
 from onnx_passes.rewrite.refusal import Refusal, no
 

@@ -6,7 +6,6 @@ import onnx_ir as ir
 
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.traits import operators
-from onnx_passes.passes.eliminate.evidence import opset_of
 
 UNSTEADY = frozenset(
     {
@@ -69,4 +68,4 @@ def is_computed_as_max(op: Builder, node: ir.Node) -> bool:
     In opset 18 the definition of Relu is one, and ONNX Runtime uses it for half precision.
     """
     x = node.inputs[0] if node.op_type == "Relu" else None
-    return x is not None and x.dtype in (None, ir.DataType.FLOAT16) and opset_of(op) == _RELU_IS_MAX
+    return x is not None and x.dtype in (None, ir.DataType.FLOAT16) and op.opset == _RELU_IS_MAX

@@ -1,4 +1,4 @@
-"""What the rules of this room ask: which numbers are exact, and what arithmetic on constants may lose."""
+"""Arithmetic on constants as a model would do it, and what it may lose."""
 
 from __future__ import annotations
 
@@ -9,12 +9,8 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.graph.constants import constant
-from onnx_passes.passes.eliminate.evidence import broadcast, dims
-from onnx_passes.passes.fuse.conditions import grows
+from onnx_passes.graph.constants import held
 
-_FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
-_BITS_OF_WHOLE_BYTES = 8
 _NOTICEABLE = 1e-6
 _CANCELLED = 16
 
@@ -29,22 +25,6 @@ _COMPUTE: Mapping[str, Callable[[Any, Any], Any]] = {
     "BitwiseOr": np.bitwise_or,
     "BitwiseXor": np.bitwise_xor,
 }
-
-
-def is_float(value: ir.Value | None) -> bool:
-    """Tell whether a value holds floats that arithmetic rounds to."""
-    return value is not None and value.dtype in _FLOATS
-
-
-def is_whole(value: ir.Value | None) -> bool:
-    """Tell whether a value holds integers, which wrap around: laws of rings are exact then."""
-    dtype = None if value is None else value.dtype
-    return dtype is not None and dtype.is_integer() and dtype.bitwidth >= _BITS_OF_WHOLE_BYTES
-
-
-def is_discrete(value: ir.Value | None) -> bool:
-    """Tell whether a value holds integers or booleans."""
-    return is_whole(value) or (value is not None and value.dtype is ir.DataType.BOOL)
 
 
 def combined(op_type: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -71,25 +51,19 @@ def limits_of(array: np.ndarray) -> Any:
     return cast("Any", ml_dtypes.finfo(array.dtype))
 
 
-def is_copied(value: ir.Value) -> bool:
-    """Tell whether a changed constant would come on top of a large one that others still use."""
-    return grows(value)
-
-
-def owned_constant(value: ir.Value) -> np.ndarray | None:
-    """Return a constant that may be replaced by a changed one."""
-    array = constant(value)
-    return None if array is None or array.dtype == object or is_copied(value) else array
-
-
-def is_own_constant(value: ir.Value) -> bool:
-    """Tell whether a value is a constant that may be replaced by a changed one."""
-    return owned_constant(value) is not None
+def folded(op_type: str, a: ir.Value, b: ir.Value) -> np.ndarray:
+    """Compute an operator of two constants."""
+    return combined(op_type, held(a), held(b))
 
 
 def grows_by_broadcasting(result: np.ndarray, *parts: np.ndarray) -> bool:
     """Tell whether a combined constant is larger than each of its parts."""
     return result.size > max(part.size for part in parts)
+
+
+def grows_when_folded(op_type: str, a: ir.Value, b: ir.Value) -> bool:
+    """Tell whether an operator of two constants gives one that is larger than each of them."""
+    return grows_by_broadcasting(folded(op_type, a, b), held(a), held(b))
 
 
 def is_product_safe(a: np.ndarray, b: np.ndarray) -> bool:
@@ -117,28 +91,19 @@ def cancels(a: np.ndarray, b: np.ndarray) -> bool:
     return bool((lost & shows).any())
 
 
-def held(value: ir.Value) -> np.ndarray:
-    """Return what a value holds that a check found to be constant."""
-    array = constant(value)
-    assert array is not None
-    return array
+def rounded(wide: np.ndarray, dtype: ir.DataType) -> np.ndarray | None:
+    """Round once to the type of the model; nothing if an element is not finite there."""
+    with np.errstate(all="ignore"):
+        array = wide.astype(dtype.numpy())
+    return array if np.isfinite(array.astype(np.float64)).all() else None
 
 
-def folded(op_type: str, a: ir.Value, b: ir.Value) -> np.ndarray:
-    """Compute an operator of two constants."""
-    return combined(op_type, held(a), held(b))
-
-
-def grows_when_folded(op_type: str, a: ir.Value, b: ir.Value) -> bool:
-    """Tell whether an operator of two constants gives one that is larger than each of them."""
-    return grows_by_broadcasting(folded(op_type, a, b), held(a), held(b))
-
-
-def vanishes_into(dropped: ir.Value, *kept: ir.Value) -> bool:
-    """Tell whether what is kept is broadcast to the same shape without an operand as with it."""
-    small, whole = dims(dropped), dims(kept[0])
-    for value in kept[1:]:
-        whole = broadcast(whole, dims(value))
-    if small == ():
-        return True
-    return small is not None and whole is not None and broadcast(whole, small) == whole and len(small) <= len(whole)
+def per_channel(array: np.ndarray, rank: int, axis: int, channels: int) -> np.ndarray | None:
+    """Spread a constant over channels; nothing if it varies along another axis or would enlarge what it meets."""
+    if array.ndim > rank:
+        return None
+    shape = (1,) * (rank - array.ndim) + array.shape
+    axis %= rank
+    if any(size != 1 for i, size in enumerate(shape) if i != axis) or shape[axis] not in (1, channels):
+        return None
+    return np.broadcast_to(array.reshape(-1), (channels,))
