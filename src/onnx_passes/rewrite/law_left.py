@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir as ir
-from onnxscript.rewriter.pattern import OrValue
+from onnxscript.rewriter.pattern import ANY_VALUE, OrValue
 
 from onnx_passes.graph.schemas import default_attribute
 from onnx_passes.rewrite.law_text import (
+    ANYTHING,
     GIVEN,
     Bindings,
     Compared,
@@ -64,7 +65,9 @@ def names_of(before: Operation) -> tuple[str, ...]:
     found: list[str] = []
     for part in walk(before):
         match part:
-            case Variable(name=name) | Operation(label=str(name)) | Either(label=str(name)):
+            case Operation(results=results):
+                found.extend(results)
+            case Variable(name=name) | Either(label=str(name)) if part != ANYTHING:
                 found.append(name)
             case FunctionCall() | Logic() | Compared():
                 raise LawError("its left side calls functions", "say in a condition what must hold")
@@ -76,12 +79,12 @@ def names_of(before: Operation) -> tuple[str, ...]:
 def attributes_of(before: Operation) -> Iterable[AttributeRead]:
     """List the attributes that are read after the match: a node may leave them out."""
     for part in walk(before):
-        if isinstance(part, Operation) and part.label is not None:
+        if isinstance(part, Operation):
             for name, value in part.attributes.items():
                 if isinstance(value, Variable):
-                    yield AttributeRead(part.label, name, value.name, None)
+                    yield AttributeRead(part.results[0], name, value.name, None)
                 elif _is_default(part, name, value):
-                    yield AttributeRead(part.label, name, None, _literal(value))
+                    yield AttributeRead(part.results[0], name, None, _literal(value))
 
 
 def _is_default(operation: Operation, name: str, value: Expression) -> bool:
@@ -99,9 +102,9 @@ class PatternBuilder:
 
     def __init__(self, before: Operation) -> None:
         attributes = {id(v) for part in walk(before) if isinstance(part, Operation) for v in part.attributes.values()}
-        variables = (part.name for part in walk(before) if isinstance(part, Variable) and id(part) not in attributes)
+        inputs = (part for part in walk(before) if isinstance(part, Variable) and id(part) not in attributes)
         self._before = before
-        self._variables = tuple(dict.fromkeys(variables))
+        self._variables = tuple(dict.fromkeys(part.name for part in inputs if part != ANYTHING))
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         self.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in ("op", *self._variables)])
 
@@ -114,7 +117,7 @@ def _build(expression: Expression, op: Any, bound: Mapping[str, Any]) -> Any:
     """Build a part of a pattern."""
     match expression:
         case Variable(name=name):
-            return bound[name]
+            return ANY_VALUE if expression == ANYTHING else bound[name]
         case Either(choices=choices, label=label):
             return OrValue([_build(choice, op, bound) for choice in choices], name=label)
         case Operation():
@@ -126,7 +129,7 @@ def _build(expression: Expression, op: Any, bound: Mapping[str, Any]) -> Any:
             return getattr(op, expression.op_type)(
                 *(_build(operand, op, bound) for operand in expression.operands),
                 _domain=expression.domain,
-                _outputs=[expression.label],
+                _outputs=list(expression.results) or [None],
                 _allow_other_inputs=expression.takes_more,
                 **fixed,
             )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
+
+import onnx_ir as ir
 
 from onnx_passes.core.errors import did_you_mean
 from onnx_passes.rewrite.law_text import (
@@ -25,26 +26,15 @@ from onnx_passes.rewrite.law_text import (
 Term = Callable[[Bindings], Any]
 
 _GIVEN = ("op", "match")
-
-
-@dataclass(frozen=True)
-class Function:
-    """A function of Python, and what it is given beside the arguments in the text."""
-
-    call: Callable[..., Any]
-    given: str
-
-    @staticmethod
-    def of(function: Callable[..., Any]) -> Function:
-        """Look whether a function wants the builder or the match."""
-        first = next(iter(inspect.signature(function).parameters), "")
-        return Function(function, first if first in _GIVEN else "")
+_NODES = (ir.Node, "ir.Node")
 
 
 class Terms:
     """Compiles what is computed of a match: conditions, which are given ``match``, or a replacement, given ``op``."""
 
-    def __init__(self, names: Iterable[str], functions: Mapping[str, Function], given: Literal["op", "match"]) -> None:
+    def __init__(
+        self, names: Iterable[str], functions: Mapping[str, Callable[..., Any]], given: Literal["op", "match"]
+    ) -> None:
         self._names = {*names, given, "opset"}
         self._functions = functions
         self._given = given
@@ -77,15 +67,14 @@ class Terms:
             raise LawError(f"a condition builds {expression.op_type}", "call functions in it, in lower case")
         operands = [self.of(operand) for operand in expression.operands]
         attributes = {name: self.of(value) for name, value in expression.attributes.items()}
-        label, op_type, domain = expression.label, expression.op_type, expression.domain
-        if label is not None:
-            self._names.add(label)
+        results, op_type, domain = expression.results, expression.op_type, expression.domain
+        self._names.update(results)
 
         def build(bindings: Bindings) -> Any:
             given = {name: term(bindings) for name, term in attributes.items()}
-            built = bindings[GIVEN].op(op_type, *(term(bindings) for term in operands), _domain=domain, **given)
-            if label is not None:
-                bindings[label] = built
+            built = bindings[GIVEN].op(op_type, *[term(bindings) for term in operands], _domain=domain, **given)
+            for name in results:
+                bindings[name] = built
             return built
 
         return build
@@ -98,13 +87,21 @@ class Terms:
                 f"no function is called '{name}'",
                 did_you_mean(name, known) or f"the vocabulary of the law has {', '.join(known) or 'none'}",
             )
-        call, given = function.call, function.given
+        parameters = list(inspect.signature(function).parameters.values())
+        given = parameters[0].name if parameters and parameters[0].name in _GIVEN else ""
         if given not in ("", self._given):
             where = "on the right side" if given == "op" else "in conditions"
             raise LawError(f"'{name}' wants '{given}', which there is {where} only", "call it there")
-        if given:
-            return lambda bindings: call(bindings[GIVEN], *(term(bindings) for term in arguments))
-        return lambda bindings: call(*(term(bindings) for term in arguments))
+        terms = [operator.itemgetter(GIVEN), *arguments] if given else list(arguments)
+        for place, parameter in enumerate(parameters[: len(terms)]):
+            if parameter.annotation in _NODES:
+                terms[place] = _node(terms[place])
+        return lambda bindings: function(*[term(bindings) for term in terms])
+
+
+def _node(value: Term) -> Term:
+    """Compute the node that a value comes from."""
+    return lambda bindings: value(bindings).producer()
 
 
 def _logic(kind: str, parts: Sequence[Term]) -> Term:

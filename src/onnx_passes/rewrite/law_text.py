@@ -1,8 +1,9 @@
 """The text of laws: expressions of operators in the syntax of Python, read into trees.
 
 ``Add(x, y)`` or ``x + y`` is an operator; a name in lower case stands for a value, or for an attribute (``a=b``);
-``once := Abs(x)`` names a result; ``a | b`` is either of two; ``...`` stands for any further inputs; ``negated(c)``, in
-lower case, calls a function of Python. Conditions combine such calls and comparisons with ``and``, ``or``, ``not``.
+``_`` for any input, also one that is left out, and ``...`` for any further ones; ``once := Abs(x)`` names a result;
+``a | b`` is either of two; ``negated(c)``, in lower case, calls a function of Python. Conditions combine such calls and
+comparisons with ``and``, ``or``, ``not``.
 """
 
 from __future__ import annotations
@@ -56,14 +57,14 @@ class Written:
 
 @dataclass(frozen=True)
 class Operation:
-    """An operator applied to operands; its result may have a name."""
+    """An operator applied to operands; its results may have names."""
 
     domain: str
     op_type: str
     operands: tuple[Expression, ...]
     attributes: Mapping[str, Expression]
     takes_more: bool = False
-    label: str | None = None
+    results: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,8 @@ Bindings = dict[str, Any]
 """What names stand for, once a match is found; under ``GIVEN``, the match itself, or the builder of the replacement."""
 
 GIVEN = ""
+
+ANYTHING = Variable("_")
 
 Expression = Variable | Written | Operation | Either | FunctionCall | Logic | Compared
 
@@ -157,9 +160,13 @@ def _expression(node: ast.expr) -> Expression:
 
 
 def _labelled(expression: Expression, label: str) -> Expression:
-    if not isinstance(expression, Operation | Either):
-        raise LawError(f"'{label}' names something that is not computed", "name the result of an operator")
-    return replace(expression, label=label)
+    match expression:
+        case Operation():
+            return replace(expression, results=(label,))
+        case Either():
+            return replace(expression, label=label)
+        case _:
+            raise LawError(f"'{label}' names something that is not computed", "name the result of an operator")
 
 
 def _call(node: ast.Call) -> Expression:
@@ -171,8 +178,8 @@ def _call(node: ast.Call) -> Expression:
     if not domain and name not in standard_operators():
         raise LawError(f"ONNX has no operator '{name}'", did_you_mean(name, standard_operators()))
     # What has attributes needs a name, by which they are read.
-    label = f"{name} at {node.col_offset}" if attributes else None
-    return Operation(domain, name, operands, attributes, len(operands) < len(node.args), label)
+    results = (f"{name} at {node.col_offset}",) if attributes else ()
+    return Operation(domain, name, operands, attributes, len(operands) < len(node.args), results)
 
 
 def _is_ellipsis(node: ast.expr) -> bool:

@@ -16,7 +16,7 @@ from onnx_passes.core.errors import RegistrationError
 from onnx_passes.graph.builder import Builder
 from onnx_passes.rewrite.forks import Forks
 from onnx_passes.rewrite.law_left import PatternBuilder, attributes_of, names_of
-from onnx_passes.rewrite.law_right import Function, Term, Terms
+from onnx_passes.rewrite.law_right import Term, Terms
 from onnx_passes.rewrite.law_text import (
     GIVEN,
     Bindings,
@@ -27,6 +27,7 @@ from onnx_passes.rewrite.law_text import (
     read,
     walk,
 )
+from onnx_passes.rewrite.law_words import WORDS
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.patterns import build_pattern
@@ -49,13 +50,14 @@ class When:
 
 
 class Vocabulary:
-    """The functions of Python that the laws of a table may call.
+    """The functions of Python that the laws of a table may call, beside the ``WORDS`` that all know.
 
-    One whose first parameter is called ``op`` is given the builder of the replacement; ``match``, the match.
+    One whose first parameter is called ``op`` is given the builder of the replacement; ``match``, the match. For a
+    parameter of type ``ir.Node`` it is given the node that computes a value. Underscores before its name are left out.
     """
 
     def __init__(self, *functions: Callable[..., Any]) -> None:
-        self._functions = {function.__name__: Function.of(function) for function in functions}
+        self._functions = {**WORDS, **{function.__name__.lstrip("_"): function for function in functions}}
 
     def law(self, text: str, *when: When, name: str = "", forks: Forks = "exclusive", commute: bool = True) -> Law:
         """Write a law, ``before → after``; it is named after the outermost operator unless you name it."""
@@ -67,14 +69,14 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Law:
-    """One rewrite as data; ``result`` is the name of what the left side computes."""
+    """One rewrite as data; ``result`` is what the left side computes, unless named: ``y, mask = Dropout(x)``."""
 
     text: str
     when: tuple[When, ...]
     name: str
     forks: Forks
     commute: bool
-    functions: Mapping[str, Function] = field(repr=False)
+    functions: Mapping[str, Callable[..., Any]] = field(repr=False)
     source: str
 
     def __str__(self) -> str:
@@ -123,10 +125,12 @@ class Law:
         left, arrow, right = self.text.partition(ARROW)
         if not arrow:
             raise LawError("there is no arrow in it", f"write 'before {ARROW} after'")
-        before = read(left)
+        names, _, computed = left.rpartition(" = ")
+        before = read(computed)
         if not isinstance(before, Operation):
             raise LawError("its left side is no operator", "write what to look for as Add(x, y) or x + y")
-        return replace(before, label=_RESULT), read(right)
+        results = tuple(name.strip() for name in names.split(",")) if names else (_RESULT,)
+        return replace(before, results=results), read(right)
 
 
 class LawPass(Transformation, RewriteRuleSetPass):

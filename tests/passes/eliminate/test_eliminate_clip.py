@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.core.base import Context
-from onnx_passes.passes.eliminate.eliminate_clip import EliminateClip
+from onnx_passes.passes.eliminate.bound_laws import EliminateClip
 from tests.passes.eliminate.tools import SPECIAL, body, refusals, rewritten
 from tests.passes.tools import assert_equal_results, model_of, run
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from onnx_passes.passes.eliminate.eliminate_concat import EliminateConcat
+from onnx_passes.passes.eliminate.piece_laws import EliminateConcat
 from tests.passes.eliminate.tools import body, refusals, rewritten
 
 NOT_NESTED = "no input is such a concatenation, for this alone"

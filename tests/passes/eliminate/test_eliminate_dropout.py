@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_dropout import EliminateDropout
+from onnx_passes.passes.eliminate.no_op_laws import EliminateDropout
 from tests.passes.eliminate.tools import body, refusals, rewritten
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_min_max import EliminateMinMax
+from onnx_passes.passes.eliminate.bound_laws import EliminateMinMax
 from tests.passes.eliminate.tools import refusals, rewritten
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_no_op import EliminateNoOp
+from onnx_passes.passes.eliminate.no_op_laws import EliminateNoOp
 from tests.passes.eliminate.tools import body, refusals, rewritten
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_pad import EliminatePad
+from onnx_passes.passes.eliminate.piece_laws import EliminatePad
 from onnx_passes.rewrite.driver import rewrite
 from tests.passes.eliminate.tools import body, operators, refusals, rewritten
 from tests.passes.tools import apply, model_of

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_reshape import EliminateReshape
+from onnx_passes.passes.eliminate.reshape_laws import EliminateReshape
 from tests.passes.eliminate.tools import body, refusals, rewritten
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_resize import EliminateResize
+from onnx_passes.passes.eliminate.no_op_laws import EliminateResize
 from tests.passes.eliminate.tools import body, refusals, rewritten
 
 ONES = "float[4] ones = {1.0, 1.0, 1.0, 1.0}"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_slice import EliminateSlice
+from onnx_passes.passes.eliminate.piece_laws import EliminateSlice
 from tests.passes.eliminate.tools import body, refusals, rewritten
 
 LARGEST = 2**63 - 1

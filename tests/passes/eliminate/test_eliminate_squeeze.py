@@ -8,7 +8,7 @@ import pytest
 
 from onnx_passes.core.base import Context
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
-from onnx_passes.passes.eliminate.eliminate_squeeze import EliminateSqueeze
+from onnx_passes.passes.eliminate.reshape_laws import EliminateSqueeze
 from tests.passes.eliminate.tools import body, refusals, rewritten
 from tests.passes.tools import assert_equal_results, check, model_of, run
 

@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.graph.constants import constant
-from onnx_passes.passes.eliminate.eliminate_squeeze_of_reshape import EliminateSqueezeOfReshape
+from onnx_passes.passes.eliminate.reshape_laws import EliminateSqueezeOfReshape
 from tests.passes.tools import apply, model_of, operators
 
 

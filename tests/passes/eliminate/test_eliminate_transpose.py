@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_transpose import EliminateTranspose
+from onnx_passes.passes.eliminate.transpose_laws import EliminateTranspose
 from tests.passes.eliminate.tools import body, refusals, rewritten
 
 

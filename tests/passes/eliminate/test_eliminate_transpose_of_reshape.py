@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_transpose_of_reshape import EliminateTransposeOfReshape
+from onnx_passes.passes.eliminate.transpose_laws import EliminateTransposeOfReshape
 from tests.passes.eliminate.tools import body, refusals, rewritten
 
 PASS = EliminateTransposeOfReshape()

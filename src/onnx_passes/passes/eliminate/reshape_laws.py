@@ -1,0 +1,294 @@
+"""Laws of Reshape, Flatten, Squeeze and Unsqueeze, which keep the order of elements."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.graph.arguments import argument, integer, integers, is_given
+from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.shapes import dims, rank, same_dim, static_shape, stays
+from onnx_passes.rewrite.hints import hints
+from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
+from onnx_passes.rewrite.refusal import Answer, Refusal, Rewritten, no, yes
+
+_UNKNOWN = no("the axes are not constant, or counted from an unknown end")
+_NEW = -1
+
+
+def _keeps_shape(node: ir.Node) -> Answer:
+    x = node.inputs[0]
+    if stays(node):
+        return yes
+    target, shape, allow_zero = integers(node, 1), dims(x), integer(node, "allowzero", 0)
+    if target is None or shape is None or allow_zero is None:
+        return no("the shapes are not known", at=node)
+    if len(target) != len(shape):
+        return no("the rank changes", at=node)
+    changed = [
+        size
+        for size, dim in zip(target, shape, strict=True)
+        if not (size == 0 and not allow_zero) and not (size == dim and dim != 0)
+    ]
+    return yes if changed in ([], [-1]) else no("the shape changes, or is not known", at=node)
+
+
+def _flattens_nothing(node: ir.Node) -> Answer:
+    two_axes = rank(node.inputs[0]) == 2 and integer(node, "axis", 1) in (1, -1)
+    return yes if two_axes else no("the shape changes, or is not known", at=node)
+
+
+def _reshaped_once(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten:
+    x, shape = inner.inputs[0], argument(outer, 1)
+    target, allow_zero = integers(outer, 1), integer(outer, "allowzero", 0)
+    if allow_zero:
+        return op.Reshape(x, shape, allowzero=1)
+    if target is None or allow_zero is None:
+        return no("the target is not constant and may copy dimensions", at=shape)
+    if 0 not in target:
+        return op.Reshape(x, shape)
+    before, between = dims(x) or (), dims(outer.inputs[0])
+    if between is None:
+        return no("the copied dimensions are not known", at=outer.inputs[0])
+    for axis in [axis for axis, size in enumerate(target) if size == 0]:
+        dim = between[axis]
+        if isinstance(dim, int) and dim > 0:
+            target[axis] = dim
+        elif axis >= len(before) or not same_dim(before[axis], dim):
+            return no("the copied dimensions are not known", at=outer.inputs[0])
+    return op.Reshape(x, np.array(target, np.int64))
+
+
+def _keeps_rank(node: ir.Node) -> Answer:
+    nothing = node.op_type == "Unsqueeze" and integers(node, 1, "axes") == []
+    return yes if nothing or stays(node) else no("the rank changes", at=node)
+
+
+def _axes(node: ir.Node, length: int) -> list[int] | None:
+    """Return the axes, counted from the front of the longer one of input and output, which has this rank."""
+    if not is_given(node, 1, "axes"):
+        shape = static_shape(node.inputs[0])
+        return None if shape is None else [axis for axis, size in enumerate(shape) if size == 1]
+    axes = integers(node, 1, "axes")
+    return None if axes is None else sorted(axis + length if axis < 0 else axis for axis in axes)
+
+
+def _apply(layout: list[int], node: ir.Node) -> list[int] | None:
+    """Let a node remove or insert axes of a layout: numbers of axes of the first input, or new ones."""
+    if node.op_type == "Squeeze":
+        axes = _axes(node, len(layout))
+        return None if axes is None else [item for axis, item in enumerate(layout) if axis not in axes]
+    given = integers(node, 1, "axes")
+    axes = None if given is None else _axes(node, len(layout) + len(given))
+    if axes is None:
+        return None
+    result = list(layout)
+    for axis in axes:
+        result.insert(axis, _NEW)
+    return result
+
+
+def _squeezed_once(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten:
+    x, length = inner.inputs[0], rank(inner.inputs[0])
+    if length is None:
+        return x if _undoes(outer, inner) else _UNKNOWN
+    between = _apply(list(range(length)), inner)
+    after = None if between is None else _apply(between, outer)
+    if between is None or after is None:
+        return _UNKNOWN
+    removed = [axis for axis in range(length) if axis not in after]
+    if inner.op_type == "Squeeze" and len(after) == length and _brings_back(after, removed):
+        return x
+    added = [axis for axis, item in enumerate(after) if item == _NEW]
+    if removed and added:
+        return no("axes are both removed and added", at=outer)
+    if not removed and not added:
+        return x
+    op_type, axes = ("Squeeze", removed) if removed else ("Unsqueeze", added)
+    build = getattr(op, op_type)
+    return build(x, axes=axes) if argument(outer, 1) is None and "axes" in outer.attributes else build(x, _list(axes))
+
+
+def _brings_back(after: list[int], removed: list[int]) -> bool:
+    """Tell whether axes of size one come back where they were."""
+    return all(item == axis or (item == _NEW and axis in removed) for axis, item in enumerate(after))
+
+
+def _undoes(outer: ir.Node, inner: ir.Node) -> bool:
+    """Tell whether a node takes back what another did, both with the same axes of a rank that is the same."""
+    if outer.op_type == inner.op_type:
+        return False
+    first, second = integers(inner, 1, "axes"), integers(outer, 1, "axes")
+    return first is not None and second is not None and sorted(first) == sorted(second)
+
+
+def _list(axes: list[int]) -> np.ndarray:
+    return np.array(axes, np.int64)
+
+
+def _reshaped_wider(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten:
+    found = _target_and_axes(outer, inner)
+    if isinstance(found, Refusal):
+        return found
+    target, axes, allow_zero = found
+    rank = len(target) + len(axes)
+    places = {axis + rank if axis < 0 else axis for axis in axes}
+    if len(places) != len(axes) or not places <= set(range(rank)):
+        return no("the axes are not valid", at=outer)
+    rest = iter(enumerate(target))
+    moved: list[int] = []
+    for place in range(rank):
+        if place in places:
+            moved.append(1)
+            continue
+        before, size = next(rest)
+        if size == 0 and before != place and not allow_zero:
+            return no("a copied dimension would change its place", at=inner)
+        moved.append(size)
+    return _reshape(op, inner, moved, allow_zero)
+
+
+def _reshaped_narrower(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten:
+    found = _target_and_axes(outer, inner)
+    if isinstance(found, Refusal):
+        return found
+    target, axes, allow_zero = found
+    places = {axis + len(target) if axis < 0 else axis for axis in axes}
+    if not all(0 <= place < len(target) and target[place] == 1 for place in places):
+        return no("an axis to remove is not 1 in the target", at=inner)
+    kept = [(place, size) for place, size in enumerate(target) if place not in places]
+    if not allow_zero and any(size == 0 and place != now for now, (place, size) in enumerate(kept)):
+        return no("a copied dimension would change its place", at=inner)
+    return _reshape(op, inner, [size for _, size in kept], allow_zero)
+
+
+def _target_and_axes(outer: ir.Node, inner: ir.Node) -> tuple[list[int], list[int], int] | Refusal:
+    target, axes = integers(inner, 1), integers(outer, 1, "axes")
+    allow_zero = integer(inner, "allowzero", 0)
+    if target is None or allow_zero is None:
+        return no("the target is not constant", at=inner)
+    if axes is None and outer.op_type == "Squeeze" and _removes_all_ones(outer) and min(target, default=1) > 0:
+        axes = [place for place, size in enumerate(target) if size == 1]
+    if axes is None:
+        return no("the axes are not constant", at=outer)
+    return target, axes, allow_zero
+
+
+def _removes_all_ones(squeeze: ir.Node) -> bool:
+    return "axes" not in squeeze.attributes and (len(squeeze.inputs) < 2 or squeeze.inputs[1] is None)
+
+
+def _reshape(op: Builder, inner: ir.Node, target: list[int], allow_zero: int) -> ir.Value:
+    shape = np.array(target, np.int64)
+    x = inner.inputs[0]
+    return op.Reshape(x, shape, allowzero=1) if allow_zero else op.Reshape(x, shape)
+
+
+_law = Vocabulary(
+    _flattens_nothing, _keeps_rank, _keeps_shape, _reshaped_narrower, _reshaped_once, _reshaped_wider, _squeezed_once
+).law
+_BOTH = ("Squeeze", "Unsqueeze")
+
+
+@passes.verify.equality
+@passes.register("eliminate")
+class EliminateReshape(LawPass):
+    """Remove reshapes without effect, and those that another reshape makes redundant.
+
+    Rewrites: ``Reshape(x, s)``, ``Flatten(x)`` → ``x``, if the shape stays: known numbers and named dimensions agree,
+              or the target only copies dimensions and infers the last one;
+              ``Reshape(f(x), s)`` → ``Reshape(x, s)`` for ``Reshape``, ``Flatten``, ``Squeeze``, ``Unsqueeze``.
+    Refuses:  a target that copies (``0``) a dimension that is not known or is zero; targets that are computed and may
+              hold zeros.
+    Exactness: bit-exact.
+    """
+
+    needs = ("shape-inference",)
+    laws = (
+        _law("Reshape(x, ...) → x", When("keeps_shape(result)")),
+        _law("Flatten(x) → x", When("flattens_nothing(result)")),
+        *(
+            _law(
+                f"Reshape(inner := {f}(x, ...), ...) → reshaped_once(result, inner)",
+                name=f"ReshapeOf{f}",
+                forks="duplicate",
+            )
+            for f in ("Reshape", "Flatten", *_BOTH)
+        ),
+    )
+
+
+@passes.verify.equality
+@passes.register("eliminate")
+class EliminateSqueeze(LawPass):
+    """Remove Squeeze and Unsqueeze nodes without effect, and merge or cancel consecutive ones.
+
+    Rewrites: ``Squeeze(x)``, ``Unsqueeze(x, [])`` → ``x``, if the rank stays; ``Squeeze(Unsqueeze(x))`` and
+              ``Unsqueeze(Squeeze(x))`` → ``x``, ``Squeeze(x)`` or ``Unsqueeze(x)``;
+              ``Squeeze(Squeeze(x))`` → ``Squeeze(x)``; ``Unsqueeze(Unsqueeze(x))`` → ``Unsqueeze(x)``.
+    Refuses:  axes that are computed, or counted from the end of an unknown rank; a pair that still both removes and
+              adds axes.
+    Exactness: bit-exact.
+    """
+
+    needs = ("shape-inference",)
+    fuzz_hints = hints(
+        *(
+            f"""g ({kind} x, float[2,1,3] v) => ({kind} y, {kind} z, float[2,1,3] w)
+                <int64[0] none = {{}}, int64[1] one = {{1}}> {{
+                y = Squeeze (x) z = Unsqueeze (x, none) t = Squeeze (v, one) w = Unsqueeze (t, one)
+            }}"""
+            for kind in (
+                "float[2,3]",
+                "int8",
+                "bool[4,0,2]",
+                "float[5]",
+                "double[3,2,7]",
+                "int64[2]",
+                "float16[2,2,2]",
+                "int8[3]",
+                "bool[2,2]",
+                "float[3,0]",
+                "double",
+                "int64[2,3,2]",
+                "float16",
+                "int32[2]",
+                "uint8[4]",
+            )
+        )
+    )
+    laws = (
+        *(_law(f"{f}(x, ...) → x", When("keeps_rank(result)")) for f in _BOTH),
+        *(
+            _law(f"{f}(inner := {g}(x, ...), ...) → squeezed_once(result, inner)", name=f"{f}Of{g}", forks="duplicate")
+            for f in _BOTH
+            for g in _BOTH
+        ),
+    )
+
+
+@passes.verify.equality
+@passes.register("eliminate")
+class EliminateSqueezeOfReshape(LawPass):
+    """Fold Squeeze and Unsqueeze nodes into the target of the Reshape before them.
+
+    Rewrites: ``Unsqueeze(Reshape(x, [-1, 8]), [0])`` → ``Reshape(x, [1, -1, 8])``;
+              ``Squeeze(Reshape(x, [-1, 1, 8]), [1])`` → ``Reshape(x, [-1, 8])``; ``Squeeze(Reshape(x, [1, 4, 8]))``
+              → ``Reshape(x, [4, 8])``.
+    Refuses:  targets or axes that are not constant; a Reshape that others read, too; a target that copies (``0``) a
+              dimension whose place changes; axes that are not 1 in the target.
+    Exactness: bit-exact.
+    """
+
+    fuzz_hints = hints(
+        "g (float[2,6] x) => (float[1,3,4] y) <int64[2] s = {3, 4}, int64[1] a = {0}>"
+        " { r = Reshape (x, s) y = Unsqueeze (r, a) }",
+        "g (float[2,6] x) => (float[12] y) <int64[3] s = {1, -1, 1}, int64[2] a = {0, 2}>"
+        " { r = Reshape (x, s) y = Squeeze (r, a) }",
+        "g (float[2,6] x) => (float[12] y) <int64[3] s = {1, 12, 1}> { r = Reshape (x, s) y = Squeeze (r) }",
+    )
+    laws = (
+        _law("Unsqueeze(inner := Reshape(x, ...), ...) → reshaped_wider(result, inner)", name="UnsqueezeOfReshape"),
+        _law("Squeeze(inner := Reshape(x, ...), ...) → reshaped_narrower(result, inner)", name="SqueezeOfReshape"),
+    )
