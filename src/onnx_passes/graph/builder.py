@@ -75,12 +75,14 @@ class Builder:
             self.opsets[domain] = _version
         return node.outputs[0] if len(node.outputs) == 1 else list(node.outputs)
 
-    def like(self, node: ir.Node, inputs: Sequence[ir.Value | None]) -> list[ir.Value]:
-        """Build a node as another one, on other inputs; returns its outputs, also those that are left out."""
+    def like(self, node: ir.Node, inputs: Sequence[Any], **changed: Any) -> Any:
+        """Build a node as another one, on other inputs, with other attributes or fewer ``_outputs`` where given.
+
+        What the other one leaves out of its outputs is left out here, too.
+        """
         names = ["" if output.name == "" else None for output in node.outputs]
-        attributes: dict[str, Any] = dict(node.attributes)
-        built = self.op(node.op_type, *inputs, _domain=node.domain, _outputs=names, **attributes)
-        return [built] if len(names) == 1 else built
+        attributes: dict[str, Any] = {"_outputs": names, **node.attributes, **changed}
+        return self.op(node.op_type, *inputs, _domain=node.domain, **attributes)
 
     def initializer(self, tensor: ir.TensorProtocol | ArrayLike, name: str | None = None) -> ir.Value:
         """Make a constant; the name is a wish that gives way to names in use."""

@@ -9,7 +9,7 @@ comparisons with ``and``, ``or``, ``not``.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -104,15 +104,18 @@ Bindings = dict[str, Any]
 
 GIVEN = ""
 
+Kinds = Mapping[str, Sequence[str]]
+"""Names for operators that may stand in the same place: ``Layer`` for Conv, Gemm and MatMul."""
+
 ANYTHING = Variable("_")
 
 Expression = Variable | Written | Operation | Either | FunctionCall | Logic | Compared
 
 
-def read(text: str) -> Expression:
-    """Read an expression."""
+def read(text: str, kinds: Kinds | None = None) -> Expression:
+    """Read an expression; ``kinds`` names operators that may stand in the same place."""
     try:
-        return _expression(ast.parse(text.strip(), mode="eval").body)
+        return _Reader(kinds or {}).expression(ast.parse(text.strip(), mode="eval").body)
     except SyntaxError as error:
         raise LawError(
             f"'{text.strip()}' cannot be read: {error.msg}", "write operators as Add(x, y) or x + y"
@@ -133,30 +136,52 @@ def walk(expression: Expression) -> Iterator[Expression]:
         yield from walk(part)
 
 
-def _expression(node: ast.expr) -> Expression:
-    match node:
-        case ast.Name(id=name):
-            return Variable(name)
-        case ast.NamedExpr(target=target, value=value):
-            return _labelled(_expression(value), target.id)
-        case ast.BinOp(op=ast.BitOr(), left=left, right=right):
-            first, second = _expression(left), _expression(right)
-            known = first.choices if isinstance(first, Either) and first.label is None else (first,)
-            return Either((*known, second))
-        case ast.BinOp(left=left, op=infix, right=right) if type(infix) in _INFIX:
-            return Operation("", _INFIX[type(infix)], (_expression(left), _expression(right)), {})
-        case ast.UnaryOp(op=ast.USub(), operand=operand) if not isinstance(operand, ast.Constant):
-            return Operation("", "Neg", (_expression(operand),), {})
-        case ast.BoolOp(op=kind, values=values):
-            return Logic("and" if isinstance(kind, ast.And) else "or", tuple(map(_expression, values)))
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return Logic("not", (_expression(operand),))
-        case ast.Compare(left=left, ops=[comparison], comparators=[right]) if type(comparison) in _COMPARISONS:
-            return Compared(_COMPARISONS[type(comparison)], (_expression(left), _expression(right)))
-        case ast.Call():
-            return _call(node)
-        case _:
-            return _written(node)
+class _Reader:
+    def __init__(self, kinds: Kinds) -> None:
+        self._kinds = kinds
+
+    def expression(self, node: ast.expr) -> Expression:
+        match node:
+            case ast.Name(id=name):
+                return Variable(name)
+            case ast.NamedExpr(target=target, value=value):
+                return _labelled(self.expression(value), target.id)
+            case ast.BinOp(op=ast.BitOr(), left=left, right=right):
+                first, second = self._all(left, right)
+                known = first.choices if isinstance(first, Either) and first.label is None else (first,)
+                return Either((*known, second))
+            case ast.BinOp(left=left, op=infix, right=right) if type(infix) in _INFIX:
+                return Operation("", _INFIX[type(infix)], self._all(left, right), {})
+            case ast.UnaryOp(op=ast.USub(), operand=operand) if not isinstance(operand, ast.Constant):
+                return Operation("", "Neg", self._all(operand), {})
+            case ast.BoolOp(op=kind, values=values):
+                return Logic("and" if isinstance(kind, ast.And) else "or", self._all(*values))
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return Logic("not", self._all(operand))
+            case ast.Compare(left=left, ops=[comparison], comparators=[right]) if type(comparison) in _COMPARISONS:
+                return Compared(_COMPARISONS[type(comparison)], self._all(left, right))
+            case ast.Call():
+                return self._call(node)
+            case _:
+                return _written(node)
+
+    def _all(self, *nodes: ast.expr) -> tuple[Expression, ...]:
+        return tuple(map(self.expression, nodes))
+
+    def _call(self, node: ast.Call) -> Expression:
+        domain, _, name = ast.unparse(node.func).rpartition(".")
+        operands = self._all(*(operand for operand in node.args if not _is_ellipsis(operand)))
+        attributes = {word.arg: self.expression(word.value) for word in node.keywords if word.arg is not None}
+        if name[:1].islower() and not domain and not attributes:
+            return FunctionCall(name, operands)
+        # What has attributes needs a name, by which they are read.
+        results = (f"{name} at {node.col_offset}",) if attributes else ()
+        found = Operation(domain, name, operands, attributes, len(operands) < len(node.args), results)
+        if not domain and name in self._kinds:
+            return Either(tuple(replace(found, op_type=one) for one in self._kinds[name]))
+        if not domain and name not in standard_operators():
+            raise LawError(f"ONNX has no operator '{name}'", did_you_mean(name, standard_operators()))
+        return found
 
 
 def _labelled(expression: Expression, label: str) -> Expression:
@@ -167,19 +192,6 @@ def _labelled(expression: Expression, label: str) -> Expression:
             return replace(expression, label=label)
         case _:
             raise LawError(f"'{label}' names something that is not computed", "name the result of an operator")
-
-
-def _call(node: ast.Call) -> Expression:
-    domain, _, name = ast.unparse(node.func).rpartition(".")
-    operands = tuple(_expression(operand) for operand in node.args if not _is_ellipsis(operand))
-    attributes = {word.arg: _expression(word.value) for word in node.keywords if word.arg is not None}
-    if name[:1].islower() and not domain and not attributes:
-        return FunctionCall(name, operands)
-    if not domain and name not in standard_operators():
-        raise LawError(f"ONNX has no operator '{name}'", did_you_mean(name, standard_operators()))
-    # What has attributes needs a name, by which they are read.
-    results = (f"{name} at {node.col_offset}",) if attributes else ()
-    return Operation(domain, name, operands, attributes, len(operands) < len(node.args), results)
 
 
 def _is_ellipsis(node: ast.expr) -> bool:

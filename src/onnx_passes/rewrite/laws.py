@@ -21,6 +21,7 @@ from onnx_passes.rewrite.law_text import (
     GIVEN,
     Bindings,
     Expression,
+    Kinds,
     LawError,
     Operation,
     Variable,
@@ -54,9 +55,11 @@ class Vocabulary:
 
     One whose first parameter is called ``op`` is given the builder of the replacement; ``match``, the match. For a
     parameter of type ``ir.Node`` it is given the node that computes a value. Underscores before its name are left out.
+    ``kinds`` names operators that may stand in the same place.
     """
 
-    def __init__(self, *functions: Callable[..., Any]) -> None:
+    def __init__(self, *functions: Callable[..., Any], **kinds: Sequence[str]) -> None:
+        self._kinds = kinds
         self._functions = {**WORDS, **{function.__name__.lstrip("_"): function for function in functions}}
 
     def law(self, text: str, *when: When, name: str = "", forks: Forks = "exclusive", commute: bool = True) -> Law:
@@ -64,7 +67,7 @@ class Vocabulary:
         frame = inspect.currentframe()
         caller = None if frame is None else frame.f_back
         source = "" if caller is None else f"{caller.f_code.co_filename}:{caller.f_lineno}"
-        return Law(text, when, name, forks, commute, self._functions, source)
+        return Law(text, when, name, forks, commute, self._functions, self._kinds, source)
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class Law:
     forks: Forks
     commute: bool
     functions: Mapping[str, Callable[..., Any]] = field(repr=False)
+    kinds: Kinds = field(repr=False)
     source: str
 
     def __str__(self) -> str:
@@ -126,11 +130,11 @@ class Law:
         if not arrow:
             raise LawError("there is no arrow in it", f"write 'before {ARROW} after'")
         names, _, computed = left.rpartition(" = ")
-        before = read(computed)
+        before = read(computed, self.kinds)
         if not isinstance(before, Operation):
             raise LawError("its left side is no operator", "write what to look for as Add(x, y) or x + y")
         results = tuple(name.strip() for name in names.split(",")) if names else (_RESULT,)
-        return replace(before, results=results), read(right)
+        return replace(before, results=results), read(right, self.kinds)
 
 
 class LawPass(Transformation, RewriteRuleSetPass):

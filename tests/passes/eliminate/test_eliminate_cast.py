@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.passes.eliminate import eliminate_cast
-from onnx_passes.passes.eliminate.eliminate_cast import EliminateCast
+from onnx_passes.passes.eliminate.cast_laws import EliminateCast
 from tests.passes.eliminate.tools import body, refusals, rewritten
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_expand import EliminateExpand
+from onnx_passes.passes.eliminate.expand_laws import EliminateExpand
 from tests.passes.eliminate.tools import body, refusals, rewritten
 
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_passes.passes.eliminate.eliminate_reduce import EliminateReduce
-from onnx_passes.passes.eliminate.eliminate_reduce_of_floats import EliminateReduceOfFloats
+from onnx_passes.passes.eliminate.reduce_laws import EliminateReduce, EliminateReduceOfFloats
 from tests.passes.eliminate.tools import body, refusals, rewritten
 
 EXACT = ["ReduceMax", "ReduceMin", "ReduceProd"]

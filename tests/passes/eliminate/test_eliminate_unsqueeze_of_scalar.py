@@ -12,7 +12,7 @@ import onnx_passes
 from onnx_passes.core.base import Context
 from onnx_passes.graph.constants import constant
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
-from onnx_passes.passes.eliminate.eliminate_unsqueeze_of_scalar import EliminateUnsqueezeOfScalar
+from onnx_passes.passes.eliminate.scalar_laws import EliminateUnsqueezeOfScalar
 from onnx_passes.passes.move.steady import elementwise
 from onnx_passes.rewrite.driver import rewrite
 from tests.passes.eliminate.tools import refusals, rewritten

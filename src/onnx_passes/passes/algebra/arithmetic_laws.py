@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.graph.arithmetic import (
-    folded,
-    grows_when_folded,
     is_product_safe,
     is_unnoticed_at_the_limit,
     limits_of,
-    negated,
     wide,
 )
-from onnx_passes.graph.constants import constant, grows, held, holds_only, is_constant, is_own_constant
-from onnx_passes.graph.shapes import is_discrete, is_float, is_whole, keeps_shape
+from onnx_passes.graph.constants import constant, held, holds_only
+from onnx_passes.graph.shapes import is_float, is_whole
 from onnx_passes.graph.traits import TRAITS, operators
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import Law, LawPass, Vocabulary, When
 
 _DISTRIBUTIONS = tuple(
@@ -66,25 +63,13 @@ def is_summed_alike(value: ir.Value) -> bool:
 
 
 _law = Vocabulary(
-    folded,
-    grows_when_folded,
     has_normal_reciprocal,
-    held,
-    holds_only,
-    is_constant,
-    grows,
-    is_discrete,
-    is_float,
     is_one_number,
-    is_own_constant,
     is_power_of_two,
     is_product_safe,
     is_signed,
     is_summed_alike,
     is_unnoticed_at_the_limit,
-    is_whole,
-    keeps_shape,
-    negated,
     reciprocal,
 ).law
 _OTHER_TYPE = "the type is that of another pass"
@@ -142,7 +127,7 @@ class ConvertDiv(LawPass):
     Exactness: bit-exact: both are the same real number, rounded once.
     """
 
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"constants": {"c": [2.0, -0.5, [4.0], [0.25], 1.0, 3.0]}}
+    fuzz_hints = hints(constants={"c": [2.0, -0.5, [4.0], [0.25], 1.0, 3.0]})
     laws = _divisions(When("is_power_of_two(c)", "the divisor is not a power of two"))
 
 
@@ -158,7 +143,7 @@ class ConvertDivRounding(LawPass):
     """
 
     fast_math = ("reassoc",)
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"constants": {"c": [3.0, -0.7, [1e3], [0.1], 7.0]}}
+    fuzz_hints = hints(constants={"c": [3.0, -0.7, [1e3], [0.1], 7.0]})
     laws = _divisions()
 
 
@@ -177,7 +162,7 @@ class ConvertNeg(LawPass):
     """
 
     needs = ("shape-inference",)
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"constants": {"c": [-1, [-1], [[-1]], 1]}}
+    fuzz_hints = hints(constants={"c": [-1, [-1], [[-1]], 1]})
     laws = tuple(
         _law(
             f"{before} → -x",
@@ -202,7 +187,7 @@ class ConvertPow(LawPass):
     """
 
     needs = ("shape-inference",)
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"constants": {"c": [2, [2], [[2]], 3]}}
+    fuzz_hints = hints(constants={"c": [2, [2], [[2]], 3]})
     laws = (
         _law(
             "Pow(x, c) → x * x",
@@ -277,7 +262,7 @@ class DistributeMul(LawPass):
     """
 
     needs = ("shape-inference",)
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"dtypes": ["int32", "int64", "int8", "uint8"]}
+    fuzz_hints = hints(dtypes=["int32", "int64", "int8", "uint8"])
     laws = _distribution("is_whole")
 
 
@@ -294,7 +279,7 @@ class DistributeMulRounding(LawPass):
 
     needs = ("shape-inference",)
     fast_math = ("reassoc",)
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"dtypes": ["float32", "float64", "float16"]}
+    fuzz_hints = hints(dtypes=["float32", "float64", "float16"])
     laws = _distribution(
         "is_float",
         When("is_product_safe(held(c), held(d))", "the product of the constants overflows or loses digits"),
@@ -320,7 +305,7 @@ class FactorizeCommon(LawPass):
     Exactness: bit-exact; integers wrap around.
     """
 
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"dtypes": ["int32", "int64", "int8", "uint8", "bool"]}
+    fuzz_hints = hints(dtypes=["int32", "int64", "int8", "uint8", "bool"])
     laws = _factorizations("is_discrete", _DISTRIBUTIONS)
 
 
@@ -335,5 +320,5 @@ class FactorizeCommonFast(LawPass):
     """
 
     fast_math = ("nnan", "ninf", "nsz", "reassoc")
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"dtypes": ["float32", "float64", "float16"]}
+    fuzz_hints = hints(dtypes=["float32", "float64", "float16"])
     laws = _factorizations("is_float", [pair for pair in _DISTRIBUTIONS if pair[1] == "Mul"])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -13,6 +13,7 @@ from onnx_passes.core.base import Transformation
 from onnx_passes.graph.arithmetic import wide
 from onnx_passes.graph.constants import constant, held, is_constant
 from onnx_passes.graph.shapes import is_float, is_whole, keeps_shape, rank
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no, yes
@@ -35,7 +36,7 @@ class FactorizeLinear(Transformation, RewriteRuleSetPass):
     """
 
     needs = ("shape-inference",)
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"dtypes": ["int32", "int64"]}
+    fuzz_hints = hints(dtypes=["int32", "int64"])
 
     def rules(self) -> Sequence[Rule]:
         """Return the rules of both operands."""
@@ -56,10 +57,10 @@ class FactorizeLinearFast(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc")
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {
-        "constants": {"s": [2.0, -0.5, [3.0], [[0.25]], 1e30, [[2.0], [3.0]], 0.37, -7.0, [0.1], [[[[5.0]]]], 1.0]},
-        "dtypes": ["float32", "float64"],
-    }
+    fuzz_hints = hints(
+        constants={"s": [2.0, -0.5, [3.0], [[0.25]], 1e30, [[2.0], [3.0]], 0.37, -7.0, [0.1], [[[[5.0]]]], 1.0]},
+        dtypes=["float32", "float64"],
+    )
 
     def rules(self) -> Sequence[Rule]:
         """Return the rules of products, convolutions, sums and means."""

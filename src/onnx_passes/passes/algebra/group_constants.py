@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -21,6 +21,7 @@ from onnx_passes.graph.arithmetic import (
 from onnx_passes.graph.constants import constant, grows, held, is_constant
 from onnx_passes.graph.shapes import is_discrete, is_float, is_whole, keeps_shape
 from onnx_passes.graph.traits import operators
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no, yes
@@ -44,7 +45,7 @@ class GroupConstants(Transformation, RewriteRuleSetPass):
     """
 
     needs = ("shape-inference",)
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"dtypes": ["int32", "int64", "int8", "uint8", "bool"]}
+    fuzz_hints = hints(dtypes=["int32", "int64", "int8", "uint8", "bool"])
 
     def rules(self) -> Sequence[Rule]:
         """Make a rule for each associative operator, and the one for division."""
@@ -66,7 +67,7 @@ class GroupConstantsRounding(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
     fast_math = ("reassoc",)
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"dtypes": ["float32", "float64", "float16"]}
+    fuzz_hints = hints(dtypes=["float32", "float64", "float16"])
 
     def rules(self) -> Sequence[Rule]:
         """Return the rules of sum and product."""
@@ -86,7 +87,7 @@ class GroupConstantsFast(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc")
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"dtypes": ["float32", "float64", "float16"]}
+    fuzz_hints = hints(dtypes=["float32", "float64", "float16"])
 
     def rules(self) -> Sequence[Rule]:
         """Return the rules of sum and product."""

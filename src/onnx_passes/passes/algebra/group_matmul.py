@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -13,7 +13,7 @@ from onnx_passes.core.base import Transformation
 from onnx_passes.graph.arithmetic import rounded, wide
 from onnx_passes.graph.constants import constant_tensor, grows, held, is_constant
 from onnx_passes.graph.shapes import is_float
-from onnx_passes.passes.eliminate.forms import examples
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no, yes
@@ -32,17 +32,15 @@ class GroupMatmul(Transformation, RewriteRuleSetPass):
     """
 
     fast_math = ("nnan", "ninf", "nsz", "reassoc")
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {
-        **examples(
-            *(
-                f"""g ({kind}[{rows}3] x) => ({kind}[{rows}2] z) <{kind}[3,4] a = {{1,0,-2,3,4,0,0.5,1,2,2,-1,7}},
+    fuzz_hints = hints(
+        *(
+            f"""g ({kind}[{rows}3] x) => ({kind}[{rows}2] z) <{kind}[3,4] a = {{1,0,-2,3,4,0,0.5,1,2,2,-1,7}},
                 {kind}[4,2] b = {{1,2,-3,0.25,5,0,7,8}}> {{y = MatMul (x, a) z = MatMul (y, b)}}"""
-                for kind in ("float", "double")
-                for rows in ("", "2,", "N,", "0,", "4,1,")
-            )
+            for kind in ("float", "double")
+            for rows in ("", "2,", "N,", "0,", "4,1,")
         ),
-        "dtypes": ["float32", "float64"],
-    }
+        dtypes=["float32", "float64"],
+    )
 
     def rules(self) -> Sequence[Rule]:
         """Return the one rule."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.arithmetic import folded, grows_when_folded
-from onnx_passes.graph.constants import held, holds_only, is_constant, is_own_constant
-from onnx_passes.graph.shapes import has_no_signs, is_discrete, keeps_shape, vanishes_into
+from onnx_passes.graph.constants import held, holds_only
 from onnx_passes.graph.traits import TRAITS
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import Law, LawPass, Vocabulary, When
 
 _UNDONE = {
@@ -36,18 +34,7 @@ def flips_everything(value: ir.Value) -> bool:
     return holds_only(value, -1 if value.dtype.is_signed() else (1 << value.dtype.bitwidth) - 1)
 
 
-_law = Vocabulary(
-    flipped,
-    flips_everything,
-    folded,
-    grows_when_folded,
-    has_no_signs,
-    is_constant,
-    is_discrete,
-    is_own_constant,
-    keeps_shape,
-    vanishes_into,
-).law
+_law = Vocabulary(flipped, flips_everything).law
 _NO_ROUNDING = When("is_discrete(x)", "floats round")
 _SIGNS = When("has_no_signs(x)", "the sign of a zero may change")
 _NARROW = When("vanishes_into(z, c, x, y)", "what is never taken may widen the result")
@@ -90,7 +77,7 @@ class AbsorbNot(LawPass):
     """
 
     needs = ("shape-inference",)
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"constants": {"ones": [1, [1], -1, [-1], 255]}}
+    fuzz_hints = hints(constants={"ones": [1, [1], -1, [-1], 255]})
     laws = tuple(law for logic in _LOGICS for law in _flips(*logic))
 
 
@@ -107,7 +94,7 @@ class CancelInEquality(LawPass):
     """
 
     needs = ("shape-inference",)
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"dtypes": ["int32", "int64", "int8", "uint8", "bool"]}
+    fuzz_hints = hints(dtypes=["int32", "int64", "int8", "uint8", "bool"])
     laws = (
         *(
             _law(
@@ -154,7 +141,7 @@ class MergeWhere(LawPass):
     """
 
     needs = ("shape-inference",)
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"dtypes": ["int32", "int64", "uint8"]}
+    fuzz_hints = hints(dtypes=["int32", "int64", "uint8"])
     laws = _selections(_SIGNS)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -13,6 +13,7 @@ from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.arguments import integer, integers, is_given
 from onnx_passes.graph.shapes import is_float, is_whole, rank
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no, yes
@@ -36,7 +37,7 @@ class MergeReductions(Transformation, RewriteRuleSetPass):
     """
 
     needs = ("shape-inference",)
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"dtypes": ["int32", "int64", "int8"]}
+    fuzz_hints = hints(dtypes=["int32", "int64", "int8"])
 
     def rules(self) -> Sequence[Rule]:
         """Make a rule for each of the two."""
@@ -56,7 +57,7 @@ class MergeReductionsFast(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc")
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"dtypes": ["float32", "float64"]}
+    fuzz_hints = hints(dtypes=["float32", "float64"])
 
     def rules(self) -> Sequence[Rule]:
         """Make a rule for each reduction."""

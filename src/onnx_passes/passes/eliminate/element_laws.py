@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.constants import holds_only, is_constant
-from onnx_passes.graph.shapes import is_integral, keeps_shape
+from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.constants import holds_only
+from onnx_passes.graph.shapes import is_integral, keeps_shape, static_shape
 from onnx_passes.graph.traits import TRAITS, Number, traits_of
-from onnx_passes.passes.eliminate.forms import examples, filled_like
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 
 _EXACT_IN_DOUBLE = 32
@@ -48,19 +46,25 @@ def is_exact_in_double(value: ir.Value) -> bool:
     return not is_integral(value) or (value.dtype is not None and value.dtype.bitwidth <= _EXACT_IN_DOUBLE)
 
 
-def spread(op: Any, c: ir.Value, result: ir.Value, x: ir.Value) -> ir.Value:
+def filled_like(op: Builder, x: ir.Value, content: ir.Value | np.ndarray) -> ir.Value:
+    """Build a value of the shape of another, or wider where the content is: it depends on the shape alone."""
+    shape = static_shape(x)
+    return op.Expand(content, op.Shape(x) if shape is None else np.array(shape, np.int64))
+
+
+def spread(op: Builder, c: ir.Value, result: ir.Value, x: ir.Value) -> ir.Value:
     """Expand a constant to the shape of another operand, where that may be wider."""
     return c if keeps_shape(c, result, x) else filled_like(op, x, c)
 
 
-def filled(op: Any, x: ir.Value, number: Number) -> ir.Value:
+def filled(op: Builder, x: ir.Value, number: Number) -> ir.Value:
     """Build numbers of the type and shape of a value, or truth values of its shape."""
     dtype = ir.DataType.BOOL if isinstance(number, bool) else x.dtype
     assert dtype is not None
     return filled_like(op, x, np.array(number).astype(dtype.numpy()))
 
 
-_law = Vocabulary(filled, holds_only, is_constant, is_exact_in_double, is_integral, is_neutral, keeps_shape, spread).law
+_law = Vocabulary(filled, is_exact_in_double, is_neutral, spread).law
 _CONSTANT = When("is_constant(c)", "neither operand is constant")
 _EXACT = When("is_integral(x)", "NaN and infinities would be lost")
 
@@ -77,7 +81,7 @@ class EliminateAnnihilator(LawPass):
     """
 
     needs = ("shape-inference",)
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"constants": {"c": [0, -1, [0], [[255, 255]], [[0], [0]], True]}}
+    fuzz_hints = hints(constants={"c": [0, -1, [0], [[255, 255]], [[0], [0]], True]})
     laws = tuple(
         _law(
             f"{f}(x, c) → spread(c, result, x)",
@@ -131,7 +135,7 @@ class EliminateIdentity(LawPass):
     Exactness: bit-exact.
     """
 
-    fuzz_hints: ClassVar[Mapping[str, Any]] = examples(
+    fuzz_hints = hints(
         *(
             f"g ({kind} x) => ({kind} y{other}) {{{body}}}"
             for kind in ("float[2,N]", "int8", "float16[0]", "string[2]", "bool[1,1]")
@@ -161,7 +165,7 @@ class EliminateNeutralElement(LawPass):
     """
 
     needs = ("shape-inference",)
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"constants": {"c": [0.0, -0.0, 1, 1.0, [1.0], -1, [[0.0]], 255]}}
+    fuzz_hints = hints(constants={"c": [0.0, -0.0, 1, 1.0, [1.0], -1, [[0.0]], 255]})
     laws = tuple(
         _law(
             f"{f}(x, c) → x",

@@ -38,7 +38,8 @@ class EliminateZeroState(EditorPass):
             if zero:
                 with editor.rewrite(_RULE, node) as r:
                     inputs = [None if index in zero else value for index, value in enumerate(node.inputs)]
-                    results = zip(node.outputs, r.op.like(node, inputs), strict=True)
+                    r.op.like(node, inputs)
+                    results = zip(node.outputs, r.op.nodes[-1].outputs, strict=True)
                     r.replace_all({old: new for old, new in results if old.name})
 
 

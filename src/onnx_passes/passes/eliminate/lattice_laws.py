@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from onnx_passes import passes
-from onnx_passes.graph.shapes import is_integral, keeps_shape
 from onnx_passes.graph.traits import TRAITS, operators, traits_of
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 
-_law = Vocabulary(is_integral, keeps_shape).law
+_law = Vocabulary().law
 _REPEATED = [name for name in operators("elementwise", arity=1, idempotent=True, exact=True) if name != "Identity"]
 _LATTICE = [name for name in operators("elementwise", idempotent=True, exact=True) if traits_of(name).arity != 1]
 _DUAL = {"And": "Or", "Or": "And", "BitwiseAnd": "BitwiseOr", "BitwiseOr": "BitwiseAnd", "Max": "Min", "Min": "Max"}

@@ -87,8 +87,9 @@ def _keeps_size(node: ir.Node) -> Answer:
 
 def _scales_by_one(node: ir.Node) -> Answer:
     given = node.attributes.get("scales")
-    is_attribute = given is not None and not given.is_ref()
-    return _are_ones(node, np.array(given.as_floats()) if is_attribute else constant(argument(node, 1)))
+    if given is not None and not given.is_ref():
+        return _are_ones(node, np.array(given.as_floats()))
+    return _are_ones(node, constant(argument(node, 1)))
 
 
 def _are_ones(node: ir.Node, scales: np.ndarray | None) -> Answer:

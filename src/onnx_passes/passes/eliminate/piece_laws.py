@@ -160,8 +160,10 @@ def _takes_everything(node: ir.Node) -> Answer:
 
 def _sliced_once(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten:
     first, second = _cuts(inner), _cuts(outer)
-    if isinstance(first, Refusal) or isinstance(second, Refusal):
-        return first if isinstance(first, Refusal) else second
+    if isinstance(first, Refusal):
+        return first
+    if isinstance(second, Refusal):
+        return second
     cuts = {**first, **second}
     for axis in first.keys() & second.keys():
         both = _both(first[axis], second[axis])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
 
 from onnx_passes import passes
-from onnx_passes.graph.constants import holds_only
-from onnx_passes.graph.shapes import has_no_signs, keeps_shape
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import Law, LawPass, Vocabulary, When
 
-_law = Vocabulary(has_no_signs, holds_only, keeps_shape).law
+_law = Vocabulary().law
 _SIGNS = When("has_no_signs(x)", "the sign of a zero would come back")
 
 
@@ -54,7 +52,7 @@ class EliminateWhere(LawPass):
     """
 
     needs = ("shape-inference",)
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {"constants": {"c": [True, False, [True], [[False]], [True, True]]}}
+    fuzz_hints = hints(constants={"c": [True, False, [True], [[False]], [True, True]]})
     laws = _laws(_SIGNS)
 
 
@@ -73,5 +71,5 @@ class EliminateWhereOfFloats(LawPass):
 
     needs = ("shape-inference",)
     fast_math = ("nsz",)
-    fuzz_hints: ClassVar[Mapping[str, Any]] = EliminateWhere.fuzz_hints
+    fuzz_hints = EliminateWhere.fuzz_hints
     laws = _laws()

@@ -88,7 +88,7 @@ def _simplify_target(node: ir.Node, vectors: Vectors, editor: Editor, *, nonempt
         return
     with editor.rewrite(_TARGET, node) as r:
         shape = r.op.initializer(np.array(target, np.int64), name=f"{node.outputs[0].name}/shape")
-        [result] = r.op.like(node, [node.inputs[0], shape])
+        result = r.op.like(node, [node.inputs[0], shape])
         r.replace(node.outputs[0], result)
     if r.applied and (made := result.producer()) is not None:
         vectors.visit(made)

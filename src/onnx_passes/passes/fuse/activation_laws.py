@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.graph.constants import is_number, number
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 
 
@@ -53,7 +54,7 @@ def is_near(found: float, expected: float) -> bool:
     return math.isclose(found, expected, rel_tol=1e-5)
 
 
-_law = Vocabulary(is_about, is_clipped, is_common, is_finite, is_near, is_number, is_short, number, ratio).law
+_law = Vocabulary(is_about, is_clipped, is_common, is_finite, is_near, is_short, ratio).law
 _SHORT = When("is_short(x)", "the input is not of single or half precision")
 _COMMON = When("is_common(x)", "the input is not of floats")
 _LINE = "Clip(x + offset, low, high)"
@@ -149,12 +150,7 @@ class FuseGelu(LawPass):
 
     needs = ("shape-inference",)
     fast_math = ("ninf", "nsz", "reassoc", "contract")
-    fuzz_hints = MappingProxyType(
-        {
-            "constants": MappingProxyType({name: (value,) for name, value in _GELU_NUMBERS.items()}),
-            "models": _GELU_SAMPLES,
-        }
-    )
+    fuzz_hints = hints(*_GELU_SAMPLES, constants={name: (value,) for name, value in _GELU_NUMBERS.items()})
     laws = tuple(
         _law(
             f"{grouping.format(gate)} → {gelu}",
@@ -185,7 +181,7 @@ class FuseHardsigmoid(LawPass):
 
     needs = ("shape-inference",)
     fast_math = ("nnan", "nsz", "reassoc", "contract")
-    fuzz_hints = MappingProxyType({"constants": _LINE_NUMBERS, "models": _LINE_SAMPLES})
+    fuzz_hints = hints(*_LINE_SAMPLES, constants=_LINE_NUMBERS)
     laws = tuple(
         _law(f"{line} → HardSigmoid(x, alpha=ratio(1.0, high, x), beta=ratio(offset, high, x))", *when)
         for line, when in ((f"{_LINE} / divisor", _DIVIDED), (f"{_LINE} * factor", _SCALED))
@@ -206,7 +202,7 @@ class FuseHardswish(LawPass):
 
     needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
-    fuzz_hints = MappingProxyType({"constants": _LINE_NUMBERS, "models": _LINE_SAMPLES})
+    fuzz_hints = hints(*_LINE_SAMPLES, constants=_LINE_NUMBERS)
     laws = (
         _law(f"x * {_LINE} / divisor → HardSwish(x)", *_SWISH_LINE, *_DIVIDED, name="DivLast"),
         _law(f"x * {_LINE} * factor → HardSwish(x)", *_SWISH_LINE, *_SCALED, name="MulLast"),
@@ -234,7 +230,7 @@ class FuseMish(LawPass):
 
     needs = ("shape-inference",)
     fast_math = ("nsz", "reassoc", "contract")
-    fuzz_hints = MappingProxyType({"constants": MappingProxyType({"one": (1.0,)})})
+    fuzz_hints = hints(constants={"one": (1.0,)})
     laws = (
         _law(
             "x * Tanh(Softplus(x) | Log(Exp(x) + one)) → Mish(x)",
@@ -259,7 +255,7 @@ class FuseSilu(LawPass):
 
     needs = ("shape-inference",)
     fast_math = ("nsz", "reassoc", "contract")
-    fuzz_hints = MappingProxyType({"models": _SWISH_SAMPLES})
+    fuzz_hints = hints(*_SWISH_SAMPLES)
     laws = (
         _law("x * Sigmoid(x) → Swish(x)", When("opset >= 24", "Swish needs opset 24"), _COMMON, name="Silu"),
         _law(
@@ -284,7 +280,7 @@ class FuseSoftplus(LawPass):
 
     needs = ("shape-inference",)
     fast_math = ("ninf", "nsz", "reassoc", "contract")
-    fuzz_hints = MappingProxyType({"constants": MappingProxyType({"one": (1.0,)})})
+    fuzz_hints = hints(constants={"one": (1.0,)})
     laws = (
         _law(
             "Log(Exp(x) + one) → Softplus(x)",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.constants import finite_constant
 from onnx_passes.passes.fuse.layers import Layer, layer_pattern
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.passes import RewriteRulePass
 from onnx_passes.rewrite.refusal import Refusal, no
 
@@ -31,7 +31,7 @@ class FuseBatchnorm(Transformation, RewriteRulePass):
 
     needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
-    fuzz_hints = MappingProxyType({"dtypes": ("float32", "float16", "float64")})
+    fuzz_hints = hints(dtypes=("float32", "float16", "float64"))
 
     def pattern(self, op: Any, x: Any, w: Any, scale: Any, shift: Any, mean: Any, variance: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Match a normalization of the result of a layer."""

@@ -15,6 +15,7 @@ from onnx_passes.graph.arithmetic import per_channel
 from onnx_passes.graph.constants import finite_constant
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.passes.fuse.layers import BIASED, Layer, layer_pattern
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no
 from onnx_passes.rewrite.rule import Rule
@@ -41,7 +42,7 @@ class FuseBias(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
-    fuzz_hints = MappingProxyType({"dtypes": ("float32", "float16", "float64"), "shapes": IMAGES})
+    fuzz_hints = hints(dtypes=("float32", "float16", "float64"), shapes=IMAGES)
 
     def rules(self) -> Sequence[Rule]:
         """Return the rules for constants after a layer, and that for one before it."""

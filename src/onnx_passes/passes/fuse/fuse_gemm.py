@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.shapes import rank
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no, yes
@@ -33,7 +34,7 @@ class FuseGemm(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
     fast_math = ("reassoc", "contract", "nsz")
-    fuzz_hints = MappingProxyType({"shapes": _SHAPES, "dtypes": ("float32", "float64", "float16", "int32")})
+    fuzz_hints = hints(shapes=_SHAPES, dtypes=("float32", "float64", "float16", "int32"))
 
     def rules(self) -> Sequence[Rule]:
         """Return the rules; those for transpositions leave them where others need them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.arithmetic import rounded
 from onnx_passes.graph.constants import constant_tensor, finite_constant
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no
 from onnx_passes.rewrite.rule import Rule
@@ -30,11 +30,9 @@ class FuseMatmul(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
-    fuzz_hints = MappingProxyType(
-        {
-            "dtypes": ("float32", "float16", "float64"),
-            "shapes": {"x": ((2, 3), (3,), (2, 1, 3)), "a": ((3, 2), (3, 4)), "b": ((2, 3), (4, 2))},
-        }
+    fuzz_hints = hints(
+        dtypes=("float32", "float16", "float64"),
+        shapes={"x": ((2, 3), (3,), (2, 1, 3)), "a": ((3, 2), (3, 4)), "b": ((2, 3), (4, 2))},
     )
 
     def rules(self) -> list[Rule]:

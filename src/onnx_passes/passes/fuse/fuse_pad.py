@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.constants import constant, number
 from onnx_passes.graph.shapes import rank
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no
 from onnx_passes.rewrite.rule import Rule
@@ -50,7 +50,7 @@ class FusePad(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
     fast_math = ("nnan", "nsz", "reassoc")
-    fuzz_hints = MappingProxyType({"models": _SAMPLES})
+    fuzz_hints = hints(*_SAMPLES)
 
     def rules(self) -> Sequence[Rule]:
         """Return a rule for each operator that can pad."""

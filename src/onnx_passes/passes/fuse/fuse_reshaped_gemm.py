@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,9 +13,9 @@ from onnx_passes.graph import annotations
 from onnx_passes.graph.arguments import argument, integer
 from onnx_passes.graph.constants import constant_tensor, grows
 from onnx_passes.graph.shapes import Dim, dims, rank, same_dim
-from onnx_passes.passes.eliminate.forms import examples
 from onnx_passes.passes.move.rows import SIZES_TO_TRY, stacked_rows
 from onnx_passes.rewrite.forks import Forks
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.passes import RewriteRulePass
 from onnx_passes.rewrite.refusal import Refusal, no
 
@@ -41,28 +40,26 @@ class FuseReshapedGemm(Transformation, RewriteRulePass):
     needs = ("shape-inference",)
     fast_math = ("reassoc", "contract", "nsz")
     forks: ClassVar[Forks] = "duplicate"
-    fuzz_hints: ClassVar[Mapping[str, Any]] = {
-        **examples(
-            *(
-                f"""g ({kind}[{lead},3] x, {kind}[3,2] w, {kind}[{bias}] c) => ({kind}[{lead},2] y)
+    fuzz_hints = hints(
+        *(
+            f"""g ({kind}[{lead},3] x, {kind}[3,2] w, {kind}[{bias}] c) => ({kind}[{lead},2] y)
                     <int64[2] s = {{-1, 3}}, {shape}, {kind}[A,3] r, {kind}[A,2] p> {{
                         r = Reshape (x, s) p = Gemm (r, w, c) y = Reshape (p, t)
                     }}"""
-                for kind in ("float", "double", "float16")
-                for bias in ("2", "1", "1,2", "1,1")
-                for lead, shape in (("2,5", "int64[3] t = {2, 5, 2}"), ("2,N,2", "int64[4] t = {2, -1, 2, 2}"))
-            ),
-            *(
-                f"""g (float[N,M,{x}] x, float[2] c) => (float[N,M,2] y) <int64[2] s = {{-1, 4}}, int64[1] n = {{2}},
+            for kind in ("float", "double", "float16")
+            for bias in ("2", "1", "1,2", "1,1")
+            for lead, shape in (("2,5", "int64[3] t = {2, 5, 2}"), ("2,N,2", "int64[4] t = {2, -1, 2, 2}"))
+        ),
+        *(
+            f"""g (float[N,M,{x}] x, float[2] c) => (float[N,M,2] y) <int64[2] s = {{-1, 4}}, int64[1] n = {{2}},
                     float[2,4] w = {{1, 2, -3, 0.5, 4, -1, 7, 0}}, float[A,4] r, float[A,2] p> {{
                         r = Reshape (x, s) p = Gemm <transB = 1> (r, w, c)
                         l = Shape <start = 0, end = 2> (x) t = Concat <axis = 0> (l, n) y = Reshape (p, t)
                     }}"""
-                for x in ("4", "2,2", "1,2,2")
-            ),
+            for x in ("4", "2,2", "1,2,2")
         ),
         **SIZES_TO_TRY,
-    }
+    )
 
     def pattern(self, op: Any, x: Any, s: Any, w: Any, t: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Match a product, with or without a bias, between two reshapes."""

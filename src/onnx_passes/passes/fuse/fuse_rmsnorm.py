@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import MappingProxyType
 from typing import Any
 
 import onnx_ir as ir
@@ -13,6 +12,7 @@ from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.constants import number
 from onnx_passes.passes.fuse.norms import build_norm, refuse_norm, scale_norm, trailing_axis
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no, yes
@@ -50,7 +50,7 @@ class FuseRmsnorm(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
-    fuzz_hints = MappingProxyType({"models": _SAMPLES})
+    fuzz_hints = hints(*_SAMPLES)
 
     def rules(self) -> Sequence[Rule]:
         """Return the rules for the normalization itself, and that for what follows."""

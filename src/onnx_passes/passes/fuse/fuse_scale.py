@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from onnx_passes.core.base import Transformation
 from onnx_passes.graph.constants import finite_constant
 from onnx_passes.passes.fuse.fuse_bias import IMAGES, per_input_channel
 from onnx_passes.passes.fuse.layers import Layer, layer_pattern
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no
 from onnx_passes.rewrite.rule import Rule
@@ -34,7 +34,7 @@ class FuseScale(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
-    fuzz_hints = MappingProxyType({"dtypes": ("float32", "float16", "float64"), "shapes": IMAGES})
+    fuzz_hints = hints(dtypes=("float32", "float16", "float64"), shapes=IMAGES)
 
     def rules(self) -> Sequence[Rule]:
         """Return the rules for factors after a layer, and that for one before it."""

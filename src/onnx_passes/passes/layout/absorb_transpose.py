@@ -14,9 +14,9 @@ from onnx_passes.graph.arguments import argument, integer
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.shapes import dims, same_dim
-from onnx_passes.passes.eliminate.forms import examples
-from onnx_passes.passes.move.forms import exchange, rebuild, shaped
+from onnx_passes.passes.move.forms import exchange, shaped
 from onnx_passes.passes.move.layout import moves_only_ones, permutation, reshape_target
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.patterns import Op, Var
 from onnx_passes.rewrite.refusal import Rewritten, no
@@ -54,7 +54,7 @@ class AbsorbTranspose(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
-    fuzz_hints = examples(*_EXAMPLES)
+    fuzz_hints = hints(*_EXAMPLES)
 
     def rules(self) -> Sequence[Rule]:
         """Return a rule for each operator."""
@@ -95,7 +95,7 @@ def _into_product(op: Builder, x: ir.Value, w: ir.Value, t: ir.Value, f: ir.Valu
         return no("the weights are no matrix that fits", at=w)
     rows = _reordered(array.T if across else array, perm, rest)
     weights = ir.Tensor(np.ascontiguousarray(rows.T if across else rows), dtype=tensor.dtype)
-    return rebuild(op, node, [rebuild(op, reshape, [x, *reshape.inputs[1:]]), weights, *node.inputs[2:]])
+    return op.like(node, [op.like(reshape, [x, *reshape.inputs[1:]]), weights, *node.inputs[2:]])
 
 
 def _reordered(rows: np.ndarray, perm: list[int], sizes: list[int]) -> np.ndarray:

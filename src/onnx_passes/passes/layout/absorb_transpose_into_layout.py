@@ -12,8 +12,8 @@ from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.builder import Builder
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.definition import OUR_DOMAIN
-from onnx_passes.passes.eliminate.forms import examples
 from onnx_passes.passes.move.layout import permutation
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.patterns import Op, Var
 from onnx_passes.rewrite.refusal import Rewritten, no
@@ -44,7 +44,7 @@ class AbsorbTransposeIntoLayout(Transformation, RewriteRuleSetPass):
     """
 
     needs = ("shape-inference",)
-    fuzz_hints = examples(*(f"{_HEAD} {chain}" for chain in _CHAINS))
+    fuzz_hints = hints(*(f"{_HEAD} {chain}" for chain in _CHAINS))
 
     def rules(self) -> Sequence[Rule]:
         """Return a rule for what is before, behind and on both sides."""

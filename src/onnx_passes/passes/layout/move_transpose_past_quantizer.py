@@ -15,11 +15,11 @@ from onnx_passes.graph.shapes import dims, rank
 from onnx_passes.ops.collection import definitions
 from onnx_passes.ops.definition import GENERAL_DOMAINS, OUR_DOMAIN
 from onnx_passes.ops.quantizer import Quantizer
-from onnx_passes.passes.eliminate.forms import examples
-from onnx_passes.passes.move.forms import rebuild, shaped
+from onnx_passes.passes.move.forms import shaped
 from onnx_passes.passes.move.layout import Permutation, inverse, permutation, permuted, untransposed
 from onnx_passes.passes.thresholds.nodes import Thresholds
 from onnx_passes.passes.thresholds.writing import layout_of_channels
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.patterns import Op, Var
 from onnx_passes.rewrite.refusal import Rewritten, no
@@ -59,7 +59,7 @@ class MoveTransposePastQuantizer(Transformation, RewriteRuleSetPass):
     """
 
     needs = ("shape-inference",)
-    fuzz_hints = examples(*_EXAMPLES)
+    fuzz_hints = hints(*_EXAMPLES)
 
     def rules(self) -> Sequence[Rule]:
         """Return a rule for each operator, under the name that all have once they are imported."""
@@ -90,7 +90,7 @@ def _past_quantizer(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) 
     parameters = [untransposed(value, perm) for value in given]
     if any(value is None for value in parameters):
         return no("a parameter would have to be transposed", at=given[parameters.index(None)])
-    return op.Transpose(_like(rebuild(op, node, [x, *parameters]), node, perm), perm=perm)
+    return op.Transpose(_like(op.like(node, [x, *parameters]), node, perm), perm=perm)
 
 
 def _past_thresholds(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
@@ -101,11 +101,11 @@ def _past_thresholds(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation)
     if node.domain == OUR_DOMAIN:
         back = inverse(perm)
         given = [_put_back(constant(value), back) for value in node.inputs[1:]]
-        return op.Transpose(_like(rebuild(op, node, [x, *given]), node, perm), perm=perm)
+        return op.Transpose(_like(op.like(node, [x, *given]), node, perm), perm=perm)
     layout = layout_of_channels(len(perm), axes)
     if layout is None:
         return no("QONNX has no name for the layout before", at=node)
-    counted = rebuild(op, node, [x, node.inputs[1]], data_layout=layout)
+    counted = op.like(node, [x, node.inputs[1]], data_layout=layout)
     return op.Transpose(_like(counted, node, perm), perm=perm)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from types import MappingProxyType
 
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.graph.shapes import static_shape
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 
 
@@ -161,16 +161,14 @@ class LowerSilu(LawPass):
     """
 
     needs = ("shape-inference",)
-    fuzz_hints = MappingProxyType(
-        {
-            "models": tuple(
-                f"""<ir_version: 11, opset_import: ["" : 24]> g ({dtype}[{shape}] x) => ({dtype}[{shape}] y)
+    fuzz_hints = hints(
+        *(
+            f"""<ir_version: 11, opset_import: ["" : 24]> g ({dtype}[{shape}] x) => ({dtype}[{shape}] y)
                 {{ y = Swish <alpha = {alpha}> (x) }}"""
-                for dtype in ("float", "double")
-                for shape in ("2,3", "N,4", "2,0", "5")
-                for alpha in (1.0, 1.702)
-            )
-        }
+            for dtype in ("float", "double")
+            for shape in ("2,3", "N,4", "2,0", "5")
+            for alpha in (1.0, 1.702)
+        )
     )
     laws = (
         _law(f"Swish(x, alpha=1.0) → x * ({_SIGMOID.format('x')})", *_ELEMENTWISE, name="Silu"),

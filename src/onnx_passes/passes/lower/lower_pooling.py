@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from onnx_passes.core.options import option
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.passes.lower.image_rows import pooling_rules
 from onnx_passes.passes.lower.windows import Window, unfold, windows_of
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, no, yes
@@ -38,7 +38,7 @@ class LowerPooling(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc")
-    fuzz_hints = MappingProxyType({"dtypes": ("float32", "float16", "float64", "int8", "uint8")})
+    fuzz_hints = hints(dtypes=("float32", "float16", "float64", "int8", "uint8"))
 
     im2col: bool = option(False, "pool channels last, with operators of QONNX, where the image is known")
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 from onnx_passes import passes
 from onnx_passes.passes.lower.norms import LowerNorm
+from onnx_passes.rewrite.hints import hints
 
 
 @passes.verify.tolerance
@@ -20,14 +19,12 @@ class LowerRmsnorm(LowerNorm):
     """
 
     operator = "RMSNormalization"
-    fuzz_hints = MappingProxyType(
-        {
-            "models": tuple(
-                f"""<ir_version: 11, opset_import: ["" : 23]> g (float[{shape},3] x) => (float[{shape},3] y)
+    fuzz_hints = hints(
+        *(
+            f"""<ir_version: 11, opset_import: ["" : 23]> g (float[{shape},3] x) => (float[{shape},3] y)
                 <float[3] s = {{1,-2,0.5}}> {{ y = RMSNormalization <axis = {axis}, epsilon = {epsilon}> (x, s) }}"""
-                for epsilon in (0.00001, 0.1)
-                for shape in ("2", "N", "1,2", "N,2")
-                for axis in (-1, len(shape.split(",")))
-            )
-        }
+            for epsilon in (0.00001, 0.1)
+            for shape in ("2", "N", "1,2", "N,2")
+            for axis in (-1, len(shape.split(",")))
+        )
     )

@@ -12,7 +12,6 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import dims, is_integral, rank, static_shape
 from onnx_passes.graph.traits import operators
-from onnx_passes.passes.move.forms import rebuild
 from onnx_passes.passes.move.layout import (
     Permutation,
     compacted,
@@ -50,8 +49,8 @@ def _axes(node: ir.Node, index: int, length: int) -> list[int] | Refusal:
 def _with_axes(op: Builder, node: ir.Node, x: ir.Value, axes: list[int]) -> ir.Value:
     """Build a node with other axes, in the form that it has."""
     if "axes" in node.attributes:
-        return rebuild(op, node, [x, *node.inputs[1:]], axes=axes)
-    return rebuild(op, node, [x, np.array(axes, np.int64), *node.inputs[2:]])
+        return op.like(node, [x, *node.inputs[1:]], axes=axes)
+    return op.like(node, [x, np.array(axes, np.int64), *node.inputs[2:]])
 
 
 def _reduction(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
@@ -62,7 +61,7 @@ def _reduction(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Re
     if isinstance(axes, Refusal) or keep is None or noop is None:
         return no("the axes are not constant", at=node)
     if not axes:
-        whole = rebuild(op, node, [x, *node.inputs[1:]])
+        whole = op.like(node, [x, *node.inputs[1:]])
         return transposed(op, whole, perm) if noop else whole
     reduced = _with_axes(op, node, x, permuted(perm, axes))
     return transposed(op, reduced, _after_reduction(perm, axes, keep))
@@ -78,7 +77,7 @@ def _search(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewri
     keep, axis = integer(node, "keepdims", 1), _axis(node, 0, len(perm))
     if isinstance(axis, Refusal) or keep is None:
         return no("the axis is not known", at=node)
-    found = rebuild(op, node, [x], axis=perm[axis])
+    found = op.like(node, [x], axis=perm[axis])
     return transposed(op, found, _after_reduction(perm, [axis], keep))
 
 
@@ -89,7 +88,7 @@ def _along(default: int) -> Handler:
         axis = _axis(node, default, len(perm))
         if isinstance(axis, Refusal):
             return axis
-        return transposed(op, rebuild(op, node, [x, *node.inputs[1:]], axis=perm[axis]), perm)
+        return transposed(op, op.like(node, [x, *node.inputs[1:]], axis=perm[axis]), perm)
 
     return along
 
@@ -103,7 +102,7 @@ def _layer_norm(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> R
         return no("scale or bias are not known to fit the normalized axes", at=node)
     if any(perm[place] != place for place in range(axis, len(perm))) or len(node.outputs) > 1:
         return no("normalized axes move, or the statistics are used", at=node)
-    return transposed(op, rebuild(op, node, [x, *node.inputs[1:]]), perm)
+    return transposed(op, op.like(node, [x, *node.inputs[1:]]), perm)
 
 
 def _quantize(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
@@ -114,7 +113,7 @@ def _quantize(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rew
     if isinstance(axis, Refusal):
         return axis
     mapped = {} if axis is None else {"axis": perm[axis]}
-    return transposed(op, rebuild(op, node, [x, *node.inputs[1:]], **mapped), perm)
+    return transposed(op, op.like(node, [x, *node.inputs[1:]], **mapped), perm)
 
 
 def _concat(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
@@ -124,14 +123,14 @@ def _concat(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewri
     parts = [None if value is None else untransposed(value, perm) for value in node.inputs]
     if any(part is None for part in parts):
         return no("a part is not transposed alike", at=node.inputs[parts.index(None)])
-    return transposed(op, rebuild(op, node, parts, axis=perm[axis]), perm)
+    return transposed(op, op.like(node, parts, axis=perm[axis]), perm)
 
 
 def _split(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
     axis = _axis(node, 0, len(perm))
     if isinstance(axis, Refusal):
         return axis
-    rebuild(op, node, [x, *node.inputs[1:]], axis=perm[axis])
+    op.like(node, [x, *node.inputs[1:]], axis=perm[axis])
     return [transposed(op, part, perm) for part in op.nodes[-1].outputs]
 
 
@@ -146,11 +145,11 @@ def _slice(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewrit
         return axes
     mapped = permuted(perm, axes)
     if starts is None:
-        return transposed(op, rebuild(op, node, [x], axes=mapped), perm)
+        return transposed(op, op.like(node, [x], axes=mapped), perm)
     if starts.dtype is None:
         return no("the type of the start is not known", at=starts)
     array = np.array(mapped, starts.dtype.numpy())
-    return transposed(op, rebuild(op, node, [x, *node.inputs[1:3], array, *node.inputs[4:]]), perm)
+    return transposed(op, op.like(node, [x, *node.inputs[1:3], array, *node.inputs[4:]]), perm)
 
 
 def _pad(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
@@ -162,8 +161,8 @@ def _pad(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritte
     for place, axis in enumerate(axes):
         before[perm[axis]], after[perm[axis]] = pads[place], pads[place + len(axes)]
     if "pads" in node.attributes:
-        return transposed(op, rebuild(op, node, [x], pads=[*before, *after]), perm)
-    return transposed(op, rebuild(op, node, [x, np.array([*before, *after], np.int64), *node.inputs[2:3]]), perm)
+        return transposed(op, op.like(node, [x], pads=[*before, *after]), perm)
+    return transposed(op, op.like(node, [x, np.array([*before, *after], np.int64), *node.inputs[2:3]]), perm)
 
 
 def _squeeze(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
@@ -177,7 +176,7 @@ def _squeeze(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewr
         if shape is None:
             return no("the squeezed axes are not known", at=node)
         axes = [axis for axis, old in enumerate(perm) if shape[old] == 1]
-        squeezed = rebuild(op, node, [x])
+        squeezed = op.like(node, [x])
     return transposed(op, squeezed, compacted([old for axis, old in enumerate(perm) if axis not in axes]))
 
 
@@ -201,7 +200,7 @@ def _expand(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewri
     length = max(len(target), len(perm))
     whole = extended(perm, length)
     sizes = permuted([1] * (length - len(target)) + target, inverse(whole))
-    return transposed(op, rebuild(op, node, [x, np.array(sizes, np.int64)]), whole)
+    return transposed(op, op.like(node, [x, np.array(sizes, np.int64)]), whole)
 
 
 def _gather(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
@@ -212,7 +211,7 @@ def _gather(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewri
     after: Permutation = []
     for place, old in enumerate(perm):
         after.extend(range(at, at + len(indices)) if place == axis else [old if old < at else old + more])
-    return transposed(op, rebuild(op, node, [x, *node.inputs[1:]], axis=at), after)
+    return transposed(op, op.like(node, [x, *node.inputs[1:]], axis=at), after)
 
 
 _EXTREMES = ("ReduceMax", "ReduceMin")

@@ -76,12 +76,6 @@ def operands(node: ir.Node) -> tuple[list[ir.Value], list[ir.Value | None]]:
     return data, list(node.inputs[count:])
 
 
-def rebuild(op: Builder, node: ir.Node, inputs: Sequence[Any], **changed: Any) -> ir.Value:
-    """Build a node like another one, with other inputs, and other attributes or fewer ``_outputs`` where given."""
-    attributes: dict[str, Any] = {"_outputs": len(node.outputs), **{a.name: a for a in node.attributes.values()}}
-    return op.op(node.op_type, *inputs, _domain=node.domain, **attributes | changed)
-
-
 def shaped(value: ir.Value, dims: Sequence[Dim] | None) -> ir.Value:
     """Note the shape of a new value, where it is known: the next rule may want to know it."""
     if dims is not None:

@@ -10,7 +10,7 @@ from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import dims, same_dtype
-from onnx_passes.passes.move.forms import rebuild, shaped
+from onnx_passes.passes.move.forms import shaped
 from onnx_passes.passes.move.steady import elementwise, is_computed_as_max
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.patterns import Op, Var
@@ -79,8 +79,8 @@ def _join_first(op: Builder, node: ir.Node | None, first: ir.Node | None) -> Rew
         if value.is_graph_output() or any(user is not node for user in value.consumers()):
             return no("a part is used elsewhere", at=value)
         sources.append(computed.inputs[0])
-    joined = shaped(rebuild(op, node, sources), dims(node.outputs[0]))
-    return rebuild(op, first, [joined, *first.inputs[1:]])
+    joined = shaped(op.like(node, sources), dims(node.outputs[0]))
+    return op.like(first, [joined, *first.inputs[1:]])
 
 
 def _does_the_same(a: ir.Node, b: ir.Node) -> bool:

@@ -10,7 +10,7 @@ from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import dims
-from onnx_passes.passes.move.forms import exchange, operands, rebuild, shaped, slots
+from onnx_passes.passes.move.forms import exchange, operands, shaped, slots
 from onnx_passes.passes.move.steady import elementwise
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Rewritten, no
@@ -83,5 +83,5 @@ def _compute_first(op: Builder, node: ir.Node, repeat: ir.Node) -> Rewritten:
         single = sizes is not None and all(size == 1 for size in sizes)
         if value is not moved and not (single and (not sizes or (whole is not None and len(sizes) <= len(whole)))):
             return no("an operand is not known to be a single element", at=value)
-    inner = rebuild(op, node, [*(x if value is moved else value for value in data), *others])
-    return rebuild(op, repeat, [shaped(inner, whole), *repeat.inputs[1:]])
+    inner = op.like(node, [*(x if value is moved else value for value in data), *others])
+    return op.like(repeat, [shaped(inner, whole), *repeat.inputs[1:]])

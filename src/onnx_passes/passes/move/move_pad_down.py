@@ -13,7 +13,7 @@ from onnx_passes.graph.arguments import argument, text
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import holds_only
 from onnx_passes.graph.shapes import dims
-from onnx_passes.passes.move.forms import exchange, rebuild, shaped
+from onnx_passes.passes.move.forms import exchange, shaped
 from onnx_passes.passes.move.steady import UNSTEADY
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Rewritten, no
@@ -90,8 +90,8 @@ def _pad_then(op: Builder, node: ir.Node, pad: ir.Node) -> Rewritten:
     if mode == "constant" and not _keeps_zero(node):
         return no("its attributes make something else of zero", at=node)
     x = pad.inputs[0]
-    inner = shaped(rebuild(op, node, [x, *node.inputs[1:]]), dims(x))
-    return rebuild(op, pad, [inner, *pad.inputs[1:]])
+    inner = shaped(op.like(node, [x, *node.inputs[1:]]), dims(x))
+    return op.like(pad, [inner, *pad.inputs[1:]])
 
 
 def _keeps_zero(node: ir.Node) -> bool:

@@ -12,7 +12,7 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.shapes import Dim, dims, same_dim, same_shape, static_shape
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.passes.move.forms import exchange, is_forked, operands, rebuild, shaped, slots
+from onnx_passes.passes.move.forms import exchange, is_forked, operands, shaped, slots
 from onnx_passes.passes.move.steady import elementwise
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Rewritten, no
@@ -76,8 +76,8 @@ def _past(op: Builder, node: ir.Node, reshape: ir.Node) -> Rewritten:
     inputs = [x if value is moved else _reshaped_back(value, x, moved) for value in data]
     if any(value is None for value in inputs):
         return no("an operand is not known to fit before the reshape", at=data[inputs.index(None)])
-    inner = shaped(rebuild(op, node, [*inputs, *others]), dims(x))
-    return rebuild(op, reshape, [inner, *reshape.inputs[1:]])
+    inner = shaped(op.like(node, [*inputs, *others]), dims(x))
+    return op.like(reshape, [inner, *reshape.inputs[1:]])
 
 
 def _reshaped_back(value: ir.Value, x: ir.Value, moved: ir.Value) -> ir.Value | ir.TensorProtocol | None:

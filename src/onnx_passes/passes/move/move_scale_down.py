@@ -17,8 +17,8 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, finite_constant, grows, is_constant
 from onnx_passes.graph.shapes import dims, is_float, keeps_shape
 from onnx_passes.graph.uses import is_used_elsewhere
-from onnx_passes.passes.eliminate.forms import examples
-from onnx_passes.passes.move.forms import exchange, is_forked, rebuild, shaped
+from onnx_passes.passes.move.forms import exchange, is_forked, shaped
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 from onnx_passes.rewrite.rule import Rule
@@ -106,7 +106,7 @@ class MoveScaleDown(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
-    fuzz_hints = examples(*_EXAMPLES)
+    fuzz_hints = hints(*_EXAMPLES)
 
     def rules(self) -> Sequence[Rule]:
         """Return a rule for each operator, and input where it makes a difference."""
@@ -184,7 +184,7 @@ def _exchanged(op: Builder, node: ir.Node, found: _Scaled) -> Rewritten:
 
 
 def _like(op: Builder, node: ir.Node, inputs: Sequence[Any]) -> Rewritten:
-    return shaped(rebuild(op, node, inputs), dims(node.outputs[0]))
+    return shaped(op.like(node, inputs), dims(node.outputs[0]))
 
 
 def _is_shift(node: ir.Node, index: int) -> bool:

@@ -15,7 +15,7 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import Dim, dims, rank, same_dim, static_shape
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.passes.move.forms import exchange, operands, rebuild, shaped
+from onnx_passes.passes.move.forms import exchange, operands, shaped
 from onnx_passes.passes.move.layout import is_axis
 from onnx_passes.passes.move.steady import elementwise
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
@@ -70,8 +70,8 @@ def _past_elementwise(*, steady: bool) -> list[Rule]:
 def _slice_operands(op: Builder, node: ir.Node, computed: ir.Node) -> Rewritten:
     data, others = operands(computed)
     if traits_of(computed).arity == 1:
-        inner = shaped(rebuild(op, node, [data[0], *node.inputs[1:]]), dims(node.outputs[0]))
-        return rebuild(op, computed, [inner, *others])
+        inner = shaped(op.like(node, [data[0], *node.inputs[1:]]), dims(node.outputs[0]))
+        return op.like(computed, [inner, *others])
     whole = dims(computed.outputs[0])
     axes = None if whole is None else sliced_axes(node, len(whole))
     if whole is None or axes is None:
@@ -79,7 +79,7 @@ def _slice_operands(op: Builder, node: ir.Node, computed: ir.Node) -> Rewritten:
     sizes = dims(node.outputs[0])
     inputs = [_slice_operand(op, node, value, axes, whole, sizes) for value in data]
     refusal = next((value for value in inputs if isinstance(value, Refusal)), None)
-    return rebuild(op, computed, inputs) if refusal is None else refusal
+    return op.like(computed, inputs) if refusal is None else refusal
 
 
 def sliced_axes(node: ir.Node, length: int) -> list[int] | None:
@@ -131,7 +131,7 @@ def _slice_operand(
     if argument(node, 1) is None:
         lists = {key: integers(node, 1, key) for key in ("starts", "ends")}
         cut = {key: [n for n, has in zip(numbers or (), own, strict=True) if has] for key, numbers in lists.items()}
-        return shaped(rebuild(op, node, [value], axes=chosen, **cut), known)
+        return shaped(op.like(node, [value], axes=chosen, **cut), known)
     if not all(own):
         cut_arguments = [[_chosen(item, own) for item in part] for part in arguments]
         if any(item is None for part in cut_arguments for item in part):
@@ -141,7 +141,7 @@ def _slice_operand(
     if dtype is None:
         return no("the type of the start is not known", at=node)
     (starts, ends), steps = arguments
-    return shaped(rebuild(op, node, [value, starts, ends, chosen.astype(dtype.numpy()), *steps]), known)
+    return shaped(op.like(node, [value, starts, ends, chosen.astype(dtype.numpy()), *steps]), known)
 
 
 def _chosen(value: Any, own: Sequence[Any]) -> ir.TensorProtocol | None:
@@ -161,8 +161,8 @@ def _gather_operands(op: Builder, node: ir.Node, computed: ir.Node) -> Rewritten
     if count is None or not isinstance(size, int) or not int(np.prod(count)) <= size:
         return no("there may be more indices than elements", at=node)
     if len(data) == 1:
-        inner = shaped(rebuild(op, node, [data[0], node.inputs[1]]), dims(node.outputs[0]))
-        return rebuild(op, computed, [inner, *others])
+        inner = shaped(op.like(node, [data[0], node.inputs[1]]), dims(node.outputs[0]))
+        return op.like(computed, [inner, *others])
     own = [_has_own(value, axis, whole) for value in data]
     refusal = next((answer for answer in own if isinstance(answer, Refusal)), None)
     if refusal is not None:
@@ -171,9 +171,9 @@ def _gather_operands(op: Builder, node: ir.Node, computed: ir.Node) -> Rewritten
     for value, has in zip(data, own, strict=True):
         length = rank(value) or 0
         if has:
-            inputs.append(rebuild(op, node, [value, node.inputs[1]], axis=axis + length))
+            inputs.append(op.like(node, [value, node.inputs[1]], axis=axis + length))
         elif -axis > length or len(indices) == 1:
             inputs.append(value)
         else:
             return no("an operand is broadcast along the axis, whose rank changes", at=value)
-    return rebuild(op, computed, inputs)
+    return op.like(computed, inputs)

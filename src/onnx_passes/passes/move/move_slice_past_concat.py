@@ -13,10 +13,10 @@ from onnx_passes.graph.arguments import argument, integer, integers, is_given
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.graph.uses import is_used_elsewhere
-from onnx_passes.passes.eliminate.forms import examples
-from onnx_passes.passes.move.forms import exchange, rebuild
+from onnx_passes.passes.move.forms import exchange
 from onnx_passes.passes.move.layout import is_axis
 from onnx_passes.passes.move.move_selection_up import sliced_axes
+from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
@@ -34,7 +34,7 @@ class MoveSlicePastConcat(Transformation, RewriteRuleSetPass):
     """
 
     needs = ("shape-inference",)
-    fuzz_hints = examples(
+    fuzz_hints = hints(
         """g (float[2] a, float[3] b, float[N] y) => (float[M] z) <int64[1] s = {2}, int64[1] e = {4}> {
             j = Concat <axis = 0> (a, b) z = Slice (j, s, e)
         }""",
@@ -74,13 +74,13 @@ def _past_concat(op: Builder, node: ir.Node, concat: ir.Node) -> Rewritten:
     whole = concat.outputs[0]
     if len(parts) > 1 and is_used_elsewhere(whole):
         return no("the joined value is used elsewhere", at=whole)
-    joined = parts[0] if len(parts) == 1 else rebuild(op, concat, parts)
+    joined = parts[0] if len(parts) == 1 else op.like(concat, parts)
     offset = int(borders[kept[0]])
     starts[place], ends[place] = start - offset, end - offset
     if argument(node, 1) is None:
-        return rebuild(op, node, [joined], starts=starts, ends=ends)
+        return op.like(node, [joined], starts=starts, ends=ends)
     dtype = getattr(node.inputs[1], "dtype", None)
     if dtype is None:
         return no("the type of the start is not known", at=node)
     changed = [np.array(numbers, dtype.numpy()) for numbers in (starts, ends)]
-    return rebuild(op, node, [joined, *changed, *node.inputs[3:]])
+    return op.like(node, [joined, *changed, *node.inputs[3:]])

@@ -12,7 +12,7 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import dims
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.passes.move import axes
-from onnx_passes.passes.move.forms import exchange, is_forked, operands, rebuild, shaped, slots
+from onnx_passes.passes.move.forms import exchange, is_forked, operands, shaped, slots
 from onnx_passes.passes.move.layout import extended, inverse, permutation, permuted, transposed, untransposed
 from onnx_passes.passes.move.steady import elementwise
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
@@ -94,8 +94,8 @@ def _past_operands(op: Builder, node: ir.Node, transpose: ir.Node) -> Rewritten:
     data, others = operands(node)
     x, result = transpose.inputs[0], node.outputs[0]
     if traits_of(node).arity == 1:
-        inner = shaped(rebuild(op, node, [x, *others]), dims(x))
-        return rebuild(op, transpose, [inner])
+        inner = shaped(op.like(node, [x, *others]), dims(x))
+        return op.like(transpose, [inner])
     perm = permutation(transpose)
     ranks = [dims(value) for value in data if value is not transpose.outputs[0]]
     if perm is None or any(sizes is None for sizes in ranks):
@@ -105,7 +105,7 @@ def _past_operands(op: Builder, node: ir.Node, transpose: ir.Node) -> Rewritten:
     if any(value is None for value in inputs):
         return no("an operand would have to be transposed", at=data[inputs.index(None)])
     sizes = dims(result)
-    inner = shaped(rebuild(op, node, inputs), None if sizes is None else permuted(sizes, inverse(perm)))
+    inner = shaped(op.like(node, inputs), None if sizes is None else permuted(sizes, inverse(perm)))
     return transposed(op, inner, perm)
 
 

@@ -13,7 +13,6 @@ from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.traits import operators
-from onnx_passes.passes.move.forms import rebuild
 from onnx_passes.passes.quant.linear import argument
 from onnx_passes.passes.quant.samples import MOVED
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
@@ -59,7 +58,7 @@ def _rule(name: str) -> Rule:
             return no("there is not one constant scale", at=dequantize)
         if not (np.isfinite(scale).all() and (scale > 0).all()):
             return no("the scale is not positive", at=dequantize)
-        real = rebuild(op, dequantize, [q, *dequantize.inputs[1:]])
-        return rebuild(op, move, [real, *move.inputs[1:]], _outputs=1)
+        real = op.like(dequantize, [q, *dequantize.inputs[1:]])
+        return op.like(move, [real, *move.inputs[1:]], _outputs=1)
 
     return Rule(pattern, rewrite, name=name, forks="cheap")

@@ -15,7 +15,6 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import set_sparsity, sparsity_of
 from onnx_passes.ops.quantizer import rounds_to_integers
-from onnx_passes.passes.move.forms import rebuild
 from onnx_passes.passes.quant.quantizer import DOMAIN, quant
 from onnx_passes.passes.quant.samples import STORED_WEIGHTS
 from onnx_passes.passes.quant.stored_scales import Multiples, multiples
@@ -75,7 +74,7 @@ def _quantize(op: Builder, w: ir.Value, y: ir.Value) -> Rewritten:
     if not found:
         return no("the weights are no multiples of a scale", at=w)
     quantized = _quantized(op, w, min(found, key=lambda each: int(np.abs(each.integers).max())))
-    return rebuild(op, node, [node.inputs[0], quantized, *node.inputs[2:]])
+    return op.like(node, [node.inputs[0], quantized, *node.inputs[2:]])
 
 
 def _quantized(op: Builder, w: ir.Value, found: Multiples) -> ir.Value:

@@ -13,7 +13,6 @@ from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.ops.definition import GENERAL_DOMAINS
-from onnx_passes.passes.move.forms import rebuild
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.patterns import Op, Var
@@ -130,7 +129,7 @@ def _extract_quant(op: Builder, x: ir.Value, y: ir.Value, s: ir.Value, z: ir.Val
     inner = _shaped(op.Add(inner, z), y) if zero.any() else inner
     # A zero point of -0.0 is not one of 0.0: it keeps the sign of zeros.
     rest = _like(x, 0) if zero.any() else z
-    result = rebuild(op, node, [inner, _like(x, 1), rest, b])
+    result = op.like(node, [inner, _like(x, 1), rest, b])
     result = _shaped(op.Sub(_shaped(result, y), z), y) if zero.any() else _shaped(result, y)
     return result if (scale == 1).all() else op.Mul(result, s)
 

@@ -1,31 +1,70 @@
-"""Compute with vectors of one element at once, instead of scalars that become such vectors later."""
+"""Laws of scalars that become vectors of one element: computed as such at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
-
 import numpy as np
 import onnx_ir as ir
-from onnxscript.rewriter.pattern import OrValue
 
 from onnx_passes import passes
-from onnx_passes.core.base import Transformation
 from onnx_passes.graph.arguments import integer, integers
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.graph.uses import is_only_read_by
-from onnx_passes.passes.eliminate.forms import examples, in_opset, merging
-from onnx_passes.passes.eliminate.picking import picked
-from onnx_passes.passes.eliminate.scalars import ELEMENTWISE, Plan, gains, makes_vector, unsqueezed
-from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import Refusal, no
-from onnx_passes.rewrite.rule import Rule
+from onnx_passes.passes.eliminate.scalars import ELEMENTWISE, Plan, gains, makes_vector, picked, unsqueezed
+from onnx_passes.rewrite.hints import hints, in_opset
+from onnx_passes.rewrite.laws import LawPass, Vocabulary
+from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
+
+
+def _gathered_as_vector(op: Builder, unsqueeze: ir.Node, gather: ir.Node) -> Rewritten:
+    axis, index = integer(gather, "axis", 0), constant(gather.inputs[1])
+    if index is None or index.ndim != 0 or axis is None:
+        return no("the index is not one constant number", at=gather)
+    length = rank(gather.inputs[0])
+    if not _brings_back(unsqueeze, axis, length):
+        return no("it is not just the gathered axis that comes back in its place", at=unsqueeze)
+    scalar = gather.outputs[0]
+    back = [node for node in scalar.consumers() if node.graph is gather.graph and _brings_back(node, axis, length)]
+    if not is_only_read_by(scalar, back):
+        return no("others read what is gathered, too", at=gather)
+    return op.Gather(gather.inputs[0], index.reshape(1), axis=axis % length if length else axis)
+
+
+def _brings_back(node: ir.Node, axis: int, length: int | None) -> bool:
+    """Tell whether a node adds just one axis, where another was taken from so many."""
+    axes = integers(node, 1, "axes") if (node.domain, node.op_type) == ("", "Unsqueeze") else None
+    if axes is None or len(axes) != 1:
+        return False
+    return axes[0] == axis or bool(length and axes[0] % length == axis % length)
+
+
+def _gathered(op: Builder, squeeze: ir.Node, cut: ir.Node) -> Rewritten:
+    found = picked(squeeze, cut)
+    if isinstance(found, Refusal):
+        return found
+    axis, index = found
+    return op.Gather(cut.inputs[0], np.array(index, np.int64), axis=axis)
+
+
+def _computed_with_vectors(op: Builder, unsqueeze: ir.Node) -> Rewritten:
+    plan = Plan(unsqueeze)
+    twin = unsqueezed(plan.scalar, unsqueeze) if makes_vector(unsqueeze) else None
+    if twin is not None:
+        return twin
+    if plan.refusal is not None:
+        return plan.refusal
+    if not gains(plan):
+        return no("others read the selected scalars, too: as many nodes would be left", at=unsqueeze)
+    return plan.build(op)
+
+
+_law = Vocabulary(_computed_with_vectors, _gathered, _gathered_as_vector, Elementwise=sorted(ELEMENTWISE)).law
 
 
 @passes.verify.equality
 @passes.register("eliminate")
-class EliminateUnsqueezeOfScalar(Transformation, RewriteRuleSetPass):
+class EliminateUnsqueezeOfScalar(LawPass):
     """Hoist Unsqueeze above scalar arithmetic that ends in vectors of one element.
 
     Rewrites: ``Unsqueeze(Gather<axis=a>(x, i), [a])`` → ``Gather<axis=a>(x, [i])``;
@@ -39,7 +78,7 @@ class EliminateUnsqueezeOfScalar(Transformation, RewriteRuleSetPass):
 
     # Every rewrite takes a Squeeze or Unsqueeze away for good: that is why they end.
     needs = ("shape-inference",)
-    fuzz_hints: ClassVar[Mapping[str, Any]] = examples(
+    fuzz_hints = hints(
         *(
             f"g ({kind}[{x}] x) => ({kind}[{y}] y) <{index} i = {{{i}}}, int64[1] a = {{{to}}}>"
             f" {{ s = Gather <axis = {axis}> (x, i) y = Unsqueeze (s, a) }}"
@@ -83,63 +122,17 @@ class EliminateUnsqueezeOfScalar(Transformation, RewriteRuleSetPass):
             )
         ),
     )
-
-    def rules(self) -> Sequence[Rule]:
-        """Return the rules for gathered, sliced and computed scalars."""
-        return [
-            merging("Unsqueeze", "Gather", _gather),
-            merging("Squeeze", "Slice", _pick),
-            Rule(_unsqueezed_result, _compute, name="UnsqueezeOfElementwise", commute=False, forks="duplicate"),
-        ]
-
-
-def _gather(op: Any, unsqueeze: ir.Node, gather: ir.Node) -> Any:
-    axis, index = integer(gather, "axis", 0), constant(gather.inputs[1])
-    if index is None or index.ndim != 0 or axis is None:
-        return no("the index is not one constant number", at=gather)
-    length = rank(gather.inputs[0])
-    if not _brings_back(unsqueeze, axis, length):
-        return no("it is not just the gathered axis that comes back in its place", at=unsqueeze)
-    scalar = gather.outputs[0]
-    back = [node for node in scalar.consumers() if node.graph is gather.graph and _brings_back(node, axis, length)]
-    if not is_only_read_by(scalar, back):
-        return no("others read what is gathered, too", at=gather)
-    return op.Gather(gather.inputs[0], index.reshape(1), axis=axis % length if length else axis)
-
-
-def _brings_back(node: ir.Node, axis: int, length: int | None) -> bool:
-    """Tell whether a node adds just one axis, where another was taken from so many."""
-    axes = integers(node, 1, "axes") if (node.domain, node.op_type) == ("", "Unsqueeze") else None
-    if axes is None or len(axes) != 1:
-        return False
-    return axes[0] == axis or bool(length and axes[0] % length == axis % length)
-
-
-def _pick(op: Any, squeeze: ir.Node, cut: ir.Node) -> Any:
-    found = picked(squeeze, cut)
-    if isinstance(found, Refusal):
-        return found
-    axis, index = found
-    return op.Gather(cut.inputs[0], np.array(index, np.int64), axis=axis)
-
-
-def _unsqueezed_result(op: Any) -> Any:
-    results = [
-        getattr(op, name)(_allow_other_inputs=True, _outputs=[f"result{i}"])
-        for i, name in enumerate(sorted(ELEMENTWISE))
-    ]
-    return op.Unsqueeze(OrValue(results), _allow_other_inputs=True, _outputs=["vector"])
-
-
-def _compute(op: Any, vector: ir.Value) -> Any:
-    unsqueeze = vector.producer()
-    assert unsqueeze is not None
-    plan = Plan(unsqueeze)
-    twin = unsqueezed(plan.scalar, unsqueeze) if makes_vector(unsqueeze) else None
-    if twin is not None:
-        return twin
-    if plan.refusal is not None:
-        return plan.refusal
-    if not gains(plan):
-        return no("others read the selected scalars, too: as many nodes would be left", at=unsqueeze)
-    return plan.build(op)
+    laws = (
+        _law(
+            "Unsqueeze(s := Gather(x, ...), ...) → gathered_as_vector(result, s)",
+            name="UnsqueezeOfGather",
+            forks="duplicate",
+        ),
+        _law("Squeeze(s := Slice(x, ...), ...) → gathered(result, s)", name="SqueezeOfSlice", forks="duplicate"),
+        _law(
+            "Unsqueeze(Elementwise(...), ...) → computed_with_vectors(result)",
+            name="UnsqueezeOfElementwise",
+            commute=False,
+            forks="duplicate",
+        ),
+    )

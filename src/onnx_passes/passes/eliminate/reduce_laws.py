@@ -1,0 +1,100 @@
+"""Laws of reductions of single elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.graph.arguments import integer, integers, is_given
+from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.shapes import dimension, rank
+from onnx_passes.rewrite.laws import Law, LawPass, Vocabulary
+from onnx_passes.rewrite.refusal import Rewritten, no
+
+_OF_ONE_IS_ITSELF = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
+_AXES_ARE_INPUTS = 13
+_EXACT_IN_DOUBLE = 32
+_ADD_TO_ZERO = ("ReduceMean", "ReduceSum")
+"""Reductions of which ONNX Runtime, depending on the layout, makes ``0.0`` of a single ``-0.0``."""
+
+
+def _unreduced(op: Builder, x: ir.Value, node: ir.Node, signs_matter: bool) -> Rewritten:
+    axes = _axes(node)
+    if axes is None:
+        return no("the axes are not known", at=node)
+    if any(dimension(x, axis) != 1 for axis in axes):
+        return no("an axis is not known to have one element", at=node)
+    if x.dtype is None or (x.dtype.is_integer() and x.dtype.bitwidth > _EXACT_IN_DOUBLE and _adds(node)):
+        return no("ONNX Runtime computes it in doubles", at=node)
+    copies = not axes and bool(rank(x))
+    if signs_matter and x.dtype.is_floating_point() and node.op_type in _ADD_TO_ZERO and not copies:
+        return no("the sign of a zero would come back", at=node)
+    if not axes or integer(node, "keepdims", 1) == 1:
+        return x
+    if op.opset < _AXES_ARE_INPUTS:
+        return op.Squeeze(x, axes=axes)
+    return op.Squeeze(x, np.array(axes, np.int64))
+
+
+def _adds(node: ir.Node) -> bool:
+    return node.op_type not in ("ReduceMax", "ReduceMin")
+
+
+def _axes(node: ir.Node) -> list[int] | None:
+    """Return the axes that are reduced: none given means all, unless the node says that it means none."""
+    axes = integers(node, 1, "axes") if is_given(node, 1, "axes") else []
+    if axes:
+        return axes
+    empty_means_none, length = integer(node, "noop_with_empty_axes", 0), rank(node.inputs[0])
+    if axes is None or empty_means_none is None:
+        return None
+    if empty_means_none:
+        return []
+    return None if length is None else list(range(length))
+
+
+_law = Vocabulary(_unreduced).law
+
+
+def _laws(*, signs_matter: bool) -> Sequence[Law]:
+    """Write a law for each reduction; where signs of zeros matter, floats that might get one stay."""
+    return tuple(_law(f"{f}(x, ...) → unreduced(x, result, {signs_matter})") for f in _OF_ONE_IS_ITSELF)
+
+
+@passes.verify.equality
+@passes.register("eliminate")
+class EliminateReduce(LawPass):
+    """Remove reductions over axes of size one, or over no axes.
+
+    Rewrites: ``ReduceSum(x)``, and so ``ReduceMax``, ``ReduceMean``, ``ReduceMin``, ``ReduceProd`` → ``x``, or
+              ``Squeeze(x)`` if the axes are not kept.
+    Refuses:  axes that are computed, or whose size is not known to be one; norms and logarithms, which change even a
+              single element; all but ``ReduceMax`` and ``ReduceMin`` of 64-bit integers, which ONNX Runtime rounds;
+              sums and means of floats over axes, of which it makes ``0.0`` of ``-0.0`` (``eliminate-reduce-of-floats``
+              does not mind).
+    Exactness: bit-exact.
+    """
+
+    needs = ("shape-inference",)
+    laws = _laws(signs_matter=True)
+
+
+@passes.verify.tolerance
+@passes.register("fast-math")
+class EliminateReduceOfFloats(LawPass):
+    """Remove reductions over axes of size one, or over no axes, of any type.
+
+    Rewrites: ``ReduceSum(x)``, and so ``ReduceMax``, ``ReduceMean``, ``ReduceMin``, ``ReduceProd`` → ``x``, or
+              ``Squeeze(x)`` if the axes are not kept.
+    Refuses:  axes that are computed, or whose size is not known to be one; norms and logarithms, which change even a
+              single element; all but ``ReduceMax`` and ``ReduceMin`` of 64-bit integers, which ONNX Runtime rounds.
+    Exactness: exact by the standard; ONNX Runtime may make ``0.0`` of ``-0.0`` in a sum, so that signs of zeros may
+              differ from those of the model before.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nsz",)
+    laws = _laws(signs_matter=False)
