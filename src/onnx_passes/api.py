@@ -25,7 +25,7 @@ from onnx_passes.graph.load import Source, load
 from onnx_passes.graph.save import SaveReport, Target, save, to_proto
 from onnx_passes.verify.contracts import Paranoid
 from onnx_passes.verify.measuring import Measuring
-from onnx_passes.verify.metrics.ranges import Range
+from onnx_passes.verify.metrics.ranges import MetricRange
 from onnx_passes.verify.requirements import Requirements
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Profile
 from onnx_passes.verify.samples.generate import generate
@@ -76,7 +76,7 @@ def apply(
     options: Mapping[str, Mapping[str, object]] | None = None,
     inputs: Sequence[Any] = (),
     verify: bool | Verification = True,
-    metrics: Mapping[str, Range | None] | Measuring | None = None,
+    metrics: Mapping[str, MetricRange | None] | Measuring | None = None,
     structure: Sequence[Property | str | Mapping[str, object]] = (),
     instruments: Sequence[Instrument] = (),
     paranoid: bool = False,

@@ -22,7 +22,7 @@ from onnx_passes.datatypes import (
     smallest_for_values,
 )
 from onnx_passes.datatypes.arithmetic import add, dot, join, mul, neg, range_of, scale, shift, sub
-from onnx_passes.datatypes.ranges import Range
+from onnx_passes.datatypes.ranges import Interval
 
 SMALL = ["BINARY", "BIPOLAR", "TERNARY", "INT1", "INT2", "INT3", "UINT2", "UINT3", "INT4"]
 
@@ -107,13 +107,13 @@ def _draw(data: st.DataObject, datatype: FixedPoint) -> float:
 
 
 @st.composite
-def ranges(draw: Callable[..., int]) -> Range:
+def ranges(draw: Callable[..., int]) -> Interval:
     low = draw(st.integers(-(2**70), 2**70))
-    return Range(low, low + draw(st.integers(0, 2**70)))
+    return Interval(low, low + draw(st.integers(0, 2**70)))
 
 
 @given(ranges(), ranges(), st.data())
-def test_ranges_hold_every_result_and_reach_their_ends(a: Range, b: Range, data: st.DataObject):
+def test_ranges_hold_every_result_and_reach_their_ends(a: Interval, b: Interval, data: st.DataObject):
     x, y = data.draw(st.integers(a.low, a.high)), data.draw(st.integers(b.low, b.high))
     bits, terms = data.draw(st.integers(-80, 80)), data.draw(st.integers(1, 1000))
     assert x + y in a + b
@@ -153,7 +153,7 @@ def test_no_smaller_integer_type_would_do(a: int, b: int):
         smaller = parse(f"{'INT' if low < 0 else 'UINT'}{found.bitwidth - 1}")
         known = range_of(smaller)
         assert known is not None
-        assert Range(low, high) not in known
+        assert Interval(low, high) not in known
 
 
 def test_options_of_the_smallest_type():

@@ -11,7 +11,7 @@ from onnx_passes import PassResult, RewriteRulePass, RewriteRuleSetPass, Rule, T
 from onnx_passes.core.compose import Fixpoint
 from onnx_passes.core.errors import PassFailedError, UsageError
 from onnx_passes.debug.bisect import Bisection, bisect, first_bad
-from onnx_passes.debug.judges import AllOf, ByCommand, ByFunction, Verdict
+from onnx_passes.debug.judges import ByCommand, ByFunction, Unanimous, Verdict
 from onnx_passes.debug.result_judges import ByMetrics, ByResults
 from onnx_passes.verify.verification import Limits
 
@@ -303,8 +303,8 @@ def test_model_that_can_no_longer_be_measured_is_bad():
 
 def test_all_of_several_judges_must_agree():
     measure = ByMetrics({"max_abs_error": (None, 1e9)})
-    assert bisect(chain(), Lose, is_bad=AllOf(measure, ByResults())).found
-    assert not bisect(chain(), Lose, is_bad=AllOf(measure)).found
+    assert bisect(chain(), Lose, is_bad=Unanimous(measure, ByResults())).found
+    assert not bisect(chain(), Lose, is_bad=Unanimous(measure)).found
 
 
 # Importing onnx would take most of the time: an operator is field 4 of a node, with its length before it.

@@ -9,12 +9,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.shapes import dimension, rank
-from onnx_passes.ops.windows import Windows
+from onnx_passes.ops.windows import SlidingWindows
 
 _LARGEST_MULTIPLE = 1 << 16
 
 
-def windows_of(node: ir.Node, kernel: Sequence[int]) -> Windows | None:
+def windows_of(node: ir.Node, kernel: Sequence[int]) -> SlidingWindows | None:
     """Return how the windows of a node slide over its first input; nothing where sizes are not known."""
     sizes, axes = image_sizes(node), len(kernel)
     if sizes is None or len(sizes) != axes:
@@ -35,7 +35,7 @@ def windows_of(node: ir.Node, kernel: Sequence[int]) -> Windows | None:
         pads = (*less, *more) if mode == "SAME_UPPER" else (*more, *less)
     if min(pads, default=0) < 0:
         return None
-    return Windows(tuple(kernel), strides, pads, dilations, bool(node.attributes.get_int("ceil_mode", 0)))
+    return SlidingWindows(tuple(kernel), strides, pads, dilations, bool(node.attributes.get_int("ceil_mode", 0)))
 
 
 def image_sizes(node: ir.Node) -> list[int] | None:
@@ -46,7 +46,7 @@ def image_sizes(node: ir.Node) -> list[int] | None:
     return known if found and len(known) == len(found) else None
 
 
-def met(windows: Windows, sizes: Sequence[int]) -> list[np.ndarray]:
+def met(windows: SlidingWindows, sizes: Sequence[int]) -> list[np.ndarray]:
     """Tell for each axis, as ``[windows, taps]``, which taps of which window meet the image."""
     found: list[np.ndarray] = []
     for axis, size in enumerate(sizes):
@@ -55,7 +55,7 @@ def met(windows: Windows, sizes: Sequence[int]) -> list[np.ndarray]:
     return found
 
 
-def counts(windows: Windows, sizes: Sequence[int]) -> np.ndarray:
+def counts(windows: SlidingWindows, sizes: Sequence[int]) -> np.ndarray:
     """Return how many elements of the image each window holds, in the shape of the windows."""
     total = np.ones((1,) * len(sizes), np.int64)
     for axis, inside in enumerate(met(windows, sizes)):

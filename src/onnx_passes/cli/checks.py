@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from onnx_passes.core.plan import Plan
     from onnx_passes.debug.context_dump import ContextDump
     from onnx_passes.verify.measuring import Measuring
-    from onnx_passes.verify.metrics.ranges import Range
+    from onnx_passes.verify.metrics.ranges import MetricRange
     from onnx_passes.verify.requirements import Requirements
     from onnx_passes.verify.run.execute import Executor
     from onnx_passes.verify.verification import Limits, Mode, Verification
@@ -170,12 +170,12 @@ def _executor(config: Config) -> Executor:
     return Executor(profile)
 
 
-def _ranges(config: Config, asked: Choices, config_file: str | None) -> dict[str, Range | None]:
+def _ranges(config: Config, asked: Choices, config_file: str | None) -> dict[str, MetricRange | None]:
     """Collect the accepted ranges; one on the command line goes before that of the configuration."""
     from onnx_passes.verify.metrics.metrics import metric_name
     from onnx_passes.verify.metrics.ranges import parse_condition, parse_ranges
 
-    ranges: dict[str, Range | None] = {}
+    ranges: dict[str, MetricRange | None] = {}
     if config.verify is not None and not _is_off(config, asked):
         where = f"{config_file or 'configuration'}: verify.metrics"
         configured = parse_ranges(config.verify.metrics, where=where)

@@ -25,7 +25,7 @@ _NAME = "onnx-passes"
 
 
 @dataclass(frozen=True)
-class Failure:
+class ErrorReport:
     """What went wrong: ``text`` is for people, ``details`` is what the error knows beside that."""
 
     code: int
@@ -57,7 +57,7 @@ class Failure:
         return self.code
 
 
-def failure_of(error: BaseException) -> Failure:
+def failure_of(error: BaseException) -> ErrorReport:
     """Describe an error."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         return _failure(ExitCode.USAGE, error, "nothing to do", text=error.format_message())
@@ -72,11 +72,11 @@ def failure_of(error: BaseException) -> Failure:
     return _of_others(error)
 
 
-def _failure(code: int, error: BaseException, message: str, *, text: str = "", **known: Any) -> Failure:
-    return Failure(code, type(error).__name__, message, text or f"{_NAME}: {message}", **known)
+def _failure(code: int, error: BaseException, message: str, *, text: str = "", **known: Any) -> ErrorReport:
+    return ErrorReport(code, type(error).__name__, message, text or f"{_NAME}: {message}", **known)
 
 
-def _of_click(error: click.ClickException) -> Failure:
+def _of_click(error: click.ClickException) -> ErrorReport:
     message = error.format_message()
     if not isinstance(error, click.UsageError) or error.ctx is None:
         return _failure(ExitCode.USAGE, error, message)
@@ -85,7 +85,7 @@ def _of_click(error: click.ClickException) -> Failure:
     return _failure(ExitCode.USAGE, error, message, text=text, hint=hint)
 
 
-def _of_ours(error: OnnxPassesError) -> Failure:
+def _of_ours(error: OnnxPassesError) -> ErrorReport:
     found = getattr(error, "failure", None)
     promised = error.__cause__ if found is not None else None
     return _failure(
@@ -99,7 +99,7 @@ def _of_ours(error: OnnxPassesError) -> Failure:
     )
 
 
-def _of_others(error: BaseException) -> Failure:
+def _of_others(error: BaseException) -> ErrorReport:
     """Tell a failed pre- or post-condition of a pass from a fault of ours."""
     import onnx_ir as ir
 

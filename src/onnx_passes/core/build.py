@@ -12,7 +12,7 @@ from onnx_passes.core.compose import Group, PassLike
 from onnx_passes.core.defaults import Defaults
 from onnx_passes.core.errors import OptionError, UnknownPassError, UsageError
 from onnx_passes.core.foreign import ForeignPass
-from onnx_passes.core.members import Options, Scope, members_of, split, unknown_option
+from onnx_passes.core.members import MemberOptions, Options, members_of, split, unknown_option
 from onnx_passes.core.naming import fold, kebab
 from onnx_passes.core.options import fields_of, parse_options
 from onnx_passes.core.pipeline import Item, PipelineSyntaxError, parse_pipeline
@@ -23,10 +23,10 @@ def collect(
     what: PassLike | Iterable[PassLike], *, defaults: Defaults | None = None, registry: Registry = REGISTRY
 ) -> list[Pass]:
     """Resolve names, groups, pipeline text, classes and objects to pass objects."""
-    return Builder(defaults, registry).collect(what)
+    return PassBuilder(defaults, registry).collect(what)
 
 
-class Builder:
+class PassBuilder:
     """Makes pass objects, and remembers which ones.
 
     What a user writes goes before the configuration, and the configuration before what a sequence of the collection
@@ -39,7 +39,7 @@ class Builder:
             fold(name): {kebab(k): v for k, v in given.items()} for name, given in (defaults or {}).items()
         }
         self._open: list[str] = []
-        self._scopes: list[Scope] = []
+        self._scopes: list[MemberOptions] = []
         self._made: list[str] = []
 
     @property
@@ -140,7 +140,7 @@ class Builder:
         self, found: Found, given: Options, make: Callable[[], Iterable[Pass]], body: tuple[Item, ...] = ()
     ) -> tuple[Pass, ...]:
         """Make the members of a sequence, each with the options that the sequence was given for it."""
-        scope = Scope(found.name, given)
+        scope = MemberOptions(found.name, given)
         self._scopes.append(scope)
         self._open.append(found.name)
         passes = tuple(make())

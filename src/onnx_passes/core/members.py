@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Options = dict[str, object]
 
 
-class Scope:
+class MemberOptions:
     """Options that a sequence was given for its members, by member, and which of them a member took."""
 
     def __init__(self, owner: str, given: Mapping[str, object]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from onnx_passes.core.base import ALL, Pass
-from onnx_passes.core.build import Builder
+from onnx_passes.core.build import PassBuilder
 from onnx_passes.core.compose import ComposePass, PassLike
 from onnx_passes.core.defaults import Defaults, refuse_unused, resolve_names
 from onnx_passes.core.errors import PlanError
@@ -83,7 +83,7 @@ def plan(
     names the pass.
     """
     resolved = resolve_names(defaults or {})
-    builder = Builder(resolved)
+    builder = PassBuilder(resolved)
     requested = builder.collect(passes)
     steps = _Planner(builder).sequence(requested, Why("requested"))
     refuse_unused(resolved, builder.made | set(map(fold, optional)))
@@ -120,7 +120,7 @@ class Facts:
 class _Planner:
     """Plans as if every transformation changed the model; the manager skips what turns out to hold."""
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: PassBuilder) -> None:
         self.builder = builder
         self.facts = Facts()
         self.open: list[str] = []

@@ -3,7 +3,7 @@
 from onnx_passes.datatypes.base import DataType
 from onnx_passes.datatypes.floats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, MiniFloat
 from onnx_passes.datatypes.integers import BINARY, BIPOLAR, TERNARY, Integer, IntegerType
-from onnx_passes.datatypes.ranges import Range
+from onnx_passes.datatypes.ranges import Interval
 from onnx_passes.datatypes.scaled import FixedPoint, ScaledInteger
 from onnx_passes.datatypes.smallest import smallest_for, smallest_for_values
 from onnx_passes.datatypes.text import parse
@@ -20,8 +20,8 @@ __all__ = [
     "FixedPoint",
     "Integer",
     "IntegerType",
+    "Interval",
     "MiniFloat",
-    "Range",
     "ScaledInteger",
     "parse",
     "smallest_for",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from onnx_passes.datatypes.base import DataType
 from onnx_passes.datatypes.floats import FLOAT32
 from onnx_passes.datatypes.integers import BIPOLAR, IntegerType
-from onnx_passes.datatypes.ranges import Range
+from onnx_passes.datatypes.ranges import Interval
 from onnx_passes.datatypes.scaled import FixedPoint
 from onnx_passes.datatypes.smallest import smallest_for
 
@@ -16,21 +16,21 @@ from onnx_passes.datatypes.smallest import smallest_for
 class _Grid(NamedTuple):
     """Integers of a range, divided by two to the power of ``fraction_bits``."""
 
-    range: Range
+    range: Interval
     fraction_bits: int
 
-    def finer(self, fraction_bits: int) -> Range:
+    def finer(self, fraction_bits: int) -> Interval:
         return self.range.shifted(fraction_bits - self.fraction_bits)
 
 
 def add(a: DataType, b: DataType) -> DataType:
     """Return the type of sums."""
-    return _aligned(a, b, Range.__add__)
+    return _aligned(a, b, Interval.__add__)
 
 
 def sub(a: DataType, b: DataType) -> DataType:
     """Return the type of differences."""
-    return _aligned(a, b, Range.__sub__)
+    return _aligned(a, b, Interval.__sub__)
 
 
 def mul(a: DataType, b: DataType) -> DataType:
@@ -78,15 +78,15 @@ def shift(a: DataType, bits: int) -> DataType:
 
 def join(a: DataType, b: DataType) -> DataType:
     """Return the smallest type with the values of both."""
-    return a if a == b else _aligned(a, b, Range.__or__)
+    return a if a == b else _aligned(a, b, Interval.__or__)
 
 
-def range_of(datatype: DataType) -> Range | None:
+def range_of(datatype: DataType) -> Interval | None:
     """Return the integers between the ends of an integer type; nothing for other types."""
-    return Range(datatype.min, datatype.max) if isinstance(datatype, IntegerType) else None
+    return Interval(datatype.min, datatype.max) if isinstance(datatype, IntegerType) else None
 
 
-def _aligned(a: DataType, b: DataType, operation: Callable[[Range, Range], Range]) -> DataType:
+def _aligned(a: DataType, b: DataType, operation: Callable[[Interval, Interval], Interval]) -> DataType:
     p, q = _grid(a), _grid(b)
     if p is None or q is None:
         return FLOAT32
@@ -97,12 +97,12 @@ def _aligned(a: DataType, b: DataType, operation: Callable[[Range, Range], Range
 def _grid(datatype: DataType) -> _Grid | None:
     if isinstance(datatype, FixedPoint):
         ends = 1 << (datatype.bits - 1)
-        return _Grid(Range(-ends, ends - 1), datatype.fraction_bits)
+        return _Grid(Interval(-ends, ends - 1), datatype.fraction_bits)
     known = range_of(datatype)
     return None if known is None else _Grid(known, 0)
 
 
-def _type(range_: Range, fraction_bits: int) -> DataType:
+def _type(range_: Interval, fraction_bits: int) -> DataType:
     if fraction_bits == 0:
         return smallest_for(range_.low, range_.high)
     bits = max(-range_.low - 1, range_.high, 0).bit_length() + 1

@@ -85,7 +85,7 @@ def refused_attempt(refused: Refused) -> Attempt:
     return Attempt(node, 0, (), (_stop(refused.reason, refused.at),), complete=True)
 
 
-class Site:
+class TrialGraph:
     """A graph with its subgraphs, or a function, in which rules are tried and nothing is changed."""
 
     def __init__(self, model: ir.Model, container: Container) -> None:

@@ -19,7 +19,7 @@ from onnx_passes.core.records import RunRecord, StepRecord
 from onnx_passes.graph.atomic import replacing
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.passes.annotate.standard_engine import fill_gaps
-from onnx_passes.verify.run.boundary_types import CARRIERS
+from onnx_passes.verify.run.boundary_types import WIDER_TYPES
 from onnx_passes.verify.run.execute import Engine, ExecutionError, Executor, Sample
 from onnx_passes.verify.samples.dataset import Dataset
 from onnx_passes.verify.samples.generate import generate
@@ -137,11 +137,11 @@ def _storable(value: object) -> tuple[Array | None, str]:
     if array.dtype.isbuiltin != 2:
         return array, ""
     try:
-        carrier = CARRIERS.get(ir.DataType.from_numpy(array.dtype))
+        wider = WIDER_TYPES.get(ir.DataType.from_numpy(array.dtype))
     except TypeError:
-        carrier = None
-    if carrier is not None:
-        return array.astype(carrier.numpy()), f"of {array.dtype.name} widened to {carrier.numpy().name}"
+        wider = None
+    if wider is not None:
+        return array.astype(wider.numpy()), f"of {array.dtype.name} widened to {wider.numpy().name}"
     return array.view(np.dtype(f"u{array.dtype.itemsize}")), f"of {array.dtype.name} kept as bits"
 
 

@@ -108,7 +108,7 @@ class ByCommand(Judge):
         return Verdict("bad", f"the command ended with {ending}" + (f": {lines[-1].strip()}" if lines else ""))
 
 
-class AllOf(Judge):
+class Unanimous(Judge):
     """A model is good if all judges say so."""
 
     def __init__(self, *judges: Judge) -> None:

@@ -19,7 +19,7 @@ from onnx_passes.verify.verification import Limits
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Repetition:
     """Whether a failure still occurs, what it looks like now, and what is not as it was the first time."""
 
     pipeline: str
@@ -47,7 +47,7 @@ class Outcome:
         }
 
 
-def repeat(folder: Path, *, imports: Sequence[str] = ()) -> Outcome:
+def repeat(folder: Path, *, imports: Sequence[str] = ()) -> Repetition:
     """Run the pipeline of a folder on its model and inputs again.
 
     ``imports`` are modules and files with passes; what the folder names is imported if a pass is not known without.
@@ -68,7 +68,7 @@ def repeat(folder: Path, *, imports: Sequence[str] = ()) -> Outcome:
         require_running(kept.model, kept.samples, executor)
     seen = fails_by_pipeline(planned, limits, executor=executor).observe(kept.model, kept.samples)
     notes = [*_changed_kind(kept, seen), *_changed_versions(kept)]
-    return Outcome(kept.pipeline, None if seen is None else seen.error, tuple(notes))
+    return Repetition(kept.pipeline, None if seen is None else seen.error, tuple(notes))
 
 
 def planned_again(kept: Reproducer) -> Plan:

@@ -15,7 +15,7 @@ from onnx_passes.debug.judges import GOOD, Judge, Verdict
 from onnx_passes.verify.comparison.compare import compare
 from onnx_passes.verify.comparison.promise import DEFAULT, Limits, Promise, limits_of
 from onnx_passes.verify.metrics.metrics import accumulator, find_metric, is_elementwise
-from onnx_passes.verify.metrics.ranges import Range, accepted, range_text
+from onnx_passes.verify.metrics.ranges import MetricRange, accepted, range_text
 from onnx_passes.verify.run.execute import Engine, Executable, ExecutionError, Executor, Sample
 from onnx_passes.verify.samples.dataset import Dataset
 from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
@@ -106,7 +106,7 @@ class ByMetrics(Judge):
 
     def __init__(
         self,
-        ranges: Mapping[str, Range],
+        ranges: Mapping[str, MetricRange],
         *,
         inputs: Sequence[Any] = (),
         expect: Sequence[Any] = (),

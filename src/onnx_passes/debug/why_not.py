@@ -18,7 +18,7 @@ from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import Plan, Step, plan
 from onnx_passes.core.records import Application, StepRecord
 from onnx_passes.core.registry import REGISTRY
-from onnx_passes.debug.attempts import Attempt, Site, refused_attempt
+from onnx_passes.debug.attempts import Attempt, TrialGraph, refused_attempt
 from onnx_passes.debug.find_node import find_node
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import Source, load
@@ -168,7 +168,7 @@ def _reports_by_hand(model: ir.Model, pass_: Pass, at: str | None, top: int) -> 
 
 def _reports(model: ir.Model, pass_: RewriteRuleSetPass, node: ir.Node | None, top: int) -> Iterator[RuleReport]:
     containers = [model.graph, *(model.functions.values() if pass_.functions else ())]
-    sites = [Site(model, container) for container in containers]
+    sites = [TrialGraph(model, container) for container in containers]
     for rule in pass_.rules():
         if rule.setup is not None:
             rule.setup()
@@ -179,7 +179,7 @@ def _reports(model: ir.Model, pass_: RewriteRuleSetPass, node: ir.Node | None, t
                 rule.cleanup()
 
 
-def _report(rule: Rule, sites: Sequence[Site], node: ir.Node | None, top: int) -> RuleReport:
+def _report(rule: Rule, sites: Sequence[TrialGraph], node: ir.Node | None, top: int) -> RuleReport:
     roots = [operator_of(root) for root in rule.roots]
     names = tuple(dict.fromkeys("any operator" if root is None else root[1] for root in roots))
     report = RuleReport(rule.name, rule.source, rule.size, names)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.graph.hashing.canonical import Layout
+from onnx_passes.graph.hashing.canonical import Numbering
 from onnx_passes.graph.hashing.content import Contents, operator
 from onnx_passes.graph.hashing.dead_nodes import Colours, dead_colours
 from onnx_passes.graph.hashing.fingerprint import used_functions, used_opsets
@@ -89,7 +89,7 @@ def _rests_differ(a: ir.Graph, b: ir.Graph, contents: Contents, walk: Lockstep) 
     """Compare what reaches no output, by the colours of the nodes."""
     if walk.covers_all():
         return None
-    rest_a, rest_b = Layout(a), Layout(b)
+    rest_a, rest_b = Numbering(a), Numbering(b)
     colours_a, colours_b = dead_colours(rest_a, contents), dead_colours(rest_b, contents)
     if Counter(colours_a.values()) == Counter(colours_b.values()):
         return None

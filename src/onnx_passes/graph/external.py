@@ -215,7 +215,7 @@ def _open(location: str, folder: Path, name: str, where: str) -> DataFile:
 
 
 @dataclasses.dataclass
-class Layout:
+class DataLayout:
     """Where tensors lie in one data file; a tensor used twice is stored once."""
 
     location: str

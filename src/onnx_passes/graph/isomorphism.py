@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError, UsageError, did_you_mean
 from onnx_passes.graph.equality import Structure, compare
-from onnx_passes.graph.hashing.canonical import Layout
+from onnx_passes.graph.hashing.canonical import Numbering
 from onnx_passes.graph.hashing.content import Contents, Key, digest, present_inputs
 from onnx_passes.graph.hashing.dead_nodes import dead_colours
 from onnx_passes.graph.lockstep import Difference
@@ -115,7 +115,7 @@ class _Rest:
     """
 
     def __init__(self, graph: ir.Graph, contents: Contents) -> None:
-        layout = Layout(graph)
+        layout = Numbering(graph)
         self.colours = dead_colours(layout, contents)
         self.links: dict[Element, dict[Link, Element]] = {}
         self.back: dict[Element, dict[tuple[Link, bytes], list[Element]]] = {}
@@ -149,7 +149,7 @@ class _Rest:
                 yield link, source
 
 
-def _links(element: Element, layout: Layout) -> Iterator[tuple[Link, Element]]:
+def _links(element: Element, layout: Numbering) -> Iterator[tuple[Link, Element]]:
     holder = layout.holders.get(element.graph) if element.graph is not None else None
     if holder is not None and holder.node in layout.dead_nodes:
         yield ("home", holder.attribute, holder.position), holder.node
@@ -163,7 +163,7 @@ def _links(element: Element, layout: Layout) -> Iterator[tuple[Link, Element]]:
             yield from _source(("output", number, position), value, layout)
 
 
-def _source(link: Link, value: ir.Value, layout: Layout) -> Iterator[tuple[Link, Element]]:
+def _source(link: Link, value: ir.Value, layout: Numbering) -> Iterator[tuple[Link, Element]]:
     producer = value.producer()
     if value in layout.dead_leaves:
         yield link, value

@@ -19,7 +19,7 @@ from google.protobuf.message import EncodeError
 from onnx_passes.core.errors import ModelError, did_you_mean
 from onnx_passes.graph.atomic import creating, finish, is_special, replacing
 from onnx_passes.graph.data_files import free_data_file, outdated_data_files, remove_unnamed
-from onnx_passes.graph.external import Layout, initializers, stub
+from onnx_passes.graph.external import DataLayout, initializers, stub
 from onnx_passes.graph.load import FORMATS
 from onnx_passes.graph.origin import origin
 from onnx_passes.graph.serialise import serialise
@@ -124,10 +124,10 @@ def _save_path(model: ir.Model, path: Path, format_: str, external: bool | None)
             file.write(content)
         return SaveReport(path, format_, len(content), notes=notes)
     data, outdated = free_data_file(path), outdated_data_files(path)
-    layout = Layout(data.name) if _wants_data_file(model, external) else None
+    layout = DataLayout(data.name) if _wants_data_file(model, external) else None
     stream = _stream(model, layout, str(path))
     if stream.nbytes > PROTOBUF_LIMIT and external is None:
-        layout = Layout(data.name)
+        layout = DataLayout(data.name)
         stream = _stream(model, layout, str(path))
     _require_fitting(stream, str(path))
     if layout is None or not layout.size:
@@ -192,7 +192,7 @@ def _require_fitting(stream: Stream, where: str) -> None:
         )
 
 
-def _stream(model: ir.Model, layout: Layout | None, where: str) -> Stream:
+def _stream(model: ir.Model, layout: DataLayout | None, where: str) -> Stream:
     """Serialise all but the big weights, which are to be written to the file or to a data file later."""
     weights: dict[int, ir.TensorProtocol] = {}
     position = {id(value): index for index, value in enumerate(model.graph.initializers.values())}

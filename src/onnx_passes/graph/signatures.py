@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from onnx_passes.graph.hashing.canonical import Holder, Layout
+from onnx_passes.graph.hashing.canonical import Holder, Numbering
 from onnx_passes.graph.hashing.content import Contents, present_inputs
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Signatures:
 
     def __init__(self, graph: ir.Graph, contents: Contents, numbers: Numbers, inputs: Labels, outputs: Labels) -> None:
         self.graph = graph
-        self._layout = Layout(graph)
+        self._layout = Numbering(graph)
         self._contents = contents
         self._number = numbers
         self._inputs = inputs

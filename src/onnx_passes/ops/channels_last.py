@@ -15,7 +15,7 @@ from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, Attribute, Call, Definition, Input, define
 from onnx_passes.ops.layouts import channels_first, channels_last
 from onnx_passes.ops.max_pool_nhwc import MaxPoolNHWC, as_attributes, windows_of
-from onnx_passes.ops.windows import Windows
+from onnx_passes.ops.windows import SlidingWindows
 
 if TYPE_CHECKING:
     from onnx_shape_inference import ShapeInferenceContext
@@ -187,14 +187,14 @@ def _axes(call: Call, other: ir.Value | None = None) -> int:
     return axes
 
 
-def _kernel(attributes: Mapping[str, Any] | Call, shape: Sequence[int] | None, where: str | None) -> Windows:
+def _kernel(attributes: Mapping[str, Any] | Call, shape: Sequence[int] | None, where: str | None) -> SlidingWindows:
     """Return the windows that kernels of a shape slide over."""
     given = attributes["kernel_shape"]
     if shape is not None and given and tuple(shape) != given:
         raise ModelError(f"kernel_shape is {list(given)}, but that of the weights is {list(shape)}", where=where)
     if shape is None and not given:
         raise ModelError("the size of kernels has to be known", where=where, hint="give kernel_shape")
-    return Windows(tuple(shape or given), attributes["strides"], attributes["pads"], attributes["dilations"])
+    return SlidingWindows(tuple(shape or given), attributes["strides"], attributes["pads"], attributes["dilations"])
 
 
 TRAITS.of(ChannelsLastConv)(Traits("product", expensive=True))

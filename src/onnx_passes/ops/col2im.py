@@ -13,7 +13,7 @@ from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.definition import OUR_DOMAIN, Attribute, Call, Definition, Input, define
 from onnx_passes.ops.im2col import PATCHES, parse_shape, patches
 from onnx_passes.ops.layouts import pad, part
-from onnx_passes.ops.windows import Windows
+from onnx_passes.ops.windows import SlidingWindows
 
 if TYPE_CHECKING:
     from onnx_shape_inference import ShapeInferenceContext
@@ -76,7 +76,7 @@ class Col2Im(Definition):
         ctx.set_shape_and_dtype(node.outputs[0], shape, rows.dtype)
 
 
-def _image(attributes: Mapping[str, Any] | Call, where: str | None) -> tuple[Windows, int, int, int]:
+def _image(attributes: Mapping[str, Any] | Call, where: str | None) -> tuple[SlidingWindows, int, int, int]:
     """Return the windows, and height, width and channels of the image."""
     shape = parse_shape(attributes["input_shape"], where)
     if shape is None:
@@ -85,7 +85,7 @@ def _image(attributes: Mapping[str, Any] | Call, where: str | None) -> tuple[Win
     return patches(attributes), height, width, channels
 
 
-def _sources(windows: Windows, axis: int, size: int) -> list[np.ndarray]:
+def _sources(windows: SlidingWindows, axis: int, size: int) -> list[np.ndarray]:
     """Return, for each place in a window, which window adds to each element of an axis: the one too many if none."""
     amount = windows.amount(axis, size)
     found: list[np.ndarray] = []

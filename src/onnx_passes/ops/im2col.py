@@ -13,7 +13,7 @@ from onnx_passes.graph.shapes import dimension
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.definition import Attribute, Call, Definition, Input, define
 from onnx_passes.ops.layouts import pad
-from onnx_passes.ops.windows import Windows, sizes_between
+from onnx_passes.ops.windows import SlidingWindows, sizes_between
 
 if TYPE_CHECKING:
     from onnx_shape_inference import ShapeInferenceContext
@@ -92,9 +92,9 @@ class Im2Col(Definition):
         ctx.set_shape_and_dtype(node.outputs[0], windows.infer(ctx, image.shape, row), image.dtype)
 
 
-def patches(attributes: Mapping[str, Any] | Call) -> Windows:
+def patches(attributes: Mapping[str, Any] | Call) -> SlidingWindows:
     """Return the windows that attributes describe, over height and width."""
-    windows = Windows(
+    windows = SlidingWindows(
         attributes["kernel_size"], attributes["stride"], attributes["pad_amount"], attributes["dilations"]
     )
     if len(windows.kernel) != 2:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ModelError
 from onnx_passes.ops.definition import Attribute, Call, Definition, Input, define
 from onnx_passes.ops.layouts import channels_first, channels_last
-from onnx_passes.ops.windows import Windows
+from onnx_passes.ops.windows import SlidingWindows
 
 if TYPE_CHECKING:
     from onnx_shape_inference import ShapeInferenceContext
@@ -60,9 +60,9 @@ class MaxPoolNHWC(Definition):
             ctx.set_shape_and_dtype(node.outputs[0], found, x.dtype)
 
 
-def windows_of(attributes: Mapping[str, Any] | Call) -> Windows:
+def windows_of(attributes: Mapping[str, Any] | Call) -> SlidingWindows:
     """Return the windows that the attributes of a pooling describe."""
-    return Windows(
+    return SlidingWindows(
         attributes["kernel_shape"],
         attributes["strides"],
         attributes["pads"],
@@ -71,7 +71,7 @@ def windows_of(attributes: Mapping[str, Any] | Call) -> Windows:
     )
 
 
-def as_attributes(windows: Windows, opset: int, dilations_since: int = _DILATIONS) -> dict[str, Any]:
+def as_attributes(windows: SlidingWindows, opset: int, dilations_since: int = _DILATIONS) -> dict[str, Any]:
     """Return the attributes with which standard operators pool these windows. Raises ModelError if they cannot."""
     given: dict[str, Any] = {"kernel_shape": list(windows.kernel), "strides": list(windows.strides)}
     if any(windows.pads):

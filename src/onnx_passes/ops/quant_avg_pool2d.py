@@ -12,7 +12,7 @@ from onnx_passes.ops.definition import Attribute, Call, Definition, Input, defin
 from onnx_passes.ops.layouts import channels_first, channels_last
 from onnx_passes.ops.portable import round_half_even
 from onnx_passes.ops.quantizing import Quantizing
-from onnx_passes.ops.windows import Windows
+from onnx_passes.ops.windows import SlidingWindows
 
 if TYPE_CHECKING:
     from onnx_shape_inference import ShapeInferenceContext
@@ -83,8 +83,8 @@ class QuantAvgPool2d(Quantizing, Definition):
         ctx.set_shape_and_dtype(node.outputs[0], found, x.dtype)
 
 
-def _windows(attributes: Mapping[str, Any]) -> Windows:
-    return Windows((attributes["kernel"],) * 2, (attributes["stride"],) * 2)
+def _windows(attributes: Mapping[str, Any]) -> SlidingWindows:
+    return SlidingWindows((attributes["kernel"],) * 2, (attributes["stride"],) * 2)
 
 
 def _divisor(attributes: Mapping[str, Any] | Call) -> int:

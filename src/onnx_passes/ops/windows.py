@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Windows:
+class SlidingWindows:
     """How windows slide: for each axis the size, the step, the distance within a window; paddings as ONNX has them.
 
     With ``ceil`` a last window may hang over the end, unless it starts behind it.

@@ -11,7 +11,7 @@ from onnx_passes.core.claims import Claim
 from onnx_passes.core.errors import RegistrationError, UsageError
 from onnx_passes.core.registry import REGISTRY
 from onnx_passes.verify.metrics.metrics import find_metric
-from onnx_passes.verify.metrics.ranges import Range, parse_ranges
+from onnx_passes.verify.metrics.ranges import MetricRange, parse_ranges
 from onnx_passes.verify.structure.properties import Property
 from onnx_passes.verify.structure.vocabulary import parse_property
 
@@ -43,8 +43,8 @@ def tolerance(cls: P | None = None, *, atol: float | None = None, rtol: float | 
 @overload
 def metric(cls: P, /) -> P: ...
 @overload
-def metric(cls: None = None, /, **ranges: Range) -> Callable[[P], P]: ...
-def metric(cls: P | None = None, /, **ranges: Range) -> P | Callable[[P], P]:
+def metric(cls: None = None, /, **ranges: MetricRange) -> Callable[[P], P]: ...
+def metric(cls: P | None = None, /, **ranges: MetricRange) -> P | Callable[[P], P]:
     """Promise that metrics of the task stay in their accepted range: those of the run, or those given here.
 
     A range is ``(min, max)`` with ``None`` for an open end; ``**{"module:function": (0, 1)}`` is one of your own.

@@ -17,7 +17,7 @@ from onnx_passes.verify.samples.reference import read_inputs
 
 
 @dataclass(frozen=True)
-class Twins:
+class Equivalence:
     """How the results of two models compare, sample by sample, and the first value that differs."""
 
     results: tuple[Comparison, ...]
@@ -36,7 +36,7 @@ class Twins:
 
 def compare_models(
     before: ir.Model, after: ir.Model, *, inputs: Sequence[Any] = (), seed: int = 0, executor: Executor | None = None
-) -> Twins:
+) -> Equivalence:
     """Run two models on the same samples with one engine and compare what they return.
 
     Of generated samples, those that the first model cannot take are left out, or cut where it takes none.
@@ -52,4 +52,4 @@ def compare_models(
     results = tuple(compare(wanted, new.run(sample)) for sample, wanted in zip(samples, expected, strict=True))
     wrong = next((n for n, result in enumerate(results) if not result.equal), None)
     divergence = "" if wrong is None else first_divergence(before, after, samples[wrong], executor, old.engine)
-    return Twins(results, old.engine, divergence)
+    return Equivalence(results, old.engine, divergence)

@@ -20,7 +20,7 @@ from onnx_passes.verify.comparison.ulp import Array
 from onnx_passes.verify.failure import VerificationError
 from onnx_passes.verify.metrics.expectations import Originals, expectations
 from onnx_passes.verify.metrics.metrics import Metric, accumulator, find_metric, is_elementwise, metric_name
-from onnx_passes.verify.metrics.ranges import ANY, Range, accepted, parse_ranges, range_text
+from onnx_passes.verify.metrics.ranges import ANY, MetricRange, accepted, parse_ranges, range_text
 from onnx_passes.verify.run.execute import Engine, Executable, ExecutionError, Executor, Sample
 from onnx_passes.verify.run_failure import conclude
 from onnx_passes.verify.samples.dataset import Batch, Dataset
@@ -42,7 +42,7 @@ class Measuring(Instrument):
 
     def __init__(
         self,
-        metrics: Mapping[str, Range | None] | Mapping[Metric, Range | None] | None = None,
+        metrics: Mapping[str, MetricRange | None] | Mapping[Metric, MetricRange | None] | None = None,
         *,
         dataset: Sequence[Source] = (),
         expect: Sequence[Source] = (),
@@ -63,7 +63,7 @@ class Measuring(Instrument):
         self.mode = mode
         self.executor = executor or Executor()
         self.base = base
-        self.ranges: dict[str, Range] = {}
+        self.ranges: dict[str, MetricRange] = {}
         self._metrics: dict[str, Metric] = {}
         for metric, limits in (metrics or {}).items():
             self._add(metric, limits)
@@ -77,7 +77,7 @@ class Measuring(Instrument):
         self._metrics |= {name: find_metric(name, base=self.base) for name in names}
         return self
 
-    def _add(self, metric: str | Metric, limits: Range | None) -> None:
+    def _add(self, metric: str | Metric, limits: MetricRange | None) -> None:
         name = metric_name(metric)
         given = ANY if limits is None else parse_ranges({name: limits}, where="metrics")[name]
         if name not in self._metrics:
@@ -229,7 +229,7 @@ class Measuring(Instrument):
         return expected
 
     def _require(
-        self, name: str, limits: Range, values: Mapping[str, float], record: StepRecord, step: Step, by: str
+        self, name: str, limits: MetricRange, values: Mapping[str, float], record: StepRecord, step: Step, by: str
     ) -> None:
         if name not in values or limits == ANY or accepted(values[name], limits):
             return
@@ -244,7 +244,7 @@ class Measuring(Instrument):
         raise failed from failed.__cause__
 
 
-def promised(plan: Plan) -> dict[str, Range]:
+def promised(plan: Plan) -> dict[str, MetricRange]:
     """Return the metrics that passes of a plan promise, with the range of the last one."""
     return {name: limits for _, step in plan.walk() for name, limits in _claims(step).items()}
 
@@ -254,12 +254,12 @@ def number_text(value: float) -> str:
     return f"{value:.6g}"
 
 
-def _claims(step: Step) -> dict[str, Range]:
+def _claims(step: Step) -> dict[str, MetricRange]:
     claims = (claim.parameters for claim in step.pass_.claims if claim.kind == "metric")
     return {
         metric_name(name): limits for given in claims for name, limits in parse_ranges(given, where=step.name).items()
     }
 
 
-def _told(name: str, value: float, limits: Range) -> str:
+def _told(name: str, value: float, limits: MetricRange) -> str:
     return f"{name} is {number_text(value)}, accepted is {range_text(limits)}"

@@ -16,7 +16,7 @@ from onnx_passes.core.plan import Plan, Step
 from onnx_passes.core.records import Application, Evidence, RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.verify.baseline import REST, Baseline, Start, establish
-from onnx_passes.verify.blame.diagnosis import Charge, Inquiry
+from onnx_passes.verify.blame.diagnosis import Charge, Diagnosis
 from onnx_passes.verify.blame.excuse import Excuse, Excuses
 from onnx_passes.verify.blame.replay import Replay
 from onnx_passes.verify.claims import StructureClaim
@@ -341,7 +341,7 @@ class Verification(Instrument):
     def _fail(self, model: ir.Model, charge: Charge) -> NoReturn:
         """Find out who is to blame among the steps since the last check, also those that claim no change."""
         assert self._baseline is not None
-        failed = Inquiry(
+        failed = Diagnosis(
             baseline=self._baseline,
             executor=self.executor,
             limits=self.limits,
@@ -375,7 +375,7 @@ class Verification(Instrument):
                 if violations:
                     difference = "; ".join(map(str, violations))
                     failure = Failure(record.number, step.text, str(claim), difference, "")
-                    failed = Inquiry.conclude(record, step, failure, difference)
+                    failed = Diagnosis.conclude(record, step, failure, difference)
                     raise failed from failed.__cause__
 
 

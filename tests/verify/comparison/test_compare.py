@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.comparison import ulp
-from onnx_passes.verify.comparison.compare import Comparison, Status, TensorComparison, compare, compare_tensor
+from onnx_passes.verify.comparison.compare import Comparison, TensorComparison, TensorStatus, compare, compare_tensor
 
 FLOATS = [
     "float16", "float32", "float64", "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
@@ -81,7 +81,7 @@ def test_nothing_equals_nothing() -> None:
 def test_a_missing_output_is_a_difference() -> None:
     x = np.zeros(2)
     comparison = compare({"a": x, "b": x}, {"b": x})
-    assert [t.status for t in comparison.tensors] == [Status.MISSING, Status.EQUAL]
+    assert [t.status for t in comparison.tensors] == [TensorStatus.MISSING, TensorStatus.EQUAL]
     assert not comparison.within(1e9, 1e9)
     assert comparison.describe() == "a: missing"
 

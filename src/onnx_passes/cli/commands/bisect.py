@@ -17,7 +17,7 @@ from onnx_passes.core.errors import ExitCode
 if TYPE_CHECKING:
     from onnx_passes.core.config import Config
     from onnx_passes.debug.judges import Judge
-    from onnx_passes.verify.metrics.ranges import Range
+    from onnx_passes.verify.metrics.ranges import MetricRange
     from onnx_passes.verify.verification import Limits
 
 
@@ -96,7 +96,7 @@ def _judge(asked: Criteria, config: Config, base: Path | None) -> Judge:
     if asked.metrics and asked.tolerance is not None:
         raise click.UsageError("--metric and --tolerance are two ways to judge: give one of them.")
     from onnx_passes.cli.checks import configured_limits
-    from onnx_passes.debug.judges import AllOf, ByCommand
+    from onnx_passes.debug.judges import ByCommand, Unanimous
     from onnx_passes.debug.result_judges import ByMetrics, ByResults
     from onnx_passes.verify.run.execute import Executor, Profile
 
@@ -119,16 +119,16 @@ def _judge(asked: Criteria, config: Config, base: Path | None) -> Judge:
         default=default,
         executor=executor,
     )
-    return AllOf(by_results, by_metrics) if ranges else by_results
+    return Unanimous(by_results, by_metrics) if ranges else by_results
 
 
-def _ranges(conditions: tuple[str, ...], config: Config) -> dict[str, Range]:
+def _ranges(conditions: tuple[str, ...], config: Config) -> dict[str, MetricRange]:
     """Read the ranges given here or, without any, those of the configuration."""
     from onnx_passes.verify.metrics.ranges import parse_condition, parse_ranges
 
     if not conditions:
         return parse_ranges(config.verify.metrics) if config.verify is not None else {}
-    ranges: dict[str, Range] = {}
+    ranges: dict[str, MetricRange] = {}
     for condition in conditions:
         name, limits = parse_condition(condition)
         if limits is None:

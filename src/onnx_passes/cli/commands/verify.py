@@ -12,7 +12,7 @@ from onnx_passes.cli.options import debug_option, import_option, json_option
 from onnx_passes.core.errors import ExitCode
 
 if TYPE_CHECKING:
-    from onnx_passes.verify.equivalence import Twins
+    from onnx_passes.verify.equivalence import Equivalence
 
 
 @click.command("verify", short_help="Run two models on the same data and compare.")
@@ -35,28 +35,28 @@ def command(before: str, after: str, inputs: tuple[str, ...], seed: int, toleran
     from onnx_passes.verify.equivalence import compare_models
 
     limits = None if tolerance is None else parse_tolerance(tolerance, rtol=0.0)
-    twins = compare_models(load(before), load(after), inputs=inputs, seed=seed)
-    same = twins.equal if limits is None else twins.within(limits.atol, limits.rtol)
+    comparison = compare_models(load(before), load(after), inputs=inputs, seed=seed)
+    same = comparison.equal if limits is None else comparison.within(limits.atol, limits.rtol)
     if as_json:
-        click.echo(json.dumps({"same": same, **_json(twins)}, indent=2))
+        click.echo(json.dumps({"same": same, **_json(comparison)}, indent=2))
     else:
-        click.echo(_text(twins, same=same))
+        click.echo(_text(comparison, same=same))
     return ExitCode.OK if same else ExitCode.VERIFICATION
 
 
-def _text(twins: Twins, *, same: bool) -> str:
-    lines = [result.describe() for result in twins.results if result.first is not None]
-    if twins.divergence:
-        lines.append(f"first divergence: {twins.divergence}")
-    verdict = "equal bit by bit" if twins.equal else "within tolerance" if same else "different"
-    return "\n".join([*lines, f"{verdict} on {len(twins.results)} samples ({twins.engine})"])
+def _text(comparison: Equivalence, *, same: bool) -> str:
+    lines = [result.describe() for result in comparison.results if result.first is not None]
+    if comparison.divergence:
+        lines.append(f"first divergence: {comparison.divergence}")
+    verdict = "equal bit by bit" if comparison.equal else "within tolerance" if same else "different"
+    return "\n".join([*lines, f"{verdict} on {len(comparison.results)} samples ({comparison.engine})"])
 
 
-def _json(twins: Twins) -> dict[str, Any]:
+def _json(comparison: Equivalence) -> dict[str, Any]:
     return {
-        "equal": twins.equal,
-        "samples": len(twins.results),
-        "engine": twins.engine,
-        "differences": [result.describe() for result in twins.results if result.first is not None],
-        "first_divergence": twins.divergence,
+        "equal": comparison.equal,
+        "samples": len(comparison.results),
+        "engine": comparison.engine,
+        "differences": [result.describe() for result in comparison.results if result.first is not None],
+        "first_divergence": comparison.divergence,
     }

@@ -21,7 +21,7 @@ from onnx_passes.core.records import Application, StepRecord
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.save import save
 from onnx_passes.verify.blame.reproducer import write_samples
-from onnx_passes.verify.comparison.compare import Status, compare
+from onnx_passes.verify.comparison.compare import TensorStatus, compare
 from onnx_passes.verify.failure import Failure, PostconditionError
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Sample
 from onnx_passes.verify.samples.generate import generate
@@ -30,7 +30,7 @@ from onnx_passes.verify.verification import Limits, Verification
 
 Fails = Callable[[ir.Model, list[Sample]], bool]
 
-_INTERFACE = (Status.MISSING, Status.UNEXPECTED, Status.OUT_OF_PLACE, Status.DTYPE, Status.SHAPE)
+_INTERFACE = [status for status in TensorStatus if status not in (TensorStatus.EQUAL, TensorStatus.VALUES)]
 _COUNTS = re.compile(r"(\d+) of \d+ elements? differs?(?:, (\d+) by NaN)?(?:, (\d+) by infinity)?")
 _RULE = re.compile(r", by (.+)$")
 
@@ -226,7 +226,7 @@ def _difference(text: str) -> str:
     counts = _COUNTS.search(text)
     if counts is not None and counts[1] in (counts[2], counts[3]):
         return "NaN differs" if counts[1] == counts[2] else "infinities differ"
-    return str(Status.VALUES)
+    return str(TensorStatus.VALUES)
 
 
 def _rule(failure: Failure) -> str:

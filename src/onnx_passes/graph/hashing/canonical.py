@@ -29,7 +29,7 @@ class Holder(NamedTuple):
     position: int
 
 
-class Layout:
+class Numbering:
     """The numbering of one graph with all graphs nested in it.
 
     ``nodes`` and ``leaves`` (graph inputs, initializers, values from outside) are numbered in the order of
@@ -84,7 +84,7 @@ class Layout:
 class _Walk:
     """A depth-first walk to producers that fills two tables in postorder."""
 
-    def __init__(self, layout: Layout, nodes: dict[ir.Node, int], leaves: dict[ir.Value, int]) -> None:
+    def __init__(self, layout: Numbering, nodes: dict[ir.Node, int], leaves: dict[ir.Value, int]) -> None:
         self._layout = layout
         self._nodes = nodes
         self._leaves = leaves

@@ -13,7 +13,7 @@ from onnx_passes.graph.hashing.content import Contents, Key, digest, present_inp
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from onnx_passes.graph.hashing.canonical import Layout
+    from onnx_passes.graph.hashing.canonical import Numbering
 
 Colours: TypeAlias = "dict[ir.Node | ir.Value, bytes]"
 
@@ -21,7 +21,7 @@ Colours: TypeAlias = "dict[ir.Node | ir.Value, bytes]"
 _ROUNDS = 8
 
 
-def dead_colours(layout: Layout, contents: Contents) -> Colours:
+def dead_colours(layout: Numbering, contents: Contents) -> Colours:
     """Colour the dead nodes and the dead leaves of a graph."""
     refinement = _Refinement(layout, contents)
     count = len(set(refinement.colours.values()))
@@ -35,7 +35,7 @@ def dead_colours(layout: Layout, contents: Contents) -> Colours:
 
 
 class _Refinement:
-    def __init__(self, layout: Layout, contents: Contents) -> None:
+    def __init__(self, layout: Numbering, contents: Contents) -> None:
         self._layout = layout
         self._positions = {
             value: position

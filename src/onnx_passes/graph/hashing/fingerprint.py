@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 import onnx_ir as ir
 
-from onnx_passes.graph.hashing.canonical import Layout
+from onnx_passes.graph.hashing.canonical import Numbering
 from onnx_passes.graph.hashing.content import DIGEST_SIZE, Contents, Key, operator, present_inputs, type_key
 from onnx_passes.graph.hashing.dead_nodes import dead_colours
 from onnx_passes.graph.hashing.snapshot import everything
@@ -69,7 +69,7 @@ class Fingerprinter:
         yield from self._graph(function.graph, operators)
 
     def _graph(self, graph: ir.Graph, operators: set[ir.OperatorIdentifier]) -> Iterator[Key]:
-        layout = Layout(graph)
+        layout = Numbering(graph)
         contents, reference = self.contents, layout.reference
         for nested, number in layout.graphs.items():
             yield ("graph", number, tuple(_overridable(value, contents) for value in nested.inputs))
@@ -113,7 +113,7 @@ def _overridable(value: ir.Value, contents: Contents) -> Key:
     return (contents.initial_value(value),) if value.is_initializer() else None
 
 
-def _leaf(value: ir.Value, layout: Layout, contents: Contents) -> Key:
+def _leaf(value: ir.Value, layout: Numbering, contents: Contents) -> Key:
     if value.is_initializer() and value.graph in layout.graphs:
         home = layout.graphs[value.graph]
         return ("initializer", layout.leaves[value], home, contents.initial_value(value))

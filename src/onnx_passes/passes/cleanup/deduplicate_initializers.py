@@ -17,7 +17,7 @@ from onnx_passes.graph.hashing.content import tensor_digest
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
-Layout = tuple[ir.DataType, tuple[int, ...]]
+TensorForm = tuple[ir.DataType, tuple[int, ...]]
 Annotation = tuple[tuple[str, str], ...]
 
 _FIRST = 64
@@ -94,7 +94,7 @@ class _Merging:
         if any(count > 1 for count in self.alike.values()):
             self.visit(self.editor.graph, [])
 
-    def candidates(self, graph: ir.Graph) -> Iterator[tuple[ir.Value, Layout]]:
+    def candidates(self, graph: ir.Graph) -> Iterator[tuple[ir.Value, TensorForm]]:
         for value in graph.initializers.values():
             tensor = value.const_value
             if tensor is None or value.is_graph_input() or value.is_graph_output():

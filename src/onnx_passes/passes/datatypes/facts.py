@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.datatypes import FLOAT32, DataType, Integer, Range, smallest_for, smallest_for_values
+from onnx_passes.datatypes import FLOAT32, DataType, Integer, Interval, smallest_for, smallest_for_values
 from onnx_passes.datatypes.arithmetic import join, range_of
 from onnx_passes.datatypes.integers import BINARY
 from onnx_passes.datatypes.smallest import integer_ends
@@ -22,7 +22,7 @@ class Fact:
     """The data type of a tensor; integers may lie in a smaller range than their type has."""
 
     datatype: DataType
-    range: Range | None = None
+    range: Interval | None = None
 
     @staticmethod
     def of(datatype: DataType) -> Fact:
@@ -30,11 +30,11 @@ class Fact:
         return Fact(datatype, range_of(datatype))
 
     @staticmethod
-    def between(range_: Range) -> Fact:
+    def between(range_: Interval) -> Fact:
         """Know that the numbers are integers of a range."""
         return Fact(smallest_for(range_.low, range_.high), range_)
 
-    def within(self, bounds: Range) -> Fact:
+    def within(self, bounds: Interval) -> Fact:
         """Know that the numbers are integers between bounds, too; the type stays unless another one saves bits.
 
         Where both contradict each other, as for a type that an input was declared with wrongly, either may hold.
@@ -97,7 +97,7 @@ def fact_of_constant(value: ir.Value, array: np.ndarray) -> Fact:
     """Look at the numbers; a declared type that has all of them stays, unless it says nothing."""
     declared = datatype_of(value)
     ends = integer_ends(array)
-    range_ = None if ends is None else Range(*ends)
+    range_ = None if ends is None else Interval(*ends)
     if declared not in (None, FLOAT32) and bool(declared.allowed(array).all()):
         return Fact(declared, range_)
     return UNKNOWN if range_ is None else Fact(smallest_for_values(array), range_)

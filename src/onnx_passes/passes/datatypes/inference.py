@@ -11,7 +11,7 @@ from onnx_passes.analysis.ranges import range as analysis
 from onnx_passes.analysis.ranges.rounding import exact_up_to
 from onnx_passes.analysis.sums import sums_within
 from onnx_passes.core.walk import nested_graphs
-from onnx_passes.datatypes import DataType, FixedPoint, IntegerType, Range, ScaledInteger
+from onnx_passes.datatypes import DataType, FixedPoint, IntegerType, Interval, ScaledInteger
 from onnx_passes.graph.tensor_types import datatype_of
 from onnx_passes.graph.traits import is_product, traits_of
 from onnx_passes.passes.datatypes.facts import DATATYPES, Fact, Facts, fact_of_element
@@ -61,7 +61,7 @@ class Inference:
             return Fact.between(numbers)
         return named.within(numbers)
 
-    def _numbers(self, node: ir.Node, value: ir.Value) -> Range | None:
+    def _numbers(self, node: ir.Node, value: ir.Value) -> Interval | None:
         """Return between which integers a value is, if it holds integers."""
         known = self._ranges.get(value)
         grid = None if known is None else known.whole_grid
@@ -70,7 +70,7 @@ class Inference:
         if self._is_inexact(node, grid.exact):
             self.inexact.append(value)
         low, high = grid.bounds
-        return Range(int(low.min()), int(high.max()))
+        return Interval(int(low.min()), int(high.max()))
 
     def _is_inexact(self, node: ir.Node, is_exact: bool) -> bool:
         """Tell whether floats may round a sum of integers, or what is added up on its way."""

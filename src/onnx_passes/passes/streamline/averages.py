@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_passes.analysis.streamlined import Reason
 from onnx_passes.analysis.windows import averaged, counts, image_sizes, windows_of
 from onnx_passes.graph.shapes import dimension
-from onnx_passes.ops.windows import Windows
+from onnx_passes.ops.windows import SlidingWindows
 from onnx_passes.passes.streamline.choices import reduced_axes
 from onnx_passes.passes.streamline.form import PARAMETER, VARIES, Form, FormBuilder
 from onnx_passes.passes.streamline.products import pads, varies
@@ -55,7 +55,7 @@ def average_pool(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None])
     return Form(scaled, x.scale / found.multiple, x.bias * (share[None, None] if (share != 1).any() else 1.0))
 
 
-def _overhang(windows: Windows, axis: int, size: int) -> int:
+def _overhang(windows: SlidingWindows, axis: int, size: int) -> int:
     """Return how far the last window reaches over the end of an image."""
     last = int(windows.starts(axis, size)[-1]) + windows.extent(axis)
     return max(last - size - windows.padding(axis)[0], 0)

@@ -87,7 +87,7 @@ def agrees_nearby(function: Function, domain: Domain, levels: np.ndarray, found:
 
 
 @dataclass(frozen=True)
-class Steps:
+class Jumps:
     """Where a function changes, for each channel: by ``jump`` at ``at``; padded with jumps of 0 behind the end."""
 
     start: np.ndarray
@@ -95,7 +95,7 @@ class Steps:
     jump: np.ndarray
 
 
-def enumerate_steps(function: Function, domain: Domain) -> Steps:
+def enumerate_steps(function: Function, domain: Domain) -> Jumps:
     """Find all changes of any function, by looking at every point; for domains of moderate size."""
     count = int((domain.high - domain.low).max()) + 1
     numbers = np.minimum(domain.low[:, None] + np.arange(count), domain.high[:, None])
@@ -108,4 +108,4 @@ def enumerate_steps(function: Function, domain: Domain) -> Steps:
         places = np.flatnonzero(row)
         at[channel, : places.size] = numbers[channel, places + 1]
         jump[channel, : places.size] = row[places]
-    return Steps(levels[:, 0], at, jump)
+    return Jumps(levels[:, 0], at, jump)

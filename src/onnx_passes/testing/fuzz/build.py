@@ -15,7 +15,7 @@ from onnx_passes.testing.fuzz import shapes
 from onnx_passes.testing.fuzz.draws import Draws, UnbuildableError
 from onnx_passes.testing.fuzz.hints import Hints
 from onnx_passes.testing.fuzz.operators import recipe_of
-from onnx_passes.testing.fuzz.site import Built, Site
+from onnx_passes.testing.fuzz.site import Built, RecipeSite
 from onnx_passes.testing.fuzz.sketch import Leaf, Op, Result, Sketch, Slot
 from onnx_passes.testing.fuzz.types import Types
 from onnx_passes.testing.fuzz.values import Shape, convert, make, recipes
@@ -113,7 +113,7 @@ class Build:
         """Build an operator with everything below it."""
         if op.result(0) in self.built:
             return
-        site = Site(self, op, want)
+        site = RecipeSite(self, op, want)
         recipe_of(op)(site)
         site.finish()
         inputs = ["" if built is None else built.name for built in site.inputs]
@@ -129,7 +129,7 @@ class Build:
         for index, (name, shape) in enumerate(zip(outputs, self._infer(op, node, site), strict=True)):
             self.built[op.result(index)] = Built(name, self.types.of(op.result(index)), shape)
 
-    def _infer(self, op: Op, node: onnx.NodeProto, site: Site) -> list[Shape]:
+    def _infer(self, op: Op, node: onnx.NodeProto, site: RecipeSite) -> list[Shape]:
         """Ask onnx for the shapes of the results; where it does not know, the wish stands."""
         try:
             schema = onnx.defs.get_schema(op.op_type, self.sketch.opset if op.domain == "" else 1, op.domain)
@@ -238,7 +238,7 @@ class Build:
         return built
 
 
-def _computed(op: Op, site: Site) -> Shape | None:
+def _computed(op: Op, site: RecipeSite) -> Shape | None:
     """Return the shape that the definition of an operator gives its result."""
     definition = next(iter(DEFINITIONS.find(op.domain, op.op_type) or ()), None)
     if definition is None:

@@ -9,13 +9,13 @@ import numpy as np
 from onnx_passes.testing.fuzz import shapes
 from onnx_passes.testing.fuzz.draws import UnbuildableError
 from onnx_passes.testing.fuzz.movement import axis_of, shape_of, some_axes
-from onnx_passes.testing.fuzz.site import RECIPES, Site
+from onnx_passes.testing.fuzz.site import RECIPES, RecipeSite
 from onnx_passes.testing.fuzz.values import Shape
 
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
 
-def _matmul(site: Site) -> None:
+def _matmul(site: RecipeSite) -> None:
     want, draws = site.want, site.draws
     inner = shapes.dim(draws)
     left: Shape
@@ -41,7 +41,7 @@ def _matmul(site: Site) -> None:
     site.input(1, known)
 
 
-def _gemm(site: Site) -> None:
+def _gemm(site: RecipeSite) -> None:
     m, n = (*site.want[-2:], 2, 3)[:2] if len(site.want) >= 2 else (2, 3)
     k = shapes.dim(site.draws)
     left, right = site.attribute("transA", (0, 1), default=0), site.attribute("transB", (0, 1), default=0)
@@ -57,7 +57,7 @@ def _gemm(site: Site) -> None:
     site.input(2, bias)
 
 
-def _windows(site: Site, spatial: int) -> tuple[list[int], list[int], list[int], list[int]]:
+def _windows(site: RecipeSite, spatial: int) -> tuple[list[int], list[int], list[int], list[int]]:
     """Decide kernel, strides, dilations and pads of a window."""
     draws = site.draws
     kernel = [draws.choose("kernel", (1, 2, 3)) for _ in range(spatial)]
@@ -77,11 +77,11 @@ def _windows(site: Site, spatial: int) -> tuple[list[int], list[int], list[int],
     return kernel, list(strides), list(dilations), list(pads)
 
 
-def _fixed(site: Site, name: str) -> Any:
+def _fixed(site: RecipeSite, name: str) -> Any:
     return getattr(site.op.pattern.attributes.get(name), "_value", None)
 
 
-def _image(site: Site, minimum: int = 3) -> Shape:
+def _image(site: RecipeSite, minimum: int = 3) -> Shape:
     """Return a hint for an image, from what is wanted as far as it is one."""
     if len(site.want) >= minimum:
         return site.want
@@ -97,7 +97,7 @@ def _grown(want: Shape, kernel: list[int], strides: list[int], dilations: list[i
     )
 
 
-def _conv(site: Site) -> None:
+def _conv(site: RecipeSite) -> None:
     known = site.known(0)
     want = _image(site) if known is None or len(known) < 3 else known
     kernel, strides, dilations, pads = _windows(site, len(want) - 2)
@@ -114,7 +114,7 @@ def _conv(site: Site) -> None:
     site.input(2, weights[:1])
 
 
-def _conv_transpose(site: Site) -> None:
+def _conv_transpose(site: RecipeSite) -> None:
     want = _image(site)
     kernel, _, _, _ = _windows(site, len(want) - 2)
     group = site.attribute("group", (1, 1, 2), default=1)
@@ -125,7 +125,7 @@ def _conv_transpose(site: Site) -> None:
     site.input(2, (weights[1] * group,))
 
 
-def _pool(site: Site) -> None:
+def _pool(site: RecipeSite) -> None:
     known = site.known(0)
     want = _image(site) if known is None or len(known) < 3 else known
     kernel, strides, dilations, pads = _windows(site, len(want) - 2)
@@ -139,11 +139,11 @@ def _pool(site: Site) -> None:
         raise UnbuildableError("no image")
 
 
-def _global_pool(site: Site) -> None:
+def _global_pool(site: RecipeSite) -> None:
     site.input(0, _image(site))
 
 
-def _reduce(site: Site) -> None:
+def _reduce(site: RecipeSite) -> None:
     draws = site.draws
     keep = site.attribute("keepdims", (1, 0), default=1)
     known = site.known(0)
@@ -167,18 +167,18 @@ def _reduce(site: Site) -> None:
         site.attribute("noop_with_empty_axes", (0, 1), default=0)
 
 
-def _along_axis(site: Site) -> None:
+def _along_axis(site: RecipeSite) -> None:
     actual = shape_of(site, 0, site.want or (2,))
     axis_of(site, len(actual), default=-1)
 
 
-def _arg(site: Site) -> None:
+def _arg(site: RecipeSite) -> None:
     keep = site.attribute("keepdims", (1, 0), default=1)
     hint = site.want if keep and site.want else (*site.want, 3)
     axis_of(site, len(shape_of(site, 0, hint)))
 
 
-def _cumsum(site: Site) -> None:
+def _cumsum(site: RecipeSite) -> None:
     actual = shape_of(site, 0, site.want or (2,))
     if not actual:
         raise UnbuildableError("no axis")
@@ -186,13 +186,13 @@ def _cumsum(site: Site) -> None:
     site.input(1, (), values=np.array(axis, np.int64))
 
 
-def _topk(site: Site) -> None:
+def _topk(site: RecipeSite) -> None:
     actual = shape_of(site, 0, site.want or (3,))
     axis = axis_of(site, len(actual), default=-1)
     site.input(1, (1,), values=np.array([site.draws.number(0, actual[axis])], np.int64))
 
 
-def _batch_norm(site: Site) -> None:
+def _batch_norm(site: RecipeSite) -> None:
     want = site.want if len(site.want) >= 2 else (2, 3)
     actual = shape_of(site, 0, want)
     if len(actual) < 2:
@@ -205,7 +205,7 @@ def _batch_norm(site: Site) -> None:
     site.attribute("momentum", (0.9, 0.5), default=0.9)
 
 
-def _channel_norm(site: Site) -> None:
+def _channel_norm(site: RecipeSite) -> None:
     actual = shape_of(site, 0, site.want if len(site.want) >= 3 else (1, 2, 3))
     if len(actual) < 2:
         raise UnbuildableError("no channels")
@@ -213,7 +213,7 @@ def _channel_norm(site: Site) -> None:
     site.input(2, (actual[1],))
 
 
-def _layer_norm(site: Site) -> None:
+def _layer_norm(site: RecipeSite) -> None:
     actual = shape_of(site, 0, site.want or (2, 3))
     axis = axis_of(site, len(actual), default=-1)
     site.input(1, actual[axis:])

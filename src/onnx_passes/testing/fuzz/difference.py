@@ -11,7 +11,7 @@ import numpy as np
 
 from onnx_passes.testing.fuzz.report import Kind
 from onnx_passes.testing.fuzz.targets import Target
-from onnx_passes.verify.comparison.compare import Status, TensorComparison, compare
+from onnx_passes.verify.comparison.compare import TensorComparison, TensorStatus, compare
 from onnx_passes.verify.comparison.promise import DEFAULT
 from onnx_passes.verify.comparison.ulp import Kind as Numbers
 from onnx_passes.verify.comparison.ulp import kind_of
@@ -64,13 +64,13 @@ def difference(
 
 def _kind(tensor: TensorComparison, target: Target, conditions: Conditions) -> Kind | None:
     match tensor.status:
-        case Status.EQUAL:
+        case TensorStatus.EQUAL:
             return None
-        case Status.DTYPE:
+        case TensorStatus.DTYPE:
             return Kind.DTYPE
-        case Status.SHAPE:
+        case TensorStatus.SHAPE:
             return Kind.SHAPE
-        case Status.VALUES:
+        case TensorStatus.VALUES:
             assert tensor.arrays is not None
             return _kind_of_values(*tensor.arrays, target, conditions)
         case _:

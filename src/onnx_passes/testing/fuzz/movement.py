@@ -10,11 +10,11 @@ import onnx
 
 from onnx_passes.testing.fuzz import shapes
 from onnx_passes.testing.fuzz.draws import UnbuildableError
-from onnx_passes.testing.fuzz.site import RECIPES, Site
+from onnx_passes.testing.fuzz.site import RECIPES, RecipeSite
 from onnx_passes.testing.fuzz.values import Shape
 
 
-def axis_of(site: Site, rank: int, *, default: int = 0, name: str = "axis", optional: bool = True) -> int:
+def axis_of(site: RecipeSite, rank: int, *, default: int = 0, name: str = "axis", optional: bool = True) -> int:
     """Decide an axis, counted from either end, and return it counted from the front."""
     if rank == 0:
         raise UnbuildableError("no axis")
@@ -24,13 +24,13 @@ def axis_of(site: Site, rank: int, *, default: int = 0, name: str = "axis", opti
     return axis % rank
 
 
-def shape_of(site: Site, index: int, hint: Shape) -> Shape:
+def shape_of(site: RecipeSite, index: int, hint: Shape) -> Shape:
     """Build an input and return the shape that it really has."""
     built = site.input(index, hint)
     return hint if built is None else built.shape
 
 
-def _transpose(site: Site) -> None:
+def _transpose(site: RecipeSite) -> None:
     known = site.known(0)
     rank = len(site.want if known is None else known)
     perm: list[int] = site.attribute("perm", _permutations(site, rank), default=list(range(rank))[::-1])
@@ -46,12 +46,12 @@ def _transpose(site: Site) -> None:
         site.attribute("perm", _permutations(site, len(actual)))
 
 
-def _permutations(site: Site, rank: int) -> list[list[int]]:
+def _permutations(site: RecipeSite, rank: int) -> list[list[int]]:
     axes = list(range(rank))
     return [axes[::-1], axes[1:] + axes[:1], site.draws.order(axes), axes]
 
 
-def _reshape(site: Site) -> None:
+def _reshape(site: RecipeSite) -> None:
     hint = shapes.refactored(site.draws, math.prod(site.want))
     actual = shape_of(site, 0, hint)
     size = math.prod(actual)
@@ -69,17 +69,17 @@ def _reshape(site: Site) -> None:
     site.input(1, (len(target),), values=np.array(target, np.int64))
 
 
-def _flatten(site: Site) -> None:
+def _flatten(site: RecipeSite) -> None:
     hint = shapes.shape(site.draws) if len(site.want) != 2 else _split_in(site, site.want)
     rank = len(shape_of(site, 0, hint))
     site.attribute("axis", [*range(rank + 1), *range(-rank, 0)], default=1)
 
 
-def _split_in(site: Site, want: Shape) -> Shape:
+def _split_in(site: RecipeSite, want: Shape) -> Shape:
     return (*shapes.refactored(site.draws, want[0]), *shapes.refactored(site.draws, want[1]))
 
 
-def _axes(site: Site, index: int, axes: list[int]) -> None:
+def _axes(site: RecipeSite, index: int, axes: list[int]) -> None:
     """Hand over axes as the operator set wants them."""
     if site.has(index):
         site.input(index, (len(axes),), values=np.array(axes, np.int64))
@@ -87,11 +87,11 @@ def _axes(site: Site, index: int, axes: list[int]) -> None:
         site.attribute("axes", (axes,), optional=False)
 
 
-def _has_attribute(site: Site, name: str) -> bool:
+def _has_attribute(site: RecipeSite, name: str) -> bool:
     return site.op.signature is not None and name in site.op.signature.attributes
 
 
-def some_axes(site: Site, rank: int, *, among: list[int] | None = None) -> list[int]:
+def some_axes(site: RecipeSite, rank: int, *, among: list[int] | None = None) -> list[int]:
     """Draw axes, in any order and counted from either end."""
     chosen = site.draws.subset(list(range(rank)) if among is None else among, at_least=1)
     if site.draws.often("unordered axes", percent=20):
@@ -99,7 +99,7 @@ def some_axes(site: Site, rank: int, *, among: list[int] | None = None) -> list[
     return [axis - rank if site.draws.often("negative axis", percent=25) else axis for axis in chosen]
 
 
-def _squeeze(site: Site) -> None:
+def _squeeze(site: RecipeSite) -> None:
     wide = list(site.want)
     for _ in range(site.draws.number(1, 2)):
         wide.insert(site.draws.number(0, len(wide)), 1)
@@ -109,7 +109,7 @@ def _squeeze(site: Site) -> None:
         _axes(site, 1, some_axes(site, len(actual), among=ones))
 
 
-def _unsqueeze(site: Site) -> None:
+def _unsqueeze(site: RecipeSite) -> None:
     at = [axis for axis, size in enumerate(site.want) if size == 1]
     known = site.known(0)
     inner = tuple(size for size in site.want if size != 1) if at else site.want
@@ -120,7 +120,7 @@ def _unsqueeze(site: Site) -> None:
     _axes(site, 1, [axis - rank if site.draws.often("negative axis", percent=25) else axis for axis in axes])
 
 
-def _expand(site: Site) -> None:
+def _expand(site: RecipeSite) -> None:
     hint = shapes.part(site.draws, site.want)
     actual = shape_of(site, 0, hint)
     target = site.want if shapes.broadcast([actual, site.want]) is not None else actual
@@ -128,13 +128,13 @@ def _expand(site: Site) -> None:
     site.input(1, (len(target),), values=np.array(target, np.int64))
 
 
-def _tile(site: Site) -> None:
+def _tile(site: RecipeSite) -> None:
     actual = shape_of(site, 0, site.want)
     repeats = [site.draws.choose("repeats", (1, 2, 1, 3, 0)) for _ in actual]
     site.input(1, (len(actual),), values=np.array(repeats, np.int64))
 
 
-def _slice(site: Site) -> None:
+def _slice(site: RecipeSite) -> None:
     grown = tuple(size + site.draws.number(0, 2) for size in site.want)
     actual = shape_of(site, 0, grown)
     rank = len(actual)
@@ -159,7 +159,7 @@ def _ranges(size: int, wanted: int) -> list[tuple[int, int, int]]:
     return [*usual, (-1, -(2**31), -1), (1, 1, 1), (-2, 5, 1), (0, size, 2)]
 
 
-def _concat(site: Site) -> None:
+def _concat(site: RecipeSite) -> None:
     first = next(iter(site.in_order()), 0)
     actual = shape_of(site, first, site.want or (2,))
     axis = axis_of(site, len(actual), optional=False)
@@ -169,7 +169,7 @@ def _concat(site: Site) -> None:
         site.input(index, tuple(other))
 
 
-def _split(site: Site) -> None:
+def _split(site: RecipeSite) -> None:
     count = len(site.op.pattern.outputs)
     rank = max(1, len(site.want))
     known = site.known(0)
@@ -192,7 +192,7 @@ def _split(site: Site) -> None:
         site.attribute("num_outputs", (count,), optional=False)
 
 
-def _gather(site: Site) -> None:
+def _gather(site: RecipeSite) -> None:
     rank = max(1, len(site.want))
     known = site.known(0)
     data = site.want or (3,)
@@ -204,13 +204,13 @@ def _gather(site: Site) -> None:
     site.input(1, shape, at_most=_last_index(actual[axis]))
 
 
-def _gather_elements(site: Site) -> None:
+def _gather_elements(site: RecipeSite) -> None:
     actual = shape_of(site, 0, site.want or (3,))
     axis = axis_of(site, len(actual))
     site.input(1, actual, at_most=_last_index(actual[axis]))
 
 
-def _gather_nd(site: Site) -> None:
+def _gather_nd(site: RecipeSite) -> None:
     actual = shape_of(site, 0, site.want or (3,))
     depth = site.draws.number(1, len(actual)) if actual else 1
     site.input(1, (2, depth), at_most=_last_index(min(actual, default=1)))
@@ -222,7 +222,7 @@ def _last_index(size: int) -> int:
     return size - 1
 
 
-def _pad(site: Site) -> None:
+def _pad(site: RecipeSite) -> None:
     actual = shape_of(site, 0, site.want)
     mode = site.attribute("mode", ("constant", "reflect", "edge", "wrap"), default="constant")
     mode = mode.decode() if isinstance(mode, bytes) else mode
@@ -241,7 +241,7 @@ def _pad(site: Site) -> None:
     site.input(3, (len(axes),), values=np.array(axes, np.int64))
 
 
-def _shape(site: Site) -> None:
+def _shape(site: RecipeSite) -> None:
     hint = shapes.shape(site.draws) if len(site.want) != 1 else (2,) * site.want[0]
     actual = shape_of(site, 0, hint)
     ends = list(range(-len(actual) - 1, len(actual) + 2))
@@ -249,14 +249,14 @@ def _shape(site: Site) -> None:
     site.attribute("end", [len(actual), *ends], default=len(actual))
 
 
-def _constant_of_shape(site: Site) -> None:
+def _constant_of_shape(site: RecipeSite) -> None:
     dtype = site.dtype("T2")
     value: Any = onnx.helper.make_tensor("value", dtype.value, [1], [site.draws.choose("filled with", (0, 1))])
     site.attribute("value", (value,), optional=dtype.name == "FLOAT")
     site.input(0, (len(site.want),), values=np.array(site.want, np.int64))
 
 
-def _blocks(site: Site) -> None:
+def _blocks(site: RecipeSite) -> None:
     size = site.attribute("blocksize", (2, 1, 3), optional=False)
     n, c, h, w = (*site.want, 1, 2, 2, 2)[:4]
     to_space = site.op.op_type == "DepthToSpace"

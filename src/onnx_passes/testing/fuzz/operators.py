@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_passes.testing.fuzz import shapes
-from onnx_passes.testing.fuzz.site import RECIPES, Recipe, Site
+from onnx_passes.testing.fuzz.site import RECIPES, Recipe, RecipeSite
 from onnx_passes.testing.fuzz.sketch import Op
 from onnx_passes.testing.fuzz.values import Shape
 
@@ -13,7 +13,7 @@ def recipe_of(op: Op) -> Recipe:
     return RECIPES.find(op.domain, op.op_type) or elementwise
 
 
-def elementwise(site: Site) -> None:
+def elementwise(site: RecipeSite) -> None:
     """Give every input a shape that broadcasts with those that are there."""
     for index in site.in_order():
         whole = site.actual()
@@ -23,36 +23,36 @@ def elementwise(site: Site) -> None:
             site.input(index, shapes.part(site.draws, site.want if whole is None else whole))
 
 
-def _scalars(site: Site) -> None:
+def _scalars(site: RecipeSite) -> None:
     site.input(0, site.want)
     for index in site.in_order():
         site.input(index, ())
 
 
-def _mod(site: Site) -> None:
+def _mod(site: RecipeSite) -> None:
     floating = site.dtype("T").is_floating_point()
     site.attribute("fmod", (1,) if floating else (0, 1), optional=not floating)
     elementwise(site)
 
 
-def _shift(site: Site) -> None:
+def _shift(site: RecipeSite) -> None:
     site.attribute("direction", ("LEFT", "RIGHT"), optional=False)
     elementwise(site)
 
 
-def _cast(site: Site) -> None:
+def _cast(site: RecipeSite) -> None:
     site.attribute("to", (site.dtype("T2").value,), optional=False)
     site.input(0, site.want)
 
 
-def _prelu(site: Site) -> None:
+def _prelu(site: RecipeSite) -> None:
     x = site.input(0, site.want)
     whole = site.want if x is None else x.shape
     part = shapes.part(site.draws, whole)
     site.input(1, part if shapes.broadcast([whole, part]) == whole else whole)
 
 
-def _quantize(site: Site) -> None:
+def _quantize(site: RecipeSite) -> None:
     x = site.input(0, site.want)
     whole = site.want if x is None else x.shape
     shape: Shape = ()

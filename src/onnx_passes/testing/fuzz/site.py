@@ -31,7 +31,7 @@ class Built:
     array: np.ndarray | None = None
 
 
-class Site:
+class RecipeSite:
     """What a recipe of an operator works with; ``want`` is the shape that the reader of the result hopes for."""
 
     def __init__(self, build: Build, op: Op, want: Shape) -> None:
@@ -161,7 +161,7 @@ def _options(attribute: Any) -> list[Any]:
             return []
 
 
-Recipe = Callable[[Site], None]
+Recipe = Callable[[RecipeSite], None]
 """Decides the inputs and attributes of an operator so that they fit together."""
 RECIPES: Interface[Recipe] = Interface(
     "fuzz",

@@ -42,7 +42,7 @@ class Charge:
 
 
 @dataclass
-class Inquiry:
+class Diagnosis:
     """All that is known when a check fails: the steps so far, of which the first ``checked`` are known to be right.
 
     The run is repeated once; steps and rewrites are then looked at one by one, from copies made on the way.

@@ -27,7 +27,7 @@ _SCALARS: Mapping[Kind, Callable[[Any], Scalar]] = {
 }
 
 
-class Status(StrEnum):
+class TensorStatus(StrEnum):
     """What is the matter with one tensor."""
 
     EQUAL = "equal"
@@ -72,7 +72,7 @@ class TensorComparison:
     """
 
     name: str
-    status: Status
+    status: TensorStatus
     expected_type: TensorType | None = None
     found_type: TensorType | None = None
     positions: tuple[int, int] | None = None
@@ -91,7 +91,7 @@ class TensorComparison:
     @property
     def equal(self) -> bool:
         """Tell whether nothing differs."""
-        return self.status is Status.EQUAL
+        return self.status is TensorStatus.EQUAL
 
     def within(self, atol: float = 0.0, rtol: float = 0.0) -> bool:
         """Tell whether ``|found - expected| <= atol + rtol * |expected|`` holds for every element.
@@ -101,7 +101,7 @@ class TensorComparison:
         """
         if not all(math.isfinite(bound) and bound >= 0 for bound in (atol, rtol)):
             raise UsageError(f"a tolerance of atol {atol}, rtol {rtol} is not possible", hint="give numbers from 0 up")
-        if self.status is not Status.VALUES or self.arrays is None:
+        if self.status is not TensorStatus.VALUES or self.arrays is None:
             return self.equal
         kind = kind_of(self.arrays[0].dtype)
         for _, a, b in chunks(*self.arrays):
@@ -118,12 +118,12 @@ class TensorComparison:
         ``beyond`` is how many elements differ by more than is allowed, where some difference is.
         """
         match self.status:
-            case Status.EQUAL | Status.MISSING | Status.UNEXPECTED:
+            case TensorStatus.EQUAL | TensorStatus.MISSING | TensorStatus.UNEXPECTED:
                 return f"{self.name}: {self.status}"
-            case Status.OUT_OF_PLACE if self.positions:
+            case TensorStatus.OUT_OF_PLACE if self.positions:
                 wanted, actual = self.positions
                 return f"{self.name}: out of place, expected as number {wanted + 1}, found as number {actual + 1}"
-            case Status.DTYPE | Status.SHAPE:
+            case TensorStatus.DTYPE | TensorStatus.SHAPE:
                 return f"{self.name}: {self.status}, expected {self.expected_type}, found {self.found_type}"
             case _:
                 return self._values_message(self.worst if at is None else self._element(at), beyond)
@@ -202,7 +202,7 @@ class Comparison:
 
     def _differing(self) -> list[TensorComparison]:
         differing = [tensor for tensor in self.tensors if not tensor.equal]
-        return sorted(differing, key=lambda tensor: tensor.status is Status.VALUES)
+        return sorted(differing, key=lambda tensor: tensor.status is TensorStatus.VALUES)
 
 
 def compare(expected: Mapping[str, Array], found: Mapping[str, Array]) -> Comparison:
@@ -215,17 +215,17 @@ def compare(expected: Mapping[str, Array], found: Mapping[str, Array]) -> Compar
     tensors: list[TensorComparison] = []
     for name, array in expected.items():
         if name not in found:
-            tensors.append(TensorComparison(name, Status.MISSING, _type(array)))
+            tensors.append(TensorComparison(name, TensorStatus.MISSING, _type(array)))
             continue
         if places[name] == here:
             tensors.append(compare_tensor(name, array, found[name]))
         else:
             types = _type(array), _type(found[name])
-            tensors.append(TensorComparison(name, Status.OUT_OF_PLACE, *types, positions=(here, places[name])))
+            tensors.append(TensorComparison(name, TensorStatus.OUT_OF_PLACE, *types, positions=(here, places[name])))
         here += 1
     for name, array in found.items():
         if name not in expected:
-            tensors.append(TensorComparison(name, Status.UNEXPECTED, found_type=_type(array)))
+            tensors.append(TensorComparison(name, TensorStatus.UNEXPECTED, found_type=_type(array)))
     return Comparison(tuple(tensors))
 
 
@@ -234,9 +234,9 @@ def compare_tensor(name: str, expected: Array, found: Array) -> TensorComparison
     expected, found = np.asarray(expected), np.asarray(found)
     types = _type(expected), _type(found)
     if types[0].dtype != types[1].dtype:
-        return TensorComparison(name, Status.DTYPE, *types)
+        return TensorComparison(name, TensorStatus.DTYPE, *types)
     if types[0].shape != types[1].shape:
-        return TensorComparison(name, Status.SHAPE, *types)
+        return TensorComparison(name, TensorStatus.SHAPE, *types)
     kind = kind_of(expected.dtype)
     tally = _Tally(expected, found, kind)
     for start, a, b in chunks(expected, found):
@@ -245,7 +245,7 @@ def compare_tensor(name: str, expected: Array, found: Array) -> TensorComparison
             tally.add(start, part)
     return TensorComparison(
         name,
-        Status.VALUES if tally.differing else Status.EQUAL,
+        TensorStatus.VALUES if tally.differing else TensorStatus.EQUAL,
         *types,
         total=expected.size,
         differing=tally.differing,

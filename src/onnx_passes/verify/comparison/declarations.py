@@ -28,7 +28,7 @@ class ChangesInterface(Protocol):
 
 
 @dataclass(frozen=True)
-class Input:
+class DeclaredInput:
     """An input as declared; dynamic dimensions are ``None``, an unknown shape is."""
 
     name: str
@@ -54,7 +54,7 @@ class Output:
 class Declared:
     """What a model declared when it came; what was wrong then already is excused."""
 
-    inputs: tuple[Input, ...]
+    inputs: tuple[DeclaredInput, ...]
     outputs: tuple[Output, ...]
     is_sorted: bool
     excused: frozenset[str] = frozenset()
@@ -77,12 +77,14 @@ class Declared:
         return problem or (out_of_order(model.graph) if self.is_sorted else "")
 
 
-def inputs_of(model: ir.Model) -> tuple[Input, ...]:
+def inputs_of(model: ir.Model) -> tuple[DeclaredInput, ...]:
     """List the inputs of a model in order."""
-    return tuple(Input(v.name or "", v.dtype, _dimensions(v.shape), v.is_initializer()) for v in model.graph.inputs)
+    return tuple(
+        DeclaredInput(v.name or "", v.dtype, _dimensions(v.shape), v.is_initializer()) for v in model.graph.inputs
+    )
 
 
-def changed_inputs(before: tuple[Input, ...], after: tuple[Input, ...]) -> str:
+def changed_inputs(before: tuple[DeclaredInput, ...], after: tuple[DeclaredInput, ...]) -> str:
     """Say how inputs are not as they were; those with a default may go, and what was unknown may become known."""
     now = {given.name for given in after}
     expected = [given for given in before if given.name in now or not given.has_default]
@@ -155,5 +157,5 @@ def _dimensions(shape: ir.Shape | None) -> Dimensions:
     return None if shape is None else tuple(size if isinstance(size, int) and size >= 0 else None for size in shape)
 
 
-def _names(inputs: tuple[Input, ...]) -> str:
+def _names(inputs: tuple[DeclaredInput, ...]) -> str:
     return ", ".join(given.name for given in inputs) or "none"

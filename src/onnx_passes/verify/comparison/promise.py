@@ -13,7 +13,7 @@ import numpy as np
 from onnx_passes.core.base import Pass
 from onnx_passes.core.claims import Claim
 from onnx_passes.verify.comparison.bounds import share_of_bound
-from onnx_passes.verify.comparison.compare import Comparison, Status, TensorComparison
+from onnx_passes.verify.comparison.compare import Comparison, TensorComparison, TensorStatus
 from onnx_passes.verify.comparison.ulp import Array, Kind, kind_of
 
 Rounding = Mapping[str, Array]
@@ -118,8 +118,8 @@ class Promise:
         if tensor.equal:
             return True
         if self.claim.kind == "metric":
-            return tensor.status is Status.VALUES
-        if self.limits is None or tensor.status is not Status.VALUES or tensor.arrays is None:
+            return tensor.status is TensorStatus.VALUES
+        if self.limits is None or tensor.status is not TensorStatus.VALUES or tensor.arrays is None:
             return False
         if isinstance(rounding, float):
             limits = self.limits.of(tensor.arrays[0].dtype)

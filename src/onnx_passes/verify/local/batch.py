@@ -29,7 +29,7 @@ class NotAtHandError(Exception):
     """A value that is needed is neither known nor quickly computed."""
 
 
-class Batch:
+class Pieces:
     """Collects copies of nodes; every value of the real model has one here that stands for it."""
 
     def __init__(self, activations: Activations) -> None:

@@ -12,7 +12,7 @@ from onnx_passes.core.base import Pass
 from onnx_passes.core.records import Application
 from onnx_passes.verify.comparison.compare import Comparison, compare
 from onnx_passes.verify.comparison.promise import NONE, Promise, PromiseFor, Rounding
-from onnx_passes.verify.local.batch import Batch, NotAtHandError, is_plain
+from onnx_passes.verify.local.batch import NotAtHandError, Pieces, is_plain
 from onnx_passes.verify.run.activations import Activations, Arrays
 from onnx_passes.verify.run.execute import Executor, Sample
 
@@ -78,7 +78,7 @@ class Windows:
         self.windows: list[Window] = []
         self._model = model
         self._activations = activations
-        self._batch = Batch(activations)
+        self._batch = Pieces(activations)
         self._most_nodes = max(_FEW, min(nodes // 2, _MANY))
 
     def add(self, application: Application) -> None:

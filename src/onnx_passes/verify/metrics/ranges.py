@@ -9,20 +9,20 @@ from typing import cast
 
 from onnx_passes.core.errors import ConfigError, UsageError
 
-Range = tuple[float | None, float | None]
-ANY: Range = (None, None)
+MetricRange = tuple[float | None, float | None]
+ANY: MetricRange = (None, None)
 """A range without ends: measured, and nothing held against it."""
 
 _CONDITION = re.compile(r"(?P<name>[^=<>]+?)\s*(?:(?P<sign><=|>=|=)(?P<ends>.*))?")
 
 
-def accepted(value: float, limits: Range) -> bool:
+def accepted(value: float, limits: MetricRange) -> bool:
     """Tell whether a value is in a range, ends included; NaN is in none."""
     least, most = limits
     return not math.isnan(value) and (least is None or value >= least) and (most is None or value <= most)
 
 
-def range_text(limits: Range) -> str:
+def range_text(limits: MetricRange) -> str:
     """Say which values are accepted."""
     match limits:
         case None, None:
@@ -35,14 +35,14 @@ def range_text(limits: Range) -> str:
             return f"exactly {least:g}" if least == most else f"{least:g} to {most:g}"
 
 
-def parse_ranges(ranges: Mapping[str, object], *, where: str = "verify.metrics") -> dict[str, Range]:
+def parse_ranges(ranges: Mapping[str, object], *, where: str = "verify.metrics") -> dict[str, MetricRange]:
     """Read the accepted range of each metric, ``[min, max]`` with nothing for an open end."""
     if not isinstance(ranges, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError("expected metrics and their ranges", where=where, hint="write name: [min, max]")
     return {str(name): _range(limits, f"{where}.{name}") for name, limits in ranges.items()}
 
 
-def parse_condition(text: str) -> tuple[str, Range | None]:
+def parse_condition(text: str) -> tuple[str, MetricRange | None]:
     """Read ``NAME``, ``NAME=MIN,MAX`` with nothing for an open end, ``NAME>=MIN`` or ``NAME<=MAX``."""
     found = _CONDITION.fullmatch(text.strip())
     if found is None:
@@ -67,7 +67,7 @@ def _unreadable(text: str) -> UsageError:
     return UsageError(f"'{text}' is no metric with a range", hint="write NAME, NAME=MIN,MAX, NAME>=MIN or NAME<=MAX")
 
 
-def _range(limits: object, where: str) -> Range:
+def _range(limits: object, where: str) -> MetricRange:
     hint = "write [min, max], with null for an open end"
     if not isinstance(limits, Sequence) or isinstance(limits, str):
         raise ConfigError(f"expected a range, found {limits!r}", where=where, hint=hint)

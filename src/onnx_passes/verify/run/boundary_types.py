@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-CARRIERS = {
+WIDER_TYPES = {
     **dict.fromkeys(
         (
             ir.DataType.BFLOAT16,
@@ -23,7 +23,7 @@ CARRIERS = {
     ir.DataType.UINT4: ir.DataType.UINT8,
     ir.DataType.UINT2: ir.DataType.UINT8,
 }
-_SUFFIX = "//carrier"
+_SUFFIX = "//wider"
 
 
 class Boundary:
@@ -35,11 +35,11 @@ class Boundary:
         heads: list[onnx.NodeProto] = []
         for value in proto.graph.input:
             dtype = ir.DataType(value.type.tensor_type.elem_type)
-            if dtype in CARRIERS:
+            if dtype in WIDER_TYPES:
                 heads.append(_cast(value.name + _SUFFIX, value.name, dtype))
                 self._inputs[value.name] = dtype
                 value.name += _SUFFIX
-                value.type.tensor_type.elem_type = CARRIERS[dtype].value
+                value.type.tensor_type.elem_type = WIDER_TYPES[dtype].value
         if heads:
             nodes = [*heads, *proto.graph.node]
             del proto.graph.node[:]
@@ -50,8 +50,8 @@ class Boundary:
         declared = {value.name: value for value in proto.graph.output}
         chosen: list[onnx.ValueInfoProto] = []
         for name, dtype in outputs:
-            if dtype is not None and dtype in CARRIERS:
-                proto.graph.node.append(_cast(name, name + _SUFFIX, CARRIERS[dtype]))
+            if dtype is not None and dtype in WIDER_TYPES:
+                proto.graph.node.append(_cast(name, name + _SUFFIX, WIDER_TYPES[dtype]))
                 self._outputs[name] = (name + _SUFFIX, dtype)
                 chosen.append(onnx.ValueInfoProto(name=name + _SUFFIX))
             else:
@@ -75,7 +75,7 @@ class Boundary:
         dtype = self._inputs.get(name)
         if dtype is None:
             return name, array
-        return name + _SUFFIX, np.asarray(array).astype(CARRIERS[dtype].numpy())
+        return name + _SUFFIX, np.asarray(array).astype(WIDER_TYPES[dtype].numpy())
 
     def outward(self, names: list[str], arrays: list[np.ndarray]) -> dict[str, np.ndarray]:
         """Narrow outputs again, by their own names."""

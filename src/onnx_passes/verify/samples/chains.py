@@ -22,7 +22,7 @@ _MOST_ELEMENTS = 4096
 
 
 @dataclass(frozen=True)
-class Target:
+class Goal:
     """A value behind an input, and what it should come close to."""
 
     value: int
@@ -35,7 +35,7 @@ class Chain:
 
     source: ir.Value
     model: ir.Model
-    targets: list[Target]
+    targets: list[Goal]
     sizes: list[tuple[int, ...]]
     """Shapes of the constants on the way, which decide where elements are treated alike."""
 
@@ -58,14 +58,14 @@ class _Builder:
 
     def chain(self) -> Chain | None:
         outputs: dict[ir.Value, int] = {}
-        targets: list[Target] = []
+        targets: list[Goal] = []
         todo = [self.source]
         while todo and len(self.nodes) < _LONGEST:
             value = todo.pop(0)
             found = self._targets(value)
             if found and len(outputs) < _MOST_VALUES:
                 at = outputs.setdefault(self.copies[value], len(outputs))
-                targets += [Target(at, place) for place in found]
+                targets += [Goal(at, place) for place in found]
             todo += [output for node, index in value.uses() if (output := self._follow(node, index)) is not None]
         if not targets:
             return None

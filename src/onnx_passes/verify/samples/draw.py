@@ -16,7 +16,7 @@ from onnx_passes.verify.samples.overlays import flat_rows, put_some
 from onnx_passes.verify.samples.reference import Array, integer_limits
 from onnx_passes.verify.samples.sizes import Sizes, demanded, only_calculates, shape_of
 
-Range = tuple[float, float]
+Bounds = tuple[float, float]
 Kind = Literal["normal", "integers", "edges", "flat", "finite", "infinite"]
 
 
@@ -41,7 +41,7 @@ class Draw:
     kind: Kind
     number: int
     special: bool
-    bounds: Range | None
+    bounds: Bounds | None
     random: np.random.Generator
 
     @property

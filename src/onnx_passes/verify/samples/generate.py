@@ -15,7 +15,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.samples.critical_inputs import Critical
-from onnx_passes.verify.samples.draw import Draw, Kind, Range
+from onnx_passes.verify.samples.draw import Bounds, Draw, Kind
 from onnx_passes.verify.samples.effort import is_small
 from onnx_passes.verify.samples.grids import float_info
 from onnx_passes.verify.samples.reference import Sample, integer_limits
@@ -39,7 +39,7 @@ def generate(
     thorough: bool = False,
     dimensions: Mapping[str, int] | None = None,
     special: bool = False,
-    ranges: Mapping[str, Range] | None = None,
+    ranges: Mapping[str, Bounds] | None = None,
     executor: Executor | None = None,
 ) -> list[Sample]:
     """Draw samples for the inputs of a model that have no default.
@@ -110,7 +110,7 @@ class _Drawing:
 
     def __init__(self, model: ir.Model, inputs: Mapping[str, ir.Value], seed: int) -> None:
         self.model, self.inputs, self.seed = model, inputs, seed
-        self.bounds: dict[str, Range] = {}
+        self.bounds: dict[str, Bounds] = {}
         self.dynamic = dynamic_dimensions(model, inputs)
         self.fixed: Mapping[str, int] = {}
         self.executor: Executor | None = None
@@ -121,7 +121,7 @@ class _Drawing:
         model: ir.Model,
         seed: int,
         dimensions: Mapping[str, int],
-        ranges: Mapping[str, Range],
+        ranges: Mapping[str, Bounds],
         executor: Executor | None,
     ) -> _Drawing:
         graph = model.graph
@@ -215,7 +215,7 @@ def _check_names(given: Mapping[str, object], known: Mapping[str, object], kind:
             raise UsageError(f"the model has no {kind} '{name}' to generate", hint=hint)
 
 
-def _check_range(value: ir.Value, low: float, high: float) -> Range:
+def _check_range(value: ir.Value, low: float, high: float) -> Bounds:
     dtype = cast("ir.DataType", value.dtype)
     if not (dtype.is_integer() or dtype.is_floating_point()):
         raise UsageError(f"input '{value.name}' holds {dtype.name.lower()}, which has no range")

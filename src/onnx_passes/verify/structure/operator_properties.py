@@ -18,14 +18,14 @@ _OPERATOR = re.compile(r"(?:(?P<domain>[^\s:*]+)::)?(?P<type>[^\s:*]+|\*)")
 _STANDARD = "ai.onnx"
 
 
-class Operator(NamedTuple):
+class OperatorPattern(NamedTuple):
     """An operator, or all of a domain: ``Relu``, ``domain::Op``, ``domain::*``; without a domain, one of ONNX."""
 
     domain: str
     type: str
 
     @classmethod
-    def parse(cls, text: str) -> Operator:
+    def parse(cls, text: str) -> OperatorPattern:
         """Read an operator; a standard one must exist, so that a misspelt name is not silently never found."""
         import onnx
 
@@ -48,7 +48,7 @@ class Operator(NamedTuple):
 
 @dataclass(frozen=True)
 class _Operators(Property):
-    operators: tuple[Operator, ...]
+    operators: tuple[OperatorPattern, ...]
 
     def __post_init__(self) -> None:
         if not self.operators:
@@ -102,7 +102,7 @@ class NoneOf(_Operators):
 
 @dataclass(frozen=True)
 class _Limit(Property):
-    operator: Operator
+    operator: OperatorPattern
     number: int
 
     def __post_init__(self) -> None:
@@ -146,7 +146,7 @@ class AtLeast(_Limit):
         return number >= self.number
 
 
-def _nodes_of(model: ir.Model, operators: tuple[Operator, ...]) -> list[str]:
+def _nodes_of(model: ir.Model, operators: tuple[OperatorPattern, ...]) -> list[str]:
     wanted = set(operators)
     return [
         name_of(node) + suffix
@@ -156,6 +156,6 @@ def _nodes_of(model: ir.Model, operators: tuple[Operator, ...]) -> list[str]:
     ]
 
 
-def _is_among(node: ir.Node, operators: Collection[Operator]) -> bool:
+def _is_among(node: ir.Node, operators: Collection[OperatorPattern]) -> bool:
     domain = "" if node.domain == _STANDARD else node.domain
-    return Operator(domain, node.op_type) in operators or Operator(domain, "*") in operators
+    return OperatorPattern(domain, node.op_type) in operators or OperatorPattern(domain, "*") in operators

@@ -20,7 +20,7 @@ from onnx_passes.graph.isomorphism import Relaxation
 from onnx_passes.graph.liveness import Reaching
 from onnx_passes.graph.wording import describe, name_of, value_text
 from onnx_passes.verify.structure.flow import bad_reads, find_cycle
-from onnx_passes.verify.structure.operator_properties import AtLeast, AtMost, NoneOf, Only, Operator
+from onnx_passes.verify.structure.operator_properties import AtLeast, AtMost, NoneOf, Only, OperatorPattern
 from onnx_passes.verify.structure.properties import (
     BEFORE,
     AllOf,
@@ -154,22 +154,22 @@ no_functions = Free("no-functions", "the model has functions", _functions)
 
 def only(*operators: str) -> Only:
     """Require all nodes to be of these operators: ``Relu``, ``domain::Op`` or ``domain::*``."""
-    return Only(tuple(map(Operator.parse, operators)))
+    return Only(tuple(map(OperatorPattern.parse, operators)))
 
 
 def none_of(*operators: str) -> NoneOf:
     """Require no node to be of these operators."""
-    return NoneOf(tuple(map(Operator.parse, operators)))
+    return NoneOf(tuple(map(OperatorPattern.parse, operators)))
 
 
 def at_most(operator: str, number: int) -> AtMost:
     """Require at most so many nodes of an operator."""
-    return AtMost(Operator.parse(operator), number)
+    return AtMost(OperatorPattern.parse(operator), number)
 
 
 def at_least(operator: str, number: int) -> AtLeast:
     """Require at least so many nodes of an operator."""
-    return AtLeast(Operator.parse(operator), number)
+    return AtLeast(OperatorPattern.parse(operator), number)
 
 
 def isomorphic(reference: str | os.PathLike[str], ignore: Iterable[Relaxation] = ()) -> Isomorphic:

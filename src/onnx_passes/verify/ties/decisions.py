@@ -68,7 +68,7 @@ def _hold_the_same(a: ir.Value | None, b: ir.Value | None) -> bool:
     return left is not None and right is not None and np.array_equal(left, right)
 
 
-class Levels:
+class LevelChoices:
     """The deciding nodes of a model on their own: which levels they choose if what they read is moved a little.
 
     ``run`` holds the values that they read, by name.

@@ -23,7 +23,7 @@ from onnx_passes.verify.comparison.noise import rounding_bounds
 from onnx_passes.verify.comparison.promise import Limits
 from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
 from onnx_passes.verify.run.infer_types import infer_types
-from onnx_passes.verify.ties.decisions import Levels, decide_alike, decisions_of, moved_inputs
+from onnx_passes.verify.ties.decisions import LevelChoices, decide_alike, decisions_of, moved_inputs
 from onnx_passes.verify.ties.exact import Exact, Index, UnknownError, neighbours
 
 _SAME = 2.0**-20
@@ -109,7 +109,7 @@ class _Original:
         ready = executor.prepare(model, also=list(also), engine="onnxruntime", feeds=feeds)
         self.runs = [sample | ready.run(sample) for sample in samples]
         self.bounds = self._bounds(model, samples, executor)
-        self._levels = Levels(model, nodes, self.runs[0], executor)
+        self._levels = LevelChoices(model, nodes, self.runs[0], executor)
 
     def levels(self) -> list[Sample]:
         """Return the levels that were chosen, as they are fed to a model in which they are forced."""
