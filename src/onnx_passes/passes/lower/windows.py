@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_passes.analysis.windows import image_sizes
 from onnx_passes.analysis.windows import windows_of as sliding_windows
 from onnx_passes.graph.shapes import rank
-from onnx_passes.ops.windows import Windows
+from onnx_passes.ops.windows import SlidingWindows
 from onnx_passes.rewrite.refusal import Refusal, no
 
 PADDING = -1
@@ -59,7 +59,7 @@ def windows_of(x: ir.Value, node: ir.Node, kernel: Sequence[int]) -> list[Window
     return [_window(sliding, axis, size) for axis, size in enumerate(sizes)]
 
 
-def _window(sliding: Windows, axis: int, size: int) -> Window:
+def _window(sliding: SlidingWindows, axis: int, size: int) -> Window:
     begin, end = sliding.padding(axis)
     steps = sliding.starts(axis, size)[:, None] + sliding.offsets(axis)
     inside = (steps >= begin) & (steps < begin + size)
