@@ -5,14 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnx_passes.analysis.amounts import Polynomial, UnknownSizeError, dims, nbytes, nominal, product, size, total
+from onnx_passes.analysis.amounts import UnknownSizeError, dims, nbytes, nominal, size, total
+from onnx_passes.graph.extents import Extent, product
 
 
 def value(shape: list[object] | None, dtype: ir.DataType = ir.DataType.FLOAT) -> ir.Value:
     return ir.Value(name="v", shape=None if shape is None else ir.Shape(shape), type=ir.TensorType(dtype))
 
 
-def evaluate(amount: int | Polynomial, **sizes: int) -> int:
+def evaluate(amount: int | Extent, **sizes: int) -> int:
     if isinstance(amount, int):
         return amount
     return sum(factor * product(sizes[name] for name in names) for names, factor in amount.terms.items())
@@ -20,7 +21,7 @@ def evaluate(amount: int | Polynomial, **sizes: int) -> int:
 
 polynomials = st.dictionaries(
     st.lists(st.sampled_from("NSB"), max_size=3).map(lambda names: tuple(sorted(names))), st.integers(-9, 9), max_size=4
-).map(Polynomial)
+).map(Extent)
 amounts = polynomials | st.integers(-9, 9)
 
 
@@ -77,4 +78,4 @@ def test_strings_have_no_size():
 
 
 def test_amounts_are_compared_with_every_dimension_at_the_same_size():
-    assert nominal(Polynomial({("N",): 3, (): 1})) == 3 * 64 + 1
+    assert nominal(Extent({("N",): 3, (): 1})) == 3 * 64 + 1

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 import onnx_ir as ir
 
 from onnx_passes.analysis.amounts import (
-    Amount,
-    Polynomial,
     UnknownSizeError,
     json_amount,
     nominal,
@@ -22,6 +20,7 @@ from onnx_passes.analysis.formulas import Work, work_of
 from onnx_passes.analysis.memory import Peak, Traffic, is_weight, peak_of, traffic_of
 from onnx_passes.core.walk import nested_graphs
 from onnx_passes.graph.constants import tensor_of_constant_node
+from onnx_passes.graph.extents import Amount, Extent
 from onnx_passes.graph.wording import dim_text, name_of, operator_name
 
 SCALAR = "scalar"
@@ -115,9 +114,7 @@ class ModelCost:
     def symbols(self) -> tuple[str, ...]:
         """Return the names of the dimensions that amounts depend on."""
         amounts = (self.macs, self.operations, self.read_bytes, self.written_bytes, self.peak.bytes)
-        return tuple(
-            sorted({name for amount in amounts if isinstance(amount, Polynomial) for name in amount.symbols()})
-        )
+        return tuple(sorted({name for amount in amounts if isinstance(amount, Extent) for name in amount.symbols()}))
 
     def share(self, macs: Amount | None) -> float:
         """Return which part of all multiply-accumulates some are, between 0 and 1."""

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from onnx_passes.analysis.amounts import Amount, UnknownSizeError, dims, product, size
+from onnx_passes.analysis.amounts import UnknownSizeError, dims, size
+from onnx_passes.graph.extents import Amount, product
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.traits import operators
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, CONTRIBUTED_DOMAIN, GENERAL_DOMAINS

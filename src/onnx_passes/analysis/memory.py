@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from onnx_passes.analysis.amounts import Amount, UnknownSizeError, nbytes, nominal
+from onnx_passes.analysis.amounts import UnknownSizeError, nbytes, nominal
 from onnx_passes.core.walk import all_nodes, nested_graphs
+from onnx_passes.graph.extents import Amount
 from onnx_passes.graph.wording import name_of
 
 VIEWS = frozenset(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"))

@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from onnx_passes.analysis.amounts import Amount, Polynomial, total
+from onnx_passes.analysis.amounts import total
 from onnx_passes.analysis.cost import SCALAR, Layer, ModelCost
 from onnx_passes.analysis.support import Support
+from onnx_passes.graph.extents import Amount, Extent
 from onnx_passes.graph.wording import count
 from onnx_passes.passes.analyse.inspection import Inspection
 from onnx_passes.report.accumulators import accumulators_table
@@ -216,20 +217,20 @@ def _percent(share: float) -> str:
 
 def amount_text(amount: Amount) -> str:
     """Print a number with a unit, ``4.09 G``, or a formula, shortened where it is long."""
-    return _formula(amount, "") if isinstance(amount, Polynomial) else _number(amount)
+    return _formula(amount, "") if isinstance(amount, Extent) else _number(amount)
 
 
 def bytes_text(amount: Amount) -> str:
     """Print a number of bytes, or a formula for it."""
-    return _formula(amount, " B") if isinstance(amount, Polynomial) else size_text(amount)
+    return _formula(amount, " B") if isinstance(amount, Extent) else size_text(amount)
 
 
-def _formula(amount: Polynomial, unit: str) -> str:
+def _formula(amount: Extent, unit: str) -> str:
     if len(amount.terms) <= _TERMS:
         return f"{amount}{unit}"
     first = sorted(amount.terms.items(), key=lambda term: (-len(term[0]), -term[1], term[0]))[:_TERMS]
     rest = len(amount.terms) - _TERMS
-    return f"{Polynomial(dict(first))} + … ({rest} more terms, give numbers with --dim){unit}"
+    return f"{Extent(dict(first))} + … ({rest} more terms, give numbers with --dim){unit}"
 
 
 def _number(amount: int) -> str:

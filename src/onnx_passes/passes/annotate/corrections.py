@@ -7,12 +7,14 @@ pooling window always starts inside the image, and that quantized pooling keeps 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 import onnx_ir as ir
 from onnx_shape_inference import OpShapeInferenceRegistry, ShapeInferenceContext
 
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.extents import parse
 
 Inference = Callable[[ShapeInferenceContext, ir.Node], None]
 Correction = Callable[[ShapeInferenceContext, ir.Node, list[ir.Shape | None]], None]
@@ -25,21 +27,31 @@ _BROADCASTING = (
 
 
 def correct(registry: OpShapeInferenceRegistry) -> None:
-    """Put corrections behind the inference of the operators that need one."""
-    for domain, operator, correction in CORRECTIONS:
-        for version in registry.version_boundaries(domain, operator):
+    """Let all inference calculate with extents, and put corrections behind that of the operators that need one."""
+    for domain, operator, versions in list(registry.iter_supported()):
+        for version in versions:
             infer = registry.get(domain, operator, version=version)
             if infer is not None:
-                registry.register(domain, operator, since_version=version)(_corrected(infer, correction))
+                adapted = _adapted(infer, CORRECTIONS.get((domain, operator)))
+                registry.register(domain, operator, since_version=version)(adapted)
 
 
-def _corrected(infer: Inference, correction: Correction) -> Inference:
-    def corrected(ctx: ShapeInferenceContext, node: ir.Node) -> None:
+def _adapted(infer: Inference, correction: Correction | None) -> Inference:
+    def adapted(ctx: ShapeInferenceContext, node: ir.Node) -> None:
+        for value in node.inputs:
+            if value is not None and value.shape is not None:
+                _use_extents(value, value.shape)
         declared = [output.shape for output in node.outputs]
         infer(ctx, node)
-        correction(ctx, node, declared)
+        if correction is not None:
+            correction(ctx, node, declared)
 
-    return corrected
+    return adapted
+
+
+def _use_extents(value: ir.Value, shape: ir.Shape) -> None:
+    if any(type(dim) is ir.SymbolicDim for dim in shape.dims):
+        value.shape = ir.Shape([dim if isinstance(dim, int) else parse(dim.value or "") or dim for dim in shape.dims])
 
 
 def _forget(ctx: ShapeInferenceContext, value: ir.Value, axes: Iterable[int], declared: ir.Shape | None) -> None:
@@ -184,21 +196,23 @@ def _qgemm(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | 
         node.outputs[0].type = ir.TensorType(zero_point.dtype)
 
 
-CORRECTIONS: tuple[tuple[str, str, Correction], ...] = (
-    *(("", operator, _broadcast) for operator in _BROADCASTING),
-    ("", "MatMul", _matmul),
-    ("", "MatMulInteger", _matmul),
-    ("", "Expand", _expand),
-    ("", "Reshape", _reshape),
-    ("", "Slice", _slice),
-    ("", "Split", _split),
-    ("", "Squeeze", _squeeze),
-    ("", "Unique", _unique),
-    ("", "AveragePool", _pool),
-    ("", "LpPool", _pool),
-    ("", "MaxPool", _pool),
-    ("com.microsoft", "QGemm", _qgemm),
-    ("com.microsoft", "QLinearAveragePool", _shape_unknown),
-    ("com.microsoft", "QLinearGlobalAveragePool", _global_pool),
-    ("com.microsoft", "QLinearReduceMean", _shape_unknown),
+CORRECTIONS: Mapping[tuple[str, str], Correction] = MappingProxyType(
+    {
+        **{("", operator): _broadcast for operator in _BROADCASTING},
+        ("", "MatMul"): _matmul,
+        ("", "MatMulInteger"): _matmul,
+        ("", "Expand"): _expand,
+        ("", "Reshape"): _reshape,
+        ("", "Slice"): _slice,
+        ("", "Split"): _split,
+        ("", "Squeeze"): _squeeze,
+        ("", "Unique"): _unique,
+        ("", "AveragePool"): _pool,
+        ("", "LpPool"): _pool,
+        ("", "MaxPool"): _pool,
+        ("com.microsoft", "QGemm"): _qgemm,
+        ("com.microsoft", "QLinearAveragePool"): _shape_unknown,
+        ("com.microsoft", "QLinearGlobalAveragePool"): _global_pool,
+        ("com.microsoft", "QLinearReduceMean"): _shape_unknown,
+    }
 )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 
 import onnx_ir as ir
 
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph import annotations
+from onnx_passes.graph.extents import Extent, parse
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.annotate.known_shapes import KnownShapes
 
@@ -45,16 +46,12 @@ def _prepare_registry() -> None:
     """Complete the one registry that the engine knows."""
     from onnx_shape_inference import registry
 
-    from onnx_passes.passes.annotate.conv_sizes import remember_sizes
     from onnx_passes.passes.annotate.corrections import correct
     from onnx_passes.passes.annotate.custom_shapes import add_custom_operators
     from onnx_passes.passes.annotate.long_vectors import follow_no_long_vectors
-    from onnx_passes.passes.annotate.shape_memory import remember
 
     add_custom_operators(registry)
     correct(registry)
-    remember(registry)
-    remember_sizes(registry)
     follow_no_long_vectors(registry)
 
 
@@ -112,7 +109,7 @@ def _readable_dimensions(values: list[ir.Value]) -> Generator[None]:
     What says nothing becomes an unknown dimension, any other name comes back at the end.
     """
     names = {
-        dim.value: dim
+        dim.value: None
         for value in values
         for dim in (value.shape or ())
         if isinstance(dim, ir.SymbolicDim) and dim.value is not None
@@ -125,14 +122,14 @@ def _readable_dimensions(values: list[ir.Value]) -> Generator[None]:
         _rename(values, {alias: name for name, alias in aliases.items() if alias is not None})
 
 
-def _aliases(names: dict[str, ir.SymbolicDim]) -> dict[str, str | None]:
+def _aliases(names: Iterable[str]) -> dict[str, str | None]:
     """Give a plain name to all that are neither plain themselves nor arithmetic on plain ones."""
-    plain = {name for name in names if name.isidentifier() and _symbols(names[name]) == frozenset([name])}
+    plain = {name for name in names if name.isidentifier()}
     taken = set(plain)
     aliases: dict[str, str | None] = {}
-    for name, dim in names.items():
-        symbols = _symbols(dim)
-        if name in plain or (symbols and symbols <= plain):
+    for name in names:
+        found = parse(name)
+        if isinstance(found, Extent) and found.free_symbols() <= plain:
             continue
         alias = "dim_" + re.sub(r"\W+", "_", name) if re.search(r"[^\W\d_]", name) else None
         while alias is not None and alias in taken:
@@ -140,13 +137,6 @@ def _aliases(names: dict[str, ir.SymbolicDim]) -> dict[str, str | None]:
         aliases[name] = alias
         taken.add(alias or "")
     return aliases
-
-
-def _symbols(dim: ir.SymbolicDim) -> frozenset[str]:
-    try:
-        return dim.free_symbols()
-    except (ValueError, TypeError, ArithmeticError):
-        return frozenset()
 
 
 def _rename(values: list[ir.Value], names: dict[str, str | None]) -> None:

@@ -12,7 +12,7 @@ from onnx_passes import passes
 from onnx_passes.core.options import option
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import is_constant
-from onnx_passes.passes.fold.extents import Element, divide, multiply
+from onnx_passes.graph.extents import Element, divide, multiply
 from onnx_passes.passes.fold.vectors import Vectors
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass

@@ -8,8 +8,8 @@ from functools import reduce
 
 import onnx_ir as ir
 
-from onnx_passes.passes.fold import extents
-from onnx_passes.passes.fold.extents import Element
+from onnx_passes.graph import extents
+from onnx_passes.graph.extents import Element
 from onnx_passes.passes.fold.vectors import LONGEST, TRACKED, VECTORS, Made, Vector, VectorRule, Vectors
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.extents import Element, extent
 from onnx_passes.graph.operators import Interface
-from onnx_passes.passes.fold.extents import Dimensions, Element
 
 LONGEST = 64
 """Vectors of more elements are not followed."""
@@ -42,7 +42,6 @@ class Vectors:
     """Follows vectors from node to node; producers come first."""
 
     def __init__(self) -> None:
-        self.dimensions = Dimensions()
         self._known: dict[ir.Value, Vector] = {}
 
     def visit(self, node: ir.Node) -> bool:
@@ -85,7 +84,7 @@ class Vectors:
             return () if vector.is_scalar else (len(vector.elements),)
         if value is None or value.shape is None:
             return None
-        return tuple(self.dimensions.of(dim) for dim in value.shape)
+        return tuple(map(extent, value.shape))
 
     def numbers(self, node: ir.Node, index: int, attribute: str = "") -> list[int] | None:
         """Return an input, or an attribute that older operators have instead, if it is known."""

@@ -1,0 +1,381 @@
+"""Sizes that depend on dynamic dimensions: polynomials in the names of dimensions, with whole numbers as factors.
+
+The symbolic dimensions of onnx_ir calculate with SymPy, which is slow, and slower to print. An extent is a symbolic
+dimension with arithmetic of its own, so that whatever calculates with the shapes of values is fast. What is no
+polynomial, as ``floor(N/2)``, counts as a name. No name ever stands for a negative number.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import onnx_ir as ir
+
+Monomial = tuple[str, ...]
+
+_HIGHEST_POWER = 8
+_MOST_TERMS = 1000
+
+
+class Extent(ir.SymbolicDim):
+    """A sum of products of names, in a normal form: those that are equal for all data have the same text."""
+
+    __slots__ = ("terms",)
+
+    def __init__(self, terms: Mapping[Monomial, int]) -> None:
+        self.terms = {names: factor for names, factor in terms.items() if factor}
+        super().__init__(_text(self.terms))
+
+    @property
+    def _expr(self) -> Any:
+        """Return what onnx_shape_inference compares dimensions by where they meet."""
+        return self
+
+    def __add__(self, other: Any) -> Any:
+        return _calculate(operator.add, _sum, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _calculate(operator.add, _sum, other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return _calculate(operator.sub, _difference, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _calculate(operator.sub, _difference, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _calculate(operator.mul, _product, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _calculate(operator.mul, _product, other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _calculate(operator.truediv, _exact, self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _calculate(operator.truediv, _exact, other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _calculate(operator.floordiv, _quotient, self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _calculate(operator.floordiv, _quotient, other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return self - self // other * other
+
+    def __neg__(self) -> Any:
+        return self * -1
+
+    def __floor__(self) -> Any:
+        return self
+
+    __ceil__ = __trunc__ = simplify = __floor__
+
+    def evaluate(self, bindings: Mapping[str, int]) -> int | ir.SymbolicDim:
+        """Put numbers for names."""
+        return ir.SymbolicDim(self.value).evaluate(bindings)
+
+    def free_symbols(self) -> frozenset[str]:
+        """Return all names, also those inside of what is no polynomial."""
+        return frozenset[str]().union(*map(_names_in, self.symbols()))
+
+    def symbols(self) -> set[str]:
+        """Return the names that this is a polynomial in."""
+        return {name for names in self.terms for name in names}
+
+    @property
+    def is_never_negative(self) -> bool:
+        """Tell whether no size of the dimensions makes this negative."""
+        return all(factor >= 0 for factor in self.terms.values())
+
+
+Amount = int | Extent
+Element = Amount | None
+"""One element of a vector of which something is known; nothing is known of None."""
+
+
+def extent(dim: int | ir.SymbolicDim) -> Element:
+    """Return a dimension as a polynomial; what is none counts as a name, and dimensions without a name are unknown."""
+    if isinstance(dim, int):
+        return dim if dim >= 0 else None
+    if isinstance(dim, Extent) or dim.value is None:
+        return dim if isinstance(dim, Extent) else None
+    found = parse(dim.value)
+    return Extent({(dim.value,): 1}) if found is None else found
+
+
+def product(amounts: Iterable[Amount]) -> Amount:
+    """Multiply; nothing gives 1."""
+    result: Amount = 1
+    for amount in amounts:
+        result = result * amount
+    return result
+
+
+def add(a: Element, b: Element) -> Element:
+    """Add two elements."""
+    return None if a is None or b is None else a + b
+
+
+def multiply(a: Element, b: Element) -> Element:
+    """Multiply two elements; zero times anything is zero."""
+    if 0 in (a, b):
+        return 0
+    return None if a is None or b is None else a * b
+
+
+def negate(a: Element) -> Element:
+    """Change the sign of an element."""
+    return None if a is None else -a
+
+
+def divide(a: Element, b: Element) -> Element:
+    """Divide where the quotient is a whole number whatever the data; a division by zero fails in any case."""
+    if a is None or b is None or b == 0:
+        return None
+    if isinstance(a, int) and isinstance(b, int):
+        quotient = abs(a) // abs(b)
+        return quotient if (a < 0) == (b < 0) else -quotient
+    return _exact(_known_terms(a), _known_terms(b))
+
+
+def compare(a: Element, b: Element) -> int | None:
+    """Return the sign of the difference, where it is the same for all data."""
+    difference = add(a, negate(b))
+    if difference is None:
+        return None
+    terms = _known_terms(difference)
+    constant = terms.get((), 0)
+    signs = {(factor > 0) - (factor < 0) for factor in terms.values()}
+    return signs.pop() if constant and len(signs) == 1 else 0 if not terms else None
+
+
+@functools.lru_cache(maxsize=4096)
+def parse(text: str) -> Element:
+    """Take arithmetic on names apart; nothing is found in whatever else."""
+    if text.isidentifier():
+        return Extent({(text,): 1})
+    try:
+        numerator, divisor = _ratio(ast.parse(text, mode="eval").body)
+        return divide(numerator, divisor) if divisor != 1 else numerator
+    except (ArithmeticError, MemoryError, RecursionError, SyntaxError, TypeError, ValueError):
+        return None
+
+
+def _names_in(text: str) -> set[str]:
+    """Return the names that a name is made of: those of ``floor(N/2)`` are those of the dimensions in it."""
+    if text.isidentifier():
+        return {text}
+    nodes = list(ast.walk(ast.parse(text, mode="eval"))) if parse(text) is not None else []
+    functions = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    return {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in functions} or {text}
+
+
+Ratio = tuple[Amount, Amount]
+
+
+def _ratio(node: ast.expr) -> Ratio:
+    """Return arithmetic as numerator and divisor. Raises ValueError for what is none."""
+    match node:
+        case ast.Constant(value=int(number)):
+            return number, 1
+        case ast.Name(id=name):
+            return Extent({(name,): 1}), 1
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            numerator, divisor = _ratio(operand)
+            return -numerator, divisor
+        case ast.BinOp(left=left, op=operation, right=right):
+            return _binary(operation, _ratio(left), _ratio(right))
+        case ast.Call(func=ast.Name(id=name), args=arguments):
+            return _call(name, [_ratio(argument) for argument in arguments]), 1
+    raise ValueError("no arithmetic")
+
+
+def _binary(operation: ast.operator, left: Ratio, right: Ratio) -> Ratio:
+    (a, b), (c, d) = left, right
+    match operation:
+        case ast.Add():
+            return a * d + c * b, b * d
+        case ast.Sub():
+            return a * d - c * b, b * d
+        case ast.Mult():
+            return a * c, b * d
+        case ast.Div():
+            return a * d, b * c
+        case ast.FloorDiv():
+            return _whole(a * d, b * c), 1
+        case ast.Mod() if b == d == 1:
+            return a - _whole(a, c) * c, 1
+        case ast.Pow() if d == 1 and isinstance(c, int) and 0 <= c <= _HIGHEST_POWER:
+            return product([a] * c), product([b] * c)
+    raise ValueError("no arithmetic on sizes")
+
+
+def _call(name: str, arguments: list[Ratio]) -> Amount:
+    if name in ("floor", "ceiling") and len(arguments) == 1:
+        sign = 1 if name == "floor" else -1
+        return sign * _whole(sign * arguments[0][0], arguments[0][1])
+    amounts = [numerator for numerator, divisor in arguments if divisor == 1]
+    if len(amounts) < len(arguments) or not amounts:
+        raise ValueError("no function of sizes")
+    if name in ("mod", "Mod") and len(amounts) == 2:
+        return amounts[0] - _whole(*amounts) * amounts[1]
+    never_negative = [amount >= 0 if isinstance(amount, int) else amount.is_never_negative for amount in amounts]
+    if (name in ("max", "Max") and any(never_negative)) or (name in ("min", "Min") and all(never_negative)):
+        return Extent({(f"{name.title()}({', '.join(sorted(map(str, amounts)))})",): 1})
+    raise ValueError("no function of sizes")
+
+
+def _whole(numerator: Amount, divisor: Amount) -> Amount:
+    found = _quotient(_known_terms(numerator), _known_terms(divisor))
+    if found is None:
+        raise ValueError("it may be negative")
+    return found
+
+
+Terms = Mapping[Monomial, int]
+
+
+def _known_terms(amount: Amount) -> Terms:
+    return {(): amount} if isinstance(amount, int) and amount else {} if isinstance(amount, int) else amount.terms
+
+
+def _terms_of(operand: object) -> Terms | None:
+    """Return what an operand of arithmetic consists of, if it is a polynomial."""
+    if type(operand) is Extent:
+        return operand.terms
+    if not isinstance(operand, int) and isinstance(operand, ir.SymbolicDim):
+        operand = None if operand.value is None else parse(operand.value)
+    return _known_terms(operand) if isinstance(operand, int | Extent) else None
+
+
+def _calculate(operation: Callable[[Any, Any], Any], rule: Callable[[Terms, Terms], Element], a: Any, b: Any) -> Any:
+    """Calculate with polynomials, or let SymPy do what they cannot."""
+    p, q = _terms_of(a), _terms_of(b)
+    found = None if p is None or q is None else rule(p, q)
+    if found is not None:
+        return found
+    return operation(*(ir.SymbolicDim(side.value) if isinstance(side, Extent) else side for side in (a, b)))
+
+
+def _normal(terms: Terms) -> Amount:
+    kept = {names: factor for names, factor in terms.items() if factor}
+    return Extent(kept) if any(kept) else kept.get((), 0)
+
+
+def _sum(a: Terms, b: Terms) -> Amount:
+    terms = dict(a)
+    for names, factor in b.items():
+        terms[names] = terms.get(names, 0) + factor
+    return _normal(terms)
+
+
+def _difference(a: Terms, b: Terms) -> Amount:
+    return _sum(a, {names: -factor for names, factor in b.items()})
+
+
+def _product(a: Terms, b: Terms) -> Amount:
+    if len(a) * len(b) > _MOST_TERMS:
+        raise OverflowError("a product of dimensions has too many terms")
+    terms: dict[Monomial, int] = {}
+    for p, m in a.items():
+        for q, n in b.items():
+            names = tuple(sorted(p + q)) if p and q else p or q
+            terms[names] = terms.get(names, 0) + m * n
+    return _normal(terms)
+
+
+def _exact(a: Terms, b: Terms) -> Element:
+    """Divide polynomials without a remainder, highest terms first, if that can be done."""
+    if not b:
+        return None
+    highest = max(b, key=_order)
+    rest, quotient = _normal(a), 0
+    while rest != 0:
+        terms = _known_terms(rest)
+        top = max(terms, key=_order)
+        left = _without(top, highest)
+        if left is None or terms[top] % b[highest]:
+            return None
+        part = {left: terms[top] // b[highest]}
+        quotient += _normal(part)
+        rest -= _product(part, b)
+    return quotient
+
+
+def _order(names: Monomial) -> tuple[int, Monomial]:
+    return len(names), names
+
+
+def _without(names: Monomial, part: Monomial) -> Monomial | None:
+    left = list(names)
+    for name in part:
+        if name not in left:
+            return None
+        left.remove(name)
+    return tuple(left)
+
+
+def _quotient(a: Terms, b: Terms) -> Element:
+    """Divide and round down, unless the result is no polynomial and might be negative."""
+    if len(b) == 1 and () in b:
+        return _rounded(a, b[()])
+    exact = _exact(a, b)
+    if exact is not None or not b:
+        return exact
+    a, b = _cancelled(a, b)
+    if not any(b):
+        return _rounded(a, b[()])
+    if min((*a.values(), *b.values())) < 0:
+        return None
+    return Extent({(f"floor({_operand(a)}/{_operand(b, single=True)})",): 1})
+
+
+def _cancelled(a: Terms, b: Terms) -> tuple[Terms, Terms]:
+    """Divide both by the names that all their terms share."""
+    names = functools.reduce(_shared, (*a, *b))
+    return ({_without(p, names) or (): factor for p, factor in terms.items()} for terms in (a, b))  # pyright: ignore
+
+
+def _shared(a: Monomial, b: Monomial) -> Monomial:
+    return tuple(sorted(name for name in {*a} & {*b} for _ in range(min(a.count(name), b.count(name)))))
+
+
+def _rounded(terms: Terms, divisor: int) -> Amount:
+    """Divide by a number and round down: whole multiples of it go in front, and what is left over is never negative."""
+    if divisor < 0:
+        terms, divisor = {names: -factor for names, factor in terms.items()}, -divisor
+    whole = {names: factor // divisor for names, factor in terms.items()}
+    left = {names: factor % divisor for names, factor in terms.items()}
+    common = math.gcd(divisor, *(factor for names, factor in left.items() if names))
+    divisor //= common
+    if divisor > 1:
+        rest = _operand({names: factor // common for names, factor in left.items() if factor >= common})
+        whole[f"floor({rest}/{divisor})",] = 1
+    return _normal(whole)
+
+
+def _operand(terms: Terms, *, single: bool = False) -> str:
+    text = _text(terms)
+    return f"({text})" if len(terms) > 1 or (single and "*" in text) else text
+
+
+def _text(terms: Terms) -> str:
+    ordered = sorted(terms.items(), key=lambda term: (-len(term[0]), term[0]))
+    return " + ".join(_term_text(names, factor) for names, factor in ordered).replace("+ -", "- ") or "0"
+
+
+def _term_text(names: Monomial, factor: int) -> str:
+    if len(names) == 1 and factor == 1:
+        return names[0]
+    powers = [name if (power := names.count(name)) == 1 else f"{name}**{power}" for name in dict.fromkeys(names)]
+    if abs(factor) == 1 and powers:
+        powers[0] = powers[0] if factor == 1 else f"-{powers[0]}"
+        return "*".join(powers)
+    return "*".join([str(factor), *powers])
