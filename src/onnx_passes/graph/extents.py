@@ -156,6 +156,32 @@ def compare(a: Element, b: Element) -> int | None:
     return signs.pop() if constant and len(signs) == 1 else 0 if not terms else None
 
 
+def greatest(a: Element, b: Element) -> Element:
+    """Return the greater of two elements, unless that may be any number."""
+    if a is None or b is None or _is_never_negative(a - b):
+        return None if b is None else a
+    if _is_never_negative(b - a):
+        return b
+    return _choice("Max", a, b) if _is_never_negative(a) or _is_never_negative(b) else None
+
+
+def least(a: Element, b: Element) -> Element:
+    """Return the lesser of two elements, unless that may be any number."""
+    if a is None or b is None or _is_never_negative(b - a):
+        return None if b is None else a
+    if _is_never_negative(a - b):
+        return b
+    return _choice("Min", a, b) if _is_never_negative(a) and _is_never_negative(b) else None
+
+
+def _is_never_negative(amount: Amount) -> bool:
+    return amount >= 0 if isinstance(amount, int) else amount.is_never_negative
+
+
+def _choice(name: str, *amounts: Amount) -> Extent:
+    return Extent({(f"{name}({', '.join(sorted(map(str, amounts)))})",): 1})
+
+
 @functools.lru_cache(maxsize=4096)
 def parse(text: str) -> Element:
     """Take arithmetic on names apart; nothing is found in whatever else."""
@@ -226,10 +252,11 @@ def _call(name: str, arguments: list[Ratio]) -> Amount:
         raise ValueError("no function of sizes")
     if name in ("mod", "Mod") and len(amounts) == 2:
         return amounts[0] - _whole(*amounts) * amounts[1]
-    never_negative = [amount >= 0 if isinstance(amount, int) else amount.is_never_negative for amount in amounts]
-    if (name in ("max", "Max") and any(never_negative)) or (name in ("min", "Min") and all(never_negative)):
-        return Extent({(f"{name.title()}({', '.join(sorted(map(str, amounts)))})",): 1})
-    raise ValueError("no function of sizes")
+    choose = {"Max": greatest, "Min": least}.get(name.title())
+    found = None if choose is None else functools.reduce(choose, amounts)
+    if found is None:
+        raise ValueError("no function of sizes")
+    return found
 
 
 def _whole(numerator: Amount, divisor: Amount) -> Amount:

@@ -1,8 +1,8 @@
 """Where onnx_shape_inference claims more than an operator promises: the same inference, and then less of it.
 
 It takes it for granted that dimensions of different names are equal where they meet in a broadcast, that inputs
-which are not constant have their default, that a slice finds as many elements as it asks for, that a rounded-up
-pooling window always starts inside the image, and that quantized pooling keeps the size of an image.
+which are not constant have their default, that a rounded-up pooling window always starts inside the image, and that
+quantized pooling keeps the size of an image.
 """
 
 from __future__ import annotations
@@ -11,12 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 import onnx_ir as ir
-from onnx_shape_inference import OpShapeInferenceRegistry, ShapeInferenceContext
+from onnx_shape_inference import ShapeInferenceContext
 
-from onnx_passes.graph.constants import constant
-from onnx_passes.graph.extents import parse
-
-Inference = Callable[[ShapeInferenceContext, ir.Node], None]
 Correction = Callable[[ShapeInferenceContext, ir.Node, list[ir.Shape | None]], None]
 """Gets the shapes that the outputs had before: what was declared stays."""
 
@@ -24,34 +20,6 @@ _BROADCASTING = (
     "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual",
     "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor",
 )  # fmt: skip
-
-
-def correct(registry: OpShapeInferenceRegistry) -> None:
-    """Let all inference calculate with extents, and put corrections behind that of the operators that need one."""
-    for domain, operator, versions in list(registry.iter_supported()):
-        for version in versions:
-            infer = registry.get(domain, operator, version=version)
-            if infer is not None:
-                adapted = _adapted(infer, CORRECTIONS.get((domain, operator)))
-                registry.register(domain, operator, since_version=version)(adapted)
-
-
-def _adapted(infer: Inference, correction: Correction | None) -> Inference:
-    def adapted(ctx: ShapeInferenceContext, node: ir.Node) -> None:
-        for value in node.inputs:
-            if value is not None and value.shape is not None:
-                _use_extents(value, value.shape)
-        declared = [output.shape for output in node.outputs]
-        infer(ctx, node)
-        if correction is not None:
-            correction(ctx, node, declared)
-
-    return adapted
-
-
-def _use_extents(value: ir.Value, shape: ir.Shape) -> None:
-    if any(type(dim) is ir.SymbolicDim for dim in shape.dims):
-        value.shape = ir.Shape([dim if isinstance(dim, int) else parse(dim.value or "") or dim for dim in shape.dims])
 
 
 def _forget(ctx: ShapeInferenceContext, value: ir.Value, axes: Iterable[int], declared: ir.Shape | None) -> None:
@@ -116,34 +84,6 @@ def _split(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | 
             _forget(ctx, output, [axis % rank] if rank else [], shape)
 
 
-def _slice(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
-    value, output = node.inputs[0], node.outputs[0]
-    if value is None or value.shape is None or output.shape is None or len(value.shape) != len(output.shape):
-        return
-    rank = len(value.shape)
-    given = node.inputs[3] if len(node.inputs) > 3 else None
-    axes = list(range(rank)) if given is None else _known_integers(ctx, given)
-    if axes is None:
-        return
-    sliced = {axis % rank for axis in axes if -rank <= axis < rank}
-    known = declared[0] if declared[0] is not None and len(declared[0]) == rank else None
-    output.shape = ir.Shape([output.shape[axis] if axis in sliced else value.shape[axis] for axis in range(rank)])
-    # A dynamic dimension may be shorter than what is asked for.
-    doubtful = [axis for axis in sliced if value.shape.is_dynamic(axis) and isinstance(output.shape[axis], int)]
-    _forget(ctx, output, [axis for axis in doubtful if output.shape[axis] != 0], known)
-
-
-def _known_integers(ctx: ShapeInferenceContext, value: ir.Value) -> list[int] | None:
-    found = ctx.get_symbolic_value(value)
-    if found is None:
-        array = constant(value)
-        found = None if array is None else array.reshape(-1).tolist()
-    if found is None:
-        return None
-    numbers = [item for item in found if isinstance(item, int)]
-    return numbers if len(numbers) == len(found) else None
-
-
 def _reshape(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
     """Write a number that was found by arithmetic (``N*32/N``) as a number, not as the name of one."""
     shape = node.outputs[0].shape
@@ -203,7 +143,6 @@ CORRECTIONS: Mapping[tuple[str, str], Correction] = MappingProxyType(
         ("", "MatMulInteger"): _matmul,
         ("", "Expand"): _expand,
         ("", "Reshape"): _reshape,
-        ("", "Slice"): _slice,
         ("", "Split"): _split,
         ("", "Squeeze"): _squeeze,
         ("", "Unique"): _unique,

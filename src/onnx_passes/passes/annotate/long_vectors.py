@@ -5,15 +5,10 @@ Both engines carry the contents of small vectors along; a few dozen nodes can ma
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import onnx_ir as ir
-from onnx_shape_inference import OpShapeInferenceRegistry, ShapeInferenceContext
 
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import constant, constant_tensor
-
-Inference = Callable[[ShapeInferenceContext, ir.Node], None]
 
 _LONGEST = 2**16
 """Elements of a vector up to which they are followed."""
@@ -35,25 +30,13 @@ def makes_long_vectors(graph: ir.Graph) -> bool:
     return False
 
 
-def follow_no_long_vectors(registry: OpShapeInferenceRegistry) -> None:
-    """Let the symbolic engine infer the shape of a long concatenation, and not its elements."""
-    for version in registry.version_boundaries("", "Concat"):
-        infer = registry.get("", "Concat", version=version)
-        if infer is not None:
-            registry.register("", "Concat", since_version=version)(_bounded(infer))
-
-
-def _bounded(infer: Inference) -> Inference:
-    def bounded(ctx: ShapeInferenceContext, node: ir.Node) -> None:
-        sizes = [_vector_size(value) for value in node.inputs]
-        known = [size for size in sizes if size is not None]
-        if len(known) < len(sizes) or sum(known) <= _LONGEST:
-            infer(ctx, node)
-        else:
-            first = node.inputs[0]
-            ctx.set_shape_and_dtype(node.outputs[0], ir.Shape([sum(known)]), None if first is None else first.dtype)
-
-    return bounded
+def length_of_long_vector(node: ir.Node) -> int | None:
+    """Return the length of what a node concatenates, if it is too long to follow its elements."""
+    if node.op_type != "Concat" or node.domain != "":
+        return None
+    sizes = [_vector_size(value) for value in node.inputs]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) and sum(known) > _LONGEST else None
 
 
 def _vector_size(value: ir.Value | None) -> int | None:

@@ -23,68 +23,30 @@ def infer_symbolically(model: ir.Model, before: KnownShapes) -> str | None:
 
     What was inferred before an error stays. If a loop makes the result doubtful, nothing does.
     """
-    import onnx_shape_inference
+    from onnx_passes.passes.annotate.inference import Inference
 
     _prepare_registry()
-    values = list(annotations.values(model.graph))
-    problem = None
-    with _no_traces(model, values), _overridable_hidden(model), _readable_dimensions(values):
-        try:
-            # To adopt declared names means to believe that whatever meets is equal.
-            onnx_shape_inference.infer_symbolic_shapes(model, warn_on_missing=False, adopt_declared_symbols=False)
-        except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RuntimeError) as error:
-            problem = _reason(error)
+    inference = Inference(model.opset_imports, model.functions)
+    with _overridable_hidden(model), _readable_dimensions(list(annotations.values(model.graph))) as names:
+        inference.reserve_symbol_names(names)
+        inference.infer(model.graph)
+        inference.forget_constants()
     loop = next(_doubtful_loops(model, before), None)
     if loop is not None:
         before.restore()
-        problem = f"{name_of(loop)} may change the shape of what it carries from one iteration to the next"
-    return problem
+        return f"{name_of(loop)} may change the shape of what it carries from one iteration to the next"
+    return inference.problem
 
 
 @functools.cache
 def _prepare_registry() -> None:
-    """Complete the one registry that the engine knows."""
+    """Complete the one registry that rules are in."""
     from onnx_shape_inference import registry
 
-    from onnx_passes.passes.annotate.corrections import correct
     from onnx_passes.passes.annotate.custom_shapes import add_custom_operators
-    from onnx_passes.passes.annotate.long_vectors import follow_no_long_vectors
 
+    registry.collect()
     add_custom_operators(registry)
-    correct(registry)
-    follow_no_long_vectors(registry)
-
-
-def _reason(error: BaseException) -> str:
-    cause = error.__cause__
-    return f"{error} ({cause})" if cause is not None else str(error)
-
-
-@contextmanager
-def _no_traces(model: ir.Model, values: list[ir.Value]) -> Generator[None]:
-    """Remove the computed constants and notes that the engine leaves on values, and the names it gives tensors."""
-    from onnx_shape_inference import SYM_DATA_KEY
-
-    constants = {value: value.const_value for value in values if value.const_value is not None}
-    notes = {value: value.metadata_props[SYM_DATA_KEY] for value in values if SYM_DATA_KEY in value.metadata_props}
-    tensors = [
-        attribute.value
-        for node in all_nodes(model.graph)
-        if node.op_type == "Constant"
-        for attribute in node.attributes.values()
-        if attribute.type is ir.AttributeType.TENSOR and not attribute.is_ref()
-    ]
-    names = [tensor.name for tensor in tensors]
-    try:
-        yield
-    finally:
-        for tensor, name in zip(tensors, names, strict=True):
-            tensor.name = name
-        for value in values:
-            value.const_value = constants.get(value)
-            value.metadata_props.pop(SYM_DATA_KEY, None)
-            if value in notes:
-                value.metadata_props[SYM_DATA_KEY] = notes[value]
 
 
 @contextmanager
@@ -103,23 +65,21 @@ def _overridable_hidden(model: ir.Model) -> Generator[None]:
 
 
 @contextmanager
-def _readable_dimensions(values: list[ir.Value]) -> Generator[None]:
-    """Replace dimensions that the engine would misread, such as ``-1``, ``?`` or ``Quant/x.1_dim_0``.
+def _readable_dimensions(values: list[ir.Value]) -> Generator[set[str]]:
+    """Replace dimensions that would be misread, such as ``-1``, ``?`` or ``Quant/x.1_dim_0``; gives all plain names.
 
     What says nothing becomes an unknown dimension, any other name comes back at the end.
     """
-    names = {
-        dim.value: None
-        for value in values
-        for dim in (value.shape or ())
-        if isinstance(dim, ir.SymbolicDim) and dim.value is not None
-    }
-    aliases = _aliases(names)
-    _rename(values, aliases)
+    dims = {dim for value in values if value.shape is not None for dim in value.shape.dims}
+    names = [dim.value for dim in dims if not isinstance(dim, int) and dim.value is not None]
+    aliases = _aliases(sorted(names))
+    if aliases or any(isinstance(dim, int) and dim < 0 for dim in dims):
+        _rename(values, aliases)
     try:
-        yield
+        yield {name for name in (*names, *aliases.values()) if name and name.isidentifier()}
     finally:
-        _rename(values, {alias: name for name, alias in aliases.items() if alias is not None})
+        if aliases:
+            _rename(values, {alias: name for name, alias in aliases.items() if alias is not None})
 
 
 def _aliases(names: Iterable[str]) -> dict[str, str | None]:

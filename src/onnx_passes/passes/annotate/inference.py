@@ -1,0 +1,161 @@
+"""Walk over a model with the rules of onnx_shape_inference, which calculate with extents here and not with SymPy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx_ir as ir
+from onnx_shape_inference import ShapeInferenceContext, registry
+
+from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
+from onnx_passes.graph.extents import Extent, parse
+from onnx_passes.graph.wording import name_of
+from onnx_passes.passes.annotate.corrections import CORRECTIONS
+from onnx_passes.passes.annotate.long_vectors import length_of_long_vector
+from onnx_passes.passes.annotate.slices import infer_slice
+
+Functions = Mapping[ir.OperatorIdentifier, ir.Function]
+
+
+class Inference(ShapeInferenceContext):
+    """What rules ask and tell during one inference; ``problem`` is the first thing that went wrong."""
+
+    def __init__(self, opsets: Mapping[str, int], functions: Functions, *, caller: Inference | None = None) -> None:
+        super().__init__(opsets, allocator=None if caller is None else caller._allocator)
+        self.problem: str | None = None
+        self._functions = functions
+        self._made_constant: list[ir.Value] = []
+
+    def infer(self, graph: ir.Graph) -> None:
+        """Infer types and shapes in a graph and its subgraphs, as far as possible."""
+        for value in graph.initializers.values():
+            if value.const_value is not None and value.shape != value.const_value.shape:
+                value.shape = ir.Shape(value.const_value.shape.dims)
+        for value in graph.inputs:
+            self._use_extents(value)
+        for node in graph:
+            if holds_graphs(node):
+                self._enter(node)
+                for inner in nested_graphs(node):
+                    self.infer(inner)
+            try:
+                self._infer_node(node)
+            except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RuntimeError) as error:
+                self.problem = self.problem or f"{name_of(node)}: {getattr(error, 'message', error)}"
+
+    def forget_constants(self) -> None:
+        """Take back what was noted on values so that rules could read it."""
+        for value in self._made_constant:
+            value.const_value = None
+
+    def _infer_node(self, node: ir.Node) -> None:
+        for value in node.inputs:
+            if value is not None:
+                self._use_extents(value)
+        rule = registry.get(node.domain, node.op_type, version=self.get_opset_version(node.domain))
+        declared = [output.shape for output in node.outputs]
+        if rule is None:
+            function = self._functions.get(node.op_identifier())
+            if function is not None:
+                self._infer_call(node, function.clone())
+        elif (length := length_of_long_vector(node)) is not None:
+            first = node.inputs[0]
+            self.set_shape_and_dtype(node.outputs[0], ir.Shape([length]), None if first is None else first.dtype)
+        elif node.op_type == "Slice" and not node.domain:
+            infer_slice(self, node)
+        else:
+            rule(self, node)
+        correction = CORRECTIONS.get((node.domain, node.op_type))
+        if correction is not None:
+            correction(self, node, declared)
+
+    def _use_extents(self, value: ir.Value) -> None:
+        """Let rules read polynomials, and give a name to every dimension that has none."""
+        shape = value.shape
+        if shape is not None and any(type(dim) is ir.SymbolicDim for dim in shape.dims):
+            value.shape = ir.Shape([dim if isinstance(dim, int) else self._extent(dim) for dim in shape.dims])
+
+    def _extent(self, dim: ir.SymbolicDim) -> int | ir.SymbolicDim:
+        if dim.value is None:
+            return self.new_symbolic_dim()
+        found = parse(dim.value)
+        return dim if found is None else found
+
+    def _enter(self, node: ir.Node) -> None:
+        """Tell the body of a Loop or Scan what comes in; the shape that a loop starts with may change later."""
+        body = node.attributes.get("body")
+        if node.domain or body is None:
+            return
+        scanned = len(node.inputs) - node.attributes.get_int("num_scan_inputs", 0)
+        axes = node.attributes.get_ints("scan_input_axes", ())
+        for index, (inner, outer) in enumerate(zip(body.as_graph().inputs, node.inputs, strict=False)):
+            if outer is None or (node.op_type == "Loop" and (index < 2 or inner.shape is not None)):
+                continue
+            self._use_extents(outer)
+            shape = outer.shape
+            if index >= scanned and shape:
+                dims = list(shape)
+                del dims[axes[index - scanned] if index - scanned < len(axes) else 0]
+                shape = ir.Shape(dims)
+            self.set_shape_and_dtype(inner, shape, outer.dtype)
+
+    def _infer_call(self, node: ir.Node, function: ir.Function) -> None:
+        """Infer what a function makes of the arguments, in a copy of its body."""
+        inside = Inference(function.opset_imports, self._functions, caller=self)
+        for inner, outer in zip(function.inputs, node.inputs, strict=False):
+            if outer is not None:
+                inner.type, inner.shape, inner.const_value = outer.type, outer.shape, outer.const_value
+                if outer in self._symbolic_values:
+                    inside._symbolic_values[inner] = self._symbolic_values[outer]
+        given = {**function.attributes, **node.attributes}
+        for inner in all_nodes(function):
+            for name, attribute in list(inner.attributes.items()):
+                if attribute.is_ref():
+                    actual = given.get(str(attribute.ref_attr_name))
+                    del inner.attributes[name]
+                    if actual is not None and actual.value is not None:
+                        inner.attributes[name] = ir.Attr(name, attribute.type, actual.value)
+        inside.infer(function.graph)
+        self.problem = self.problem or inside.problem
+        for outer, inner in zip(node.outputs, function.outputs, strict=False):
+            if inner.type is not None:
+                self.set_type(outer, inner.type)
+            if inner.shape is not None:
+                self.set_shape(outer, inner.shape)
+            if inner in inside._symbolic_values:
+                self.set_symbolic_value(outer, inside._symbolic_values[inner])
+
+    def new_symbolic_dim(self) -> ir.SymbolicDim:
+        """Make up a name."""
+        return Extent({(self._allocator.mint(),): 1})
+
+    def set_shape(self, value: ir.Value, shape: ir.Shape) -> bool:
+        """Let numbers replace names, and names replace nothing at all."""
+        known = value.shape
+        if known is None:
+            value.shape = shape
+            return True
+        if known is shape or len(known) != len(shape):
+            return False
+        dims = [new if _says_more(new, old) else old for new, old in zip(shape.dims, known.dims, strict=True)]
+        if all(new is old for new, old in zip(dims, known.dims, strict=True)):
+            return False
+        value.shape = ir.Shape(dims)
+        return True
+
+    def set_symbolic_value(self, value: ir.Value, data: list[int | ir.SymbolicDim]) -> None:
+        """Remember the elements of a vector; if all are numbers, rules read them like those of a constant."""
+        self._symbolic_values[value] = data
+        if value.shape is None or len(value.shape) > 1 or value.const_value is not None or not data:
+            return
+        if all(isinstance(element, int) for element in data):
+            elements = data if len(value.shape) else data[0]
+            value.const_value = ir.tensor(elements, dtype=value.dtype or ir.DataType.INT64, name=value.name)
+            self._made_constant.append(value)
+
+    def add_symbolic_equality(self, a: object, b: object) -> None:
+        """Believe in no equality: dimensions of different names may meet in a broadcast."""
+
+
+def _says_more(new: int | ir.SymbolicDim, old: int | ir.SymbolicDim) -> bool:
+    return not isinstance(old, int) and (isinstance(new, int) or old.value is None)
