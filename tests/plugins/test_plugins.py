@@ -11,10 +11,12 @@ import onnx
 import pytest
 
 import onnx_passes
+from onnx_passes import operators
 from onnx_passes.analysis.quantizers import quantizers_of
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.streamlined import streamlined
 from onnx_passes.graph.load import load
+from onnx_passes.graph.tensor_types import datatype_of
 from onnx_passes.graph.text import from_text
 from onnx_passes.testing.fuzz import fuzz_each
 from tests.plugins import product, ternary
@@ -88,6 +90,19 @@ def test_their_ranges_and_quantizers_are_known(network: onnx.ModelProto):
         "plugin.ternary::Ternary, signed 2 bits, activations, per tensor",
         "plugin.ternary::Ternary, signed 2 bits, weights, per tensor",
     ]
+
+
+def test_their_integers_have_a_data_type(network: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch):
+    def types(pass_: str) -> dict[str | None, str]:
+        model = onnx_passes.apply(network, pass_).model
+        return {value.name: str(datatype_of(value)) for node in model.graph for value in node.outputs}
+
+    assert types("infer-datatypes")["q"] == "TERNARY"
+    scaled = operators.IntegerGrid(-1, 1, np.array(0.25), np.array(0.0))
+    monkeypatch.setattr(ternary.Ternary, "grid", lambda self, node: scaled)
+    monkeypatch.setattr(ternary.Ternary, "quantize", lambda self, inputs, attributes: np.sign(inputs[0]) / 4)
+    assert types("infer-datatypes")["q"] == "FLOAT32"
+    assert types("infer-datatypes{allow-scaledint=true}")["q"] == "SCALEDINT<2>"
 
 
 def test_a_plug_in_is_one_option_of_the_command_line(network: onnx.ModelProto, tmp_path: Path):

@@ -55,16 +55,16 @@ class Extent(ir.SymbolicDim):
         return _calculate(operator.mul, _product, other, self)
 
     def __truediv__(self, other: Any) -> Any:
-        return _calculate(operator.truediv, _exact, self, other)
+        return _calculate(_true_division, _exact, self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return _calculate(operator.truediv, _exact, other, self)
+        return _calculate(_true_division, _exact, other, self)
 
     def __floordiv__(self, other: Any) -> Any:
-        return _calculate(operator.floordiv, _quotient, self, other)
+        return _calculate(_floor_division, _quotient, self, other)
 
     def __rfloordiv__(self, other: Any) -> Any:
-        return _calculate(operator.floordiv, _quotient, other, self)
+        return _calculate(_floor_division, _quotient, other, self)
 
     def __mod__(self, other: Any) -> Any:
         return self - self // other * other
@@ -220,7 +220,8 @@ def _ratio(node: ast.expr) -> Ratio:
             return _binary(operation, _ratio(left), _ratio(right))
         case ast.Call(func=ast.Name(id=name), args=arguments):
             return _call(name, [_ratio(argument) for argument in arguments]), 1
-    raise ValueError("no arithmetic")
+        case _:
+            raise ValueError("no arithmetic")
 
 
 def _binary(operation: ast.operator, left: Ratio, right: Ratio) -> Ratio:
@@ -240,7 +241,8 @@ def _binary(operation: ast.operator, left: Ratio, right: Ratio) -> Ratio:
             return a - _whole(a, c) * c, 1
         case ast.Pow() if d == 1 and isinstance(c, int) and 0 <= c <= _HIGHEST_POWER:
             return product([a] * c), product([b] * c)
-    raise ValueError("no arithmetic on sizes")
+        case _:
+            raise ValueError("no arithmetic on sizes")
 
 
 def _call(name: str, arguments: list[Ratio]) -> Amount:
@@ -280,6 +282,14 @@ def _terms_of(operand: object) -> Terms | None:
     if not isinstance(operand, int) and isinstance(operand, ir.SymbolicDim):
         operand = None if operand.value is None else parse(operand.value)
     return _known_terms(operand) if isinstance(operand, int | Extent) else None
+
+
+def _true_division(a: Any, b: Any) -> Any:
+    return a / b
+
+
+def _floor_division(a: Any, b: Any) -> Any:
+    return a // b
 
 
 def _calculate(operation: Callable[[Any, Any], Any], rule: Callable[[Terms, Terms], Element], a: Any, b: Any) -> Any:

@@ -62,6 +62,24 @@ def test_dimensions_are_computed_by_name():
     assert found["y"] == "FLOAT[M,8]"
 
 
+def test_declared_arithmetic_keeps_its_spelling():
+    model = model_of("g (float[N, 8] x) => (float[M, 8] y) { a = Concat <axis = 0> (x, x, x) y = Relu (a) }")
+    model.graph.inputs[0].shape = ir.Shape(["2*P+1", 8])
+    value(model, "a").shape = ir.Shape(["3*(2*P+1)", 8])
+    found = infer(model)
+    assert (found["x"], found["a"], found["y"]) == ("FLOAT[2*P+1,8]", "FLOAT[3*(2*P+1),8]", "FLOAT[M,8]")
+    assert not apply(ShapeInference(), model)
+
+
+def test_equal_sizes_found_in_different_ways_have_one_name():
+    model = model_of("""g (float[N, 4, H] x) => (float[A] y) <int64[2] f = {0, -1}> {
+      a = MaxPool <kernel_shape = [2], strides = [2]> (x)
+      b = Concat <axis = 2> (a, a) c = Reshape (b, f) d = Reshape (a, f) e = Concat <axis = 1> (d, d) y = ReduceSum (e)
+    }""")
+    found = infer(model)
+    assert found["c"] == found["e"] == "FLOAT[N,8*floor(H/2)]"
+
+
 def test_numbers_replace_declared_names_and_unknowns_but_nothing_else():
     model = model_of("g (float[2, 8] x) => (float[N, ?] y) <float[3, P] a> { a = Abs (x) y = Relu (x) }")
     found = infer(model)

@@ -29,8 +29,9 @@ class Inference(ShapeInferenceContext):
     def infer(self, graph: ir.Graph) -> None:
         """Infer types and shapes in a graph and its subgraphs, as far as possible."""
         for value in graph.initializers.values():
-            if value.const_value is not None and value.shape != value.const_value.shape:
-                value.shape = ir.Shape(value.const_value.shape.dims)
+            tensor = value.const_value
+            if tensor is not None and value.shape != tensor.shape:
+                value.shape = ir.Shape(tensor.shape.numpy())
         for value in graph.inputs:
             self._use_extents(value)
         for node in graph:
@@ -148,8 +149,9 @@ class Inference(ShapeInferenceContext):
         self._symbolic_values[value] = data
         if value.shape is None or len(value.shape) > 1 or value.const_value is not None or not data:
             return
-        if all(isinstance(element, int) for element in data):
-            elements = data if len(value.shape) else data[0]
+        numbers = [element for element in data if isinstance(element, int)]
+        if len(numbers) == len(data):
+            elements = numbers if len(value.shape) else numbers[0]
             value.const_value = ir.tensor(elements, dtype=value.dtype or ir.DataType.INT64, name=value.name)
             self._made_constant.append(value)
 

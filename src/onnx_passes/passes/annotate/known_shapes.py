@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from onnx_passes.graph import annotations
 from onnx_passes.graph.edits import copy_type
+from onnx_passes.graph.extents import parse
 
 
 class KnownShapes:
@@ -35,16 +36,27 @@ class KnownShapes:
                 modified |= new
                 value.type = copy_type(value.type) if new and value.type is not None else type_
             if value.shape is not shape:
-                new = value.shape is not None and value.shape != shape
+                new = value.shape is not None and (shape is None or not _is_same(value.shape, shape))
                 modified |= new
                 value.shape = _copy(value.shape, shape) if new and value.shape is not None else shape
         return modified
 
 
+def _is_same(shape: ir.Shape, before: ir.Shape) -> bool:
+    return len(shape) == len(before) and all(map(_is_same_dim, shape.dims, before.dims))
+
+
+def _is_same_dim(dim: int | ir.SymbolicDim, before: int | ir.SymbolicDim) -> bool:
+    """Tell whether a dimension is what it was; extents write ``N+1`` in their own way."""
+    if dim == before or isinstance(dim, int) or isinstance(before, int) or before.value is None:
+        return dim == before
+    return parse(before.value) == dim
+
+
 def _copy(shape: ir.Shape, before: ir.Shape | None) -> ir.Shape:
-    dims = [_plain(dim) for dim in shape]
     if before is None or len(before) != len(shape):
-        return ir.Shape(dims)
+        return ir.Shape([_plain(dim) for dim in shape])
+    dims = [old if _is_same_dim(dim, old) else _plain(dim) for dim, old in zip(shape.dims, before.dims, strict=True)]
     return ir.Shape(dims, denotations=[before.get_denotation(axis) for axis in range(len(before))])
 
 

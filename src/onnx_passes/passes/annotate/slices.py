@@ -39,9 +39,9 @@ def infer_slice(ctx: ShapeInferenceContext, node: ir.Node) -> None:
         dims[axis] = ctx.new_symbolic_dim() if found is None else found
     ctx.set_shape_and_dtype(output, ir.Shape(dims), data.dtype)
     elements = ctx.get_symbolic_value(data)
-    part = [*(starts or ()), *(ends or ()), *(steps or ())]
-    if elements is not None and axes == [0] and len(part) == 3 and all(isinstance(bound, int) for bound in part):
-        ctx.set_symbolic_value(output, elements[slice(*part)])
+    part = [bound for bound in (*(starts or ()), *(ends or ()), *(steps or ())) if isinstance(bound, int)]
+    if elements is not None and axes == [0] and len(part) == 3:
+        ctx.set_symbolic_value(output, elements[part[0] : part[1] : part[2]])
 
 
 def _has(node: ir.Node, index: int) -> bool:

@@ -15,7 +15,7 @@ from onnx_passes.datatypes import DataType, FixedPoint, IntegerType, Interval, S
 from onnx_passes.graph.tensor_types import datatype_of
 from onnx_passes.graph.traits import is_product, traits_of
 from onnx_passes.passes.datatypes.facts import DATATYPES, Fact, Facts, fact_of_element
-from onnx_passes.passes.datatypes.names import name_of_moved
+from onnx_passes.passes.datatypes.names import name_of_moved, name_of_scaled
 
 _SCALED_SUMS = {"Add", "Conv", "Gemm", "MatMul", "Mul", "Sub"}
 _SCALED_SUM = ScaledInteger(32)
@@ -92,8 +92,9 @@ class Inference:
             joined = reduce(Fact.joined, [self.facts.of(branch.outputs[index]) for branch in nested_graphs(node)])
             return joined.datatype
         rule = DATATYPES.get(node) if index == 0 else None
-        if rule is not None:
-            return rule(node)
+        scaled = name_of_scaled(node) if rule is None and index == 0 else None
+        if rule is not None or scaled is not None:
+            return scaled if rule is None else rule(node)
         known = [self.facts.of(value).datatype for value in _operands(node)]
         moved = name_of_moved(node, known)
         if moved is None and self._allow_scaledint and node.op_type in _SCALED_SUMS and _all_scaled(known):

@@ -15,6 +15,7 @@ from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.definition import GENERAL_DOMAINS
+from onnx_passes.ops.quantizing import quantizer_of
 from onnx_passes.passes.datatypes.facts import DATATYPES
 
 _MOST_BITS = 64
@@ -60,43 +61,33 @@ def _repeats(node: ir.Node) -> bool:
     return node.attributes.get_string("mode", "nearest") == "nearest" and not extrapolates
 
 
-@DATATYPES.of("IntQuant", "Quant", domains=GENERAL_DOMAINS)
-def _quant(node: ir.Node) -> DataType | None:
-    if len(node.inputs) < 4:
+def name_of_scaled(node: ir.Node) -> DataType | None:
+    """Return the integers of any quantizer that has a scale for them; without one, their range says all."""
+    quantizer = quantizer_of(node)
+    grid = None if quantizer is None else quantizer.grid(node)
+    if quantizer is None or grid is None or _all_equal(grid.scale, 1) or not _all_equal(grid.zero, 0):
         return None
-    scale, zero_point, bits = (constant(value) for value in node.inputs[1:4])
-    return _integers(node, scale, zero_point, bits)
+    width = _width(quantizer.bits(node))
+    return None if width is None else ScaledInteger(width)
 
 
-def _integers(
-    node: ir.Node, scale: np.ndarray | None, zero_point: np.ndarray | None, bits: np.ndarray | None
-) -> DataType | None:
-    """Return the integers that are clamped to; with another scale they are scaled."""
-    width = _width(bits)
-    if width is None or scale is None or not _all_equal(zero_point, 0):
+@DATATYPES.of("BipolarQuant", "IntQuant", "Quant", "Trunc", domains=GENERAL_DOMAINS)
+def _integers(node: ir.Node) -> DataType | None:
+    """Return the integers that are clamped to; the first version of Trunc divides what comes in."""
+    quantizer, arrays = (
+        quantizer_of(node),
+        [array for value in node.inputs[1:] if (array := constant(value)) is not None],
+    )
+    width = None if quantizer is None else _width(quantizer.bits(node))
+    is_trunc = node.op_type == "Trunc"
+    if width is None or len(arrays) < len(node.inputs) - 1 or (is_trunc and (len(arrays) != 5 or width == 1)):
         return None
-    if not _all_equal(scale, 1):
+    if not all(_all_equal(zero_point, 0) for zero_point in arrays[1:2]):
+        return None
+    if not _all_equal(arrays[3 if is_trunc else 0], 1):
         return ScaledInteger(width)
     signed = bool(node.attributes.get_int("signed", 1))
     return BIPOLAR if signed and width == 1 else Integer(width, is_signed=signed)
-
-
-@DATATYPES.of("Trunc", domains=GENERAL_DOMAINS)
-def _trunc(node: ir.Node) -> DataType | None:
-    """Name what the second version of the operator clamps to; the first divides what comes in."""
-    inputs = [constant(value) for value in node.inputs[1:]]
-    if len(inputs) != 5 or _width(inputs[4]) == 1:
-        return None
-    _, zero_point, _, scale, bits = inputs
-    return _integers(node, scale, zero_point, bits)
-
-
-@DATATYPES.of("BipolarQuant", domains=GENERAL_DOMAINS)
-def _bipolar_quant(node: ir.Node) -> DataType | None:
-    scale = constant(node.inputs[1]) if len(node.inputs) > 1 else None
-    if scale is None:
-        return None
-    return BIPOLAR if _all_equal(scale, 1) else ScaledInteger(1)
 
 
 @DATATYPES.of("FloatQuant", domains=GENERAL_DOMAINS)
@@ -155,13 +146,9 @@ def _dequantize_linear(node: ir.Node) -> DataType | None:
     return ScaledInteger(value.dtype.bitwidth)
 
 
-def _width(bits: np.ndarray | None) -> int | None:
-    """Return the number of bits, the largest of several, the next integer of a fractional one."""
-    if bits is None or not bits.size or not np.isfinite(bits).all():
-        return None
-    width, least = math.ceil(float(bits.max())), float(bits.min())
-    # One signed bit stands for -1 and 1, which more bits have as well.
-    return width if least >= 1 and width <= _MOST_BITS else None
+def _width(bits: float | None) -> int | None:
+    """Return the number of bits of the widest channel, the next integer of a fractional one."""
+    return math.ceil(bits) if bits is not None and 1 <= bits <= _MOST_BITS else None
 
 
 def _integer(array: np.ndarray | None) -> int | None:
