@@ -188,84 +188,42 @@ def parse(text: str) -> Element:
     if text.isidentifier():
         return Extent({(text,): 1})
     try:
-        numerator, divisor = _ratio(ast.parse(text, mode="eval").body)
-        return divide(numerator, divisor) if divisor != 1 else numerator
+        found = _evaluated(ast.parse(text, mode="eval").body)
     except (ArithmeticError, MemoryError, RecursionError, SyntaxError, TypeError, ValueError):
         return None
+    return found if isinstance(found, int | Extent) else None
 
 
-def _names_in(text: str) -> set[str]:
-    """Return the names that a name is made of: those of ``floor(N/2)`` are those of the dimensions in it."""
-    if text.isidentifier():
-        return {text}
-    nodes = list(ast.walk(ast.parse(text, mode="eval"))) if parse(text) is not None else []
-    functions = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    return {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in functions} or {text}
-
-
-Ratio = tuple[Amount, Amount]
-
-
-def _ratio(node: ast.expr) -> Ratio:
-    """Return arithmetic as numerator and divisor. Raises ValueError for what is none."""
+def _evaluated(node: ast.expr) -> Any:
+    """Calculate as the text says. Raises ValueError where that is no arithmetic on sizes."""
     match node:
         case ast.Constant(value=int(number)):
-            return number, 1
+            return number
         case ast.Name(id=name):
-            return Extent({(name,): 1}), 1
+            return Extent({(name,): 1})
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            numerator, divisor = _ratio(operand)
-            return -numerator, divisor
-        case ast.BinOp(left=left, op=operation, right=right):
-            return _binary(operation, _ratio(left), _ratio(right))
-        case ast.Call(func=ast.Name(id=name), args=arguments):
-            return _call(name, [_ratio(argument) for argument in arguments]), 1
-        case _:
-            raise ValueError("no arithmetic")
-
-
-def _binary(operation: ast.operator, left: Ratio, right: Ratio) -> Ratio:
-    (a, b), (c, d) = left, right
-    match operation:
-        case ast.Add():
-            return a * d + c * b, b * d
-        case ast.Sub():
-            return a * d - c * b, b * d
-        case ast.Mult():
-            return a * c, b * d
-        case ast.Div():
-            return a * d, b * c
-        case ast.FloorDiv():
-            return _whole(a * d, b * c), 1
-        case ast.Mod() if b == d == 1:
-            return a - _whole(a, c) * c, 1
-        case ast.Pow() if d == 1 and isinstance(c, int) and 0 <= c <= _HIGHEST_POWER:
-            return product([a] * c), product([b] * c)
+            return -_evaluated(operand)
+        case ast.BinOp(left=base, op=ast.Pow(), right=ast.Constant(value=int(power))) if power <= _HIGHEST_POWER:
+            return product([_evaluated(base)] * power)
+        case ast.BinOp(left=left, op=operation, right=right) if type(operation) in _OPERATIONS:
+            return _OPERATIONS[type(operation)](_evaluated(left), _evaluated(right))
+        case ast.Call(func=ast.Name(id="floor"), args=[ast.BinOp(left=left, op=ast.Div(), right=right)]):
+            return _evaluated(left) // _evaluated(right)
+        case ast.Call(func=ast.Name(id="max" | "Max"), args=arguments):
+            return functools.reduce(greatest, map(_evaluated, arguments))
+        case ast.Call(func=ast.Name(id="min" | "Min"), args=arguments):
+            return functools.reduce(least, map(_evaluated, arguments))
         case _:
             raise ValueError("no arithmetic on sizes")
 
 
-def _call(name: str, arguments: list[Ratio]) -> Amount:
-    if name in ("floor", "ceiling") and len(arguments) == 1:
-        sign = 1 if name == "floor" else -1
-        return sign * _whole(sign * arguments[0][0], arguments[0][1])
-    amounts = [numerator for numerator, divisor in arguments if divisor == 1]
-    if len(amounts) < len(arguments) or not amounts:
-        raise ValueError("no function of sizes")
-    if name in ("mod", "Mod") and len(amounts) == 2:
-        return amounts[0] - _whole(*amounts) * amounts[1]
-    choose = {"Max": greatest, "Min": least}.get(name.title())
-    found = None if choose is None else functools.reduce(choose, amounts)
-    if found is None:
-        raise ValueError("no function of sizes")
-    return found
-
-
-def _whole(numerator: Amount, divisor: Amount) -> Amount:
-    found = _quotient(_known_terms(numerator), _known_terms(divisor))
-    if found is None:
-        raise ValueError("it may be negative")
-    return found
+def _names_in(text: str) -> set[str]:
+    """Return the names that a name is made of: those of ``floor(N/2)`` are those of the dimensions in it."""
+    if text.isidentifier() or parse(text) is None:
+        return {text}
+    nodes = list(ast.walk(ast.parse(text, mode="eval")))
+    functions = {node.func for node in nodes if isinstance(node, ast.Call)}
+    return {node.id for node in nodes if isinstance(node, ast.Name) and node not in functions}
 
 
 Terms = Mapping[Monomial, int]
@@ -290,6 +248,15 @@ def _true_division(a: Any, b: Any) -> Any:
 
 def _floor_division(a: Any, b: Any) -> Any:
     return a // b
+
+
+_OPERATIONS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: _floor_division,
+    ast.Mod: operator.mod,
+}
 
 
 def _calculate(operation: Callable[[Any, Any], Any], rule: Callable[[Terms, Terms], Element], a: Any, b: Any) -> Any:
