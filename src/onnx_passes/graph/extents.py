@@ -376,10 +376,10 @@ def _text(terms: Terms) -> str:
 
 
 def _term_text(names: Monomial, factor: int) -> str:
-    if len(names) == 1 and factor == 1:
-        return names[0]
     powers = [name if (power := names.count(name)) == 1 else f"{name}**{power}" for name in dict.fromkeys(names)]
-    if abs(factor) == 1 and powers:
-        powers[0] = powers[0] if factor == 1 else f"-{powers[0]}"
+    if factor == 1 and powers:
         return "*".join(powers)
+    # Some readers take -N**2 for the square of -N.
+    if factor == -1 and powers and "**" not in powers[0]:
+        return "-" + "*".join(powers)
     return "*".join([str(factor), *powers])
