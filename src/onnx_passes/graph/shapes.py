@@ -138,3 +138,8 @@ def is_whole(value: ir.Value | None) -> bool:
 def is_discrete(value: ir.Value | None) -> bool:
     """Tell whether a value holds integers or booleans."""
     return is_whole(value) or (value is not None and value.dtype is ir.DataType.BOOL)
+
+
+def is_common_float(value: ir.Value) -> bool:
+    """Tell whether a value holds floats of a precision that every runtime knows."""
+    return value.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)

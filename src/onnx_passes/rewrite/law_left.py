@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from onnx_passes.rewrite.law_text import (
     Written,
     walk,
 )
+from onnx_passes.rewrite.patterns import Op, Var
 from onnx_passes.rewrite.refusal import Refusal, no
 
 _NEWEST = 2**31 - 1
@@ -65,9 +66,9 @@ def names_of(before: Operation) -> tuple[str, ...]:
     found: list[str] = []
     for part in walk(before):
         match part:
-            case Operation(results=results):
-                found.extend(results)
-            case Variable(name=name) | Either(label=str(name)) if part != ANYTHING:
+            case Operation() | Either():
+                found.extend(_labels(part))
+            case Variable(name=name) if part != ANYTHING:
                 found.append(name)
             case FunctionCall() | Logic() | Compared():
                 raise LawError("its left side calls functions", "say in a condition what must hold")
@@ -101,32 +102,42 @@ class PatternBuilder:
     """The left side as a function that builds the pattern in the language of onnxscript."""
 
     def __init__(self, before: Operation) -> None:
-        attributes = {id(v) for part in walk(before) if isinstance(part, Operation) for v in part.attributes.values()}
-        inputs = (part for part in walk(before) if isinstance(part, Variable) and id(part) not in attributes)
+        parts = tuple(walk(before))
+        attributes = {id(v) for part in parts if isinstance(part, Operation) for v in part.attributes.values()}
+        computed = {name for part in parts if isinstance(part, Operation | Either) for name in _labels(part)}
+        inputs = (part.name for part in parts if isinstance(part, Variable) and id(part) not in attributes)
         self._before = before
-        self._variables = tuple(dict.fromkeys(part.name for part in inputs if part != ANYTHING))
+        self._variables = tuple(name for name in dict.fromkeys(inputs) if name not in {*computed, ANYTHING.name})
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         self.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in ("op", *self._variables)])
 
-    def __call__(self, op: Any, *variables: Any) -> Any:
+    def __call__(self, op: Op, *variables: Var) -> Any:
         """Build the pattern of its variables."""
-        return _build(self._before, op, dict(zip(self._variables, variables, strict=True)))
+        return _build(
+            self._before, op, {ANYTHING.name: ANY_VALUE, **dict(zip(self._variables, variables, strict=True))}
+        )
 
 
-def _build(expression: Expression, op: Any, bound: Mapping[str, Any]) -> Any:
-    """Build a part of a pattern."""
+def _labels(expression: Operation | Either) -> Sequence[str]:
+    if isinstance(expression, Operation):
+        return expression.results
+    return () if expression.label is None else (expression.label,)
+
+
+def _build(expression: Expression, op: Op, bound: dict[str, Any]) -> Any:
+    """Build a part of a pattern; what has a name can be meant again further on."""
     match expression:
         case Variable(name=name):
-            return ANY_VALUE if expression == ANYTHING else bound[name]
+            return bound[name]
         case Either(choices=choices, label=label):
-            return OrValue([_build(choice, op, bound) for choice in choices], name=label)
+            built = OrValue([_build(choice, op, bound) for choice in choices], name=label)
         case Operation():
             fixed = {
                 name: _literal(value)
                 for name, value in expression.attributes.items()
                 if not isinstance(value, Variable) and not _is_default(expression, name, value)
             }
-            return getattr(op, expression.op_type)(
+            built = getattr(op, expression.op_type)(
                 *(_build(operand, op, bound) for operand in expression.operands),
                 _domain=expression.domain,
                 _outputs=list(expression.results) or [None],
@@ -135,3 +146,5 @@ def _build(expression: Expression, op: Any, bound: Mapping[str, Any]) -> Any:
             )
         case _:
             return _literal(expression)
+    bound.update(dict.fromkeys(_labels(expression), built))
+    return built

@@ -1,9 +1,9 @@
 """The text of laws: expressions of operators in the syntax of Python, read into trees.
 
 ``Add(x, y)`` or ``x + y`` is an operator; a name in lower case stands for a value, or for an attribute (``a=b``);
-``_`` for any input, also one that is left out, and ``...`` for any further ones; ``once := Abs(x)`` names a result;
-``a | b`` is either of two; ``negated(c)``, in lower case, calls a function of Python. Conditions combine such calls and
-comparisons with ``and``, ``or``, ``not``.
+``_`` for any input, also one that is left out, and ``...`` for any further ones; ``once := Abs(x)`` names a result, so
+that ``once`` means it again; ``a | b`` is either of two; ``negated(c)``, in lower case, calls a function of Python.
+Conditions combine such calls and comparisons with ``and``, ``or``, ``not``.
 """
 
 from __future__ import annotations

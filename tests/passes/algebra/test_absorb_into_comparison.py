@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.core.base import Context
-from onnx_passes.passes.algebra.absorb_into_comparison import AbsorbIntoComparison
+from onnx_passes.passes.algebra.comparison_laws import AbsorbIntoComparison
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from tests.passes.algebra.tools import body, operators, refusals, rewritten
 from tests.passes.tools import assert_equal_results, model_of, run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_passes.passes.algebra.factorize_linear import FactorizeLinear, FactorizeLinearFast
+from onnx_passes.passes.algebra.factor_laws import FactorizeLinear, FactorizeLinearFast
 from tests.passes.algebra.tools import body, operators, refusals, rewritten
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.graph.traits import operators as operators_with
-from onnx_passes.passes.algebra.group_constants import GroupConstants, GroupConstantsFast, GroupConstantsRounding
+from onnx_passes.passes.algebra.grouping_laws import GroupConstants, GroupConstantsFast, GroupConstantsRounding
 from tests.passes.algebra.tools import body, operators, refusals, rewritten
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_passes.passes.algebra.group_matmul import GroupMatmul
+from onnx_passes.passes.algebra.grouping_laws import GroupMatmul
 from tests.passes.algebra.tools import operators, refusals, rewritten
 
 A = "float[3,2] a = {1, 2, 3, 4, 5, 6}"

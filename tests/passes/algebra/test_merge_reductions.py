@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_passes.passes.algebra.merge_reductions import MergeReductions, MergeReductionsFast
+from onnx_passes.passes.algebra.reduction_laws import MergeReductions, MergeReductionsFast
 from tests.passes.algebra.tools import body, refusals, rewritten
 
 

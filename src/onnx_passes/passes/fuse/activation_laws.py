@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.graph.constants import is_number, number
+from onnx_passes.graph.shapes import is_common_float
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 
@@ -17,11 +18,6 @@ from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 def is_short(value: ir.Value) -> bool:
     """Tell whether a value is of single or half precision."""
     return value.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16)
-
-
-def is_common(value: ir.Value) -> bool:
-    """Tell whether a value is of floats that every runtime knows."""
-    return value.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
 
 
 def is_about(value: ir.Value | None, expected: float, x: ir.Value) -> bool:
@@ -54,9 +50,9 @@ def is_near(found: float, expected: float) -> bool:
     return math.isclose(found, expected, rel_tol=1e-5)
 
 
-_law = Vocabulary(is_about, is_clipped, is_common, is_finite, is_near, is_short, ratio).law
+_law = Vocabulary(is_about, is_clipped, is_common_float, is_finite, is_near, is_short, ratio).law
 _SHORT = When("is_short(x)", "the input is not of single or half precision")
-_COMMON = When("is_common(x)", "the input is not of floats")
+_COMMON = When("is_common_float(x)", "the input is not of floats")
 _LINE = "Clip(x + offset, low, high)"
 _ON_LINE = (
     When("is_finite(offset, x)", "the offset of the line is not a constant number"),

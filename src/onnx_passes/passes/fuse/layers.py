@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from onnxscript.rewriter.pattern import OrValue
 
 from onnx_passes.graph import annotations
 from onnx_passes.graph.arithmetic import per_channel, rounded
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant_tensor, finite_constant, grows
-from onnx_passes.graph.shapes import rank, static_shape
-from onnx_passes.rewrite.refusal import Refusal, no
-
-LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-BIASED = ("Conv", "ConvTranspose", "Gemm")
-
-
-def layer_pattern(op: Any, x: Any, w: Any, kinds: Sequence[str] = LAYERS) -> Any:
-    """Match ``y``, the result of a layer of one of some kinds."""
-    return OrValue([getattr(op, kind)(x, w, _allow_other_inputs=True) for kind in kinds], name="y")
+from onnx_passes.graph.shapes import dimension, rank, static_shape
+from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 
 
 @dataclass(frozen=True)
@@ -41,10 +32,8 @@ class Layer:
     axis: int
 
     @staticmethod
-    def of(value: ir.Value) -> Layer | Refusal:
-        """Read the layer that computes a value."""
-        node = value.producer()
-        assert node is not None
+    def of(node: ir.Node) -> Layer | Refusal:
+        """Read a node as a layer."""
         weights, tensor = node.inputs[1], constant_tensor(node.inputs[1])
         shape = static_shape(weights) if tensor is None else tuple(tensor.shape.numpy())
         dtype = (None if weights is None else weights.dtype) if tensor is None else tensor.dtype
@@ -59,7 +48,7 @@ class Layer:
             case "Gemm":
                 channels = shape[0 if node.attributes.get_int("transB", 0) else 1]
             case _:
-                known = rank(value)
+                known = rank(node.outputs[0])
                 if known is None or dims != 2:
                     return no("the product is of unknown rank, or its weights are no matrix", at=weights)
                 channels, axis, dims = shape[1], known - 1, known
@@ -97,7 +86,7 @@ class Layer:
                 case _:
                     return weights * factors
 
-    def affine(self, op: Any, factors: np.ndarray, shift: np.ndarray | None = None) -> Any:
+    def affine(self, op: Builder, factors: np.ndarray, shift: np.ndarray | None = None) -> Rewritten:
         """Build ``factors * layer + shift`` as one node, or refuse; a MatMul that gets a bias becomes a Gemm."""
         weights = self.weights()
         if isinstance(weights, Refusal):
@@ -107,25 +96,27 @@ class Layer:
             bias = shift if bias is None else bias + shift
         return self.rebuild(op, self.scaled(weights, factors), bias)
 
-    def shifted(self, op: Any, shift: np.ndarray) -> Any:
-        """Build ``layer + shift`` as one node, or refuse."""
-        return self.rebuild(op, None, shift if self.bias is None else self.bias + shift)
+    def shifted(self, op: Builder, shift: np.ndarray, x: ir.Value | None = None) -> Rewritten:
+        """Build ``layer + shift`` as one node, maybe of another input, or refuse."""
+        return self.rebuild(op, None, shift if self.bias is None else self.bias + shift, x)
 
-    def rebuild(self, op: Any, weights: np.ndarray | None, bias: np.ndarray | None) -> Any:
-        """Build the layer with other weights, if any are given, and another bias; both must be finite."""
+    def rebuild(
+        self, op: Builder, weights: np.ndarray | None, bias: np.ndarray | None, x: ir.Value | None = None
+    ) -> Rewritten:
+        """Build the layer with other weights or of another input, if given, and another bias; all must be finite."""
         made = [None if array is None else rounded(array, self.dtype) for array in (weights, bias)]
         if (weights is not None and made[0] is None) or (bias is not None and made[1] is None):
             return no("the new weights or the new bias would not be finite", at=self.node)
-        return self._build(op, *made)
+        return self._build(op, made[0], made[1], x or self.node.inputs[0])
 
-    def _build(self, op: Any, weights: np.ndarray | None, bias: np.ndarray | None) -> Any:
+    def _build(self, op: Builder, weights: np.ndarray | None, bias: np.ndarray | None, x: ir.Value | None) -> Rewritten:
         node = self.node
-        x, given, *others = node.inputs
+        _, given, *others = node.inputs
         if weights is not None and given is not None:
             given = op.initializer(weights, given.name)
         name = others[0].name if others and others[0] is not None else None
         added = None if bias is None else op.initializer(bias, name or "bias")
-        attributes = dict(node.attributes)
+        attributes: dict[str, Any] = dict(node.attributes)
         if node.op_type == "Gemm":
             attributes.pop("beta", None)
         if node.op_type == "MatMul" and added is None:
@@ -146,3 +137,17 @@ def _bias_of(node: ir.Node, channels: int) -> np.ndarray | Refusal | None:
     if spread is None:
         return no("the bias is not one number for each column", at=bias)
     return spread * node.attributes.get_float("beta", 1.0)
+
+
+def is_unpadded(node: ir.Node) -> bool:
+    """Tell whether a convolution or pooling sees nothing but its input."""
+    mode = node.attributes.get_string("auto_pad", "NOTSET")
+    return mode == "VALID" or (mode == "NOTSET" and not any(node.attributes.get_ints("pads", ())))
+
+
+def per_input_channel(layer: Layer, x: ir.Value, array: np.ndarray) -> np.ndarray | None:
+    """Read a constant that meets the input of a convolution as one number for each channel, if it is that."""
+    channels = layer.shape[1] * layer.node.attributes.get_int("group", 1)
+    if rank(x) != layer.rank or dimension(x, 1) != channels:
+        return None
+    return per_channel(array, layer.rank, 1, channels)

@@ -11,7 +11,7 @@ from onnx_passes.graph.arithmetic import rounded
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.fuse.fuse_batchnorm import normalization, unusual
+from onnx_passes.passes.fuse.layer_laws import normalization_of, unusual
 from onnx_passes.rewrite.passes import RewriteRulePass
 from onnx_passes.rewrite.patterns import Op, Var
 from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
@@ -45,7 +45,7 @@ class InlineBatchnorm(Transformation, RewriteRulePass):
             return no("rank and type of the input are not known", at=x)
         if not all(map(is_constant, node.inputs[1:5])):
             return _computed(op, node, dims)
-        read = normalization(node)
+        read = normalization_of(node)
         if isinstance(read, Refusal):
             return read
         factors, shifts = (rounded(array, x.dtype) for array in read)

@@ -1,23 +1,19 @@
-"""Let convolutions and pooling pad for themselves."""
+"""The law of padding before convolutions and pooling, which can pad themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Transformation
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, number
 from onnx_passes.graph.shapes import rank
 from onnx_passes.rewrite.hints import hints
-from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import Refusal, no
-from onnx_passes.rewrite.rule import Rule
-
-_OPERATORS = ("Conv", "MaxPool", "AveragePool", "LpPool")
+from onnx_passes.rewrite.laws import LawPass, Vocabulary
+from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 
 _SAMPLES = tuple(
     f"""<ir_version: 9, opset_import: ["" : 18]> g (float[{batch},2,{4 + size},{width}] x, float[3,2,3,3] w) => (
@@ -35,42 +31,9 @@ _SAMPLES = tuple(
 )
 
 
-@passes.verify.tolerance
-@passes.register("fuse")
-class FusePad(Transformation, RewriteRuleSetPass):
-    """Fold padding into the convolution or pooling that follows.
-
-    Rewrites: ``Conv(Pad(x, p, 0), w)`` → ``Conv<pads>(x, w)``, also for ``LpPool``, ``AveragePool`` (which then counts
-              the padding), and ``MaxPool`` after padding with the lowest number.
-    Refuses:  other values and modes; padding that is not constant, is negative, or not only of spatial axes;
-              ``auto_pad`` and ``ceil_mode``; pooling whose padding would reach the size of its window; an average
-              that does not count padding of its own; padding that is used elsewhere.
-    Exactness: rounding, as kernels may sum up in another order.
-    """
-
-    needs = ("shape-inference",)
-    fast_math = ("nnan", "nsz", "reassoc")
-    fuzz_hints = hints(*_SAMPLES)
-
-    def rules(self) -> Sequence[Rule]:
-        """Return a rule for each operator that can pad."""
-        return [Rule(_pattern(operator), _pad, name=operator) for operator in _OPERATORS]
-
-
-def _pattern(operator: str) -> Callable[..., Any]:
-    def pattern(op: Any, x: Any, pads: Any) -> Any:
-        padded = op.Pad(x, pads, _allow_other_inputs=True, _outputs=["padded"])
-        return getattr(op, operator)(padded, _allow_other_inputs=True, _outputs=["y"])
-
-    return pattern
-
-
-def _pad(op: Any, x: ir.Value, padded: ir.Value, y: ir.Value) -> Any:
-    pad, node = padded.producer(), y.producer()
-    assert pad is not None
-    assert node is not None
-    if len(padded.uses()) > 1:
-        return no("the padded input has two uses", at=padded)
+def _padding_itself(op: Builder, node: ir.Node, pad: ir.Node, x: ir.Value) -> Rewritten:
+    if len(pad.outputs[0].uses()) > 1:
+        return no("the padded input has two uses", at=pad.outputs[0])
     dims = rank(x)
     added = _padding(pad, dims)
     if isinstance(added, Refusal):
@@ -93,7 +56,7 @@ def _pad(op: Any, x: ir.Value, padded: ir.Value, y: ir.Value) -> Any:
         if any(own) and not node.attributes.get_int("count_include_pad", 0):
             return no("the average does not count padding of its own", at=node)
         changed["count_include_pad"] = 1
-    return op.op(node.op_type, x, *node.inputs[1:], **{**node.attributes, **changed})
+    return op.like(node, [x, *node.inputs[1:]], **changed)
 
 
 def _padding(pad: ir.Node, dims: int | None) -> list[int] | Refusal:
@@ -119,3 +82,28 @@ def _fill(pad: ir.Node, x: ir.Value) -> float | None:
     if found is not None and x.dtype is not None and x.dtype.is_integer() and found == x.dtype.min:
         return -np.inf
     return found
+
+
+_law = Vocabulary(_padding_itself).law
+
+
+@passes.verify.tolerance
+@passes.register("fuse")
+class FusePad(LawPass):
+    """Fold padding into the convolution or pooling that follows.
+
+    Rewrites: ``Conv(Pad(x, p, 0), w)`` → ``Conv<pads>(x, w)``, also for ``LpPool``, ``AveragePool`` (which then counts
+              the padding), and ``MaxPool`` after padding with the lowest number.
+    Refuses:  other values and modes; padding that is not constant, is negative, or not only of spatial axes;
+              ``auto_pad`` and ``ceil_mode``; pooling whose padding would reach the size of its window; an average
+              that does not count padding of its own; padding that is used elsewhere.
+    Exactness: rounding, as kernels may sum up in another order.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nnan", "nsz", "reassoc")
+    fuzz_hints = hints(*_SAMPLES)
+    laws = tuple(
+        _law(f"{f}(padded := Pad(x, pads, ...), ...) → padding_itself(result, padded, x)")
+        for f in ("Conv", "MaxPool", "AveragePool", "LpPool")
+    )
