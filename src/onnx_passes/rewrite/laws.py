@@ -147,9 +147,13 @@ class LawPass(Transformation, RewriteRuleSetPass):
         """Name ``laws``, unless there are some."""
         return () if cls.laws else ("laws",)
 
+    def chosen(self) -> Sequence[Law]:
+        """Return the laws that the options ask for: all, where there are none."""
+        return self.laws
+
     def rules(self) -> Sequence[Rule]:
         """Compile the laws."""
-        return [law.rule() for law in self.laws]
+        return [law.rule() for law in self.chosen()]
 
 
 @dataclass(frozen=True)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
-from onnx_passes.graph.shapes import dimension, rank
+from onnx_passes.graph.shapes import Dim, dimension, rank
 from onnx_passes.graph.tensor_types import set_datatype, set_sparsity
 from onnx_passes.ops.qonnx import DOMAIN
 from onnx_passes.passes.lower.windows import windows_of
-from onnx_passes.rewrite.match import Match
-from onnx_passes.rewrite.refusal import Refusal, no, yes
-from onnx_passes.rewrite.rule import Rule
-
-Dim = int | ir.SymbolicDim
+from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 
 _TO_LAST, _TO_FIRST = [0, 2, 3, 1], [0, 3, 1, 2]
 
@@ -44,31 +40,6 @@ class Patches:
     def row(self) -> int:
         """Return how many elements a window sees of all channels."""
         return self.shape[0] * self.kernel[0] * self.kernel[1]
-
-
-def conv_rule() -> Rule:
-    """Return the rule for convolutions of images with constant weights."""
-
-    def pattern(op: Any, x: Any, w: Any) -> Any:
-        return op.Conv(x, w, _allow_other_inputs=True, _outputs=["y"])
-
-    return Rule(pattern, _conv, _check_conv, name="ConvOfImage")
-
-
-def pooling_rules() -> list[Rule]:
-    """Return the rules for pooling of images."""
-
-    def of(operator: str, check: Callable[..., Any], rewrite: Callable[..., Any]) -> Rule:
-        def pattern(op: Any, x: Any) -> Any:
-            return getattr(op, operator)(x, _outputs=["y"])
-
-        return Rule(pattern, rewrite, check, name=f"{operator}OfImage")
-
-    return [
-        of("MaxPool", _check_max_pool, _max_pool),
-        of("AveragePool", _check_average, _average),
-        of("GlobalAveragePool", _check_average, _average),
-    ]
 
 
 def _patches(x: ir.Value, node: ir.Node, kernel: Sequence[int]) -> Patches | Refusal:
@@ -98,7 +69,7 @@ def _batch(x: ir.Value) -> Dim:
     return x.shape[0]
 
 
-def _rows(op: Any, x: ir.Value, patches: Patches, *, depthwise: bool = False) -> ir.Value:
+def _rows(op: Builder, x: ir.Value, patches: Patches, *, depthwise: bool = False) -> ir.Value:
     """Build what each window sees as one row: ``[N, OH, OW, KH * KW * C]``."""
     image = op.Transpose(x, perm=_TO_LAST)
     channels, height, width = patches.shape
@@ -126,21 +97,14 @@ def _typed(made: ir.Value, like: ir.Value, shape: Sequence[Dim]) -> ir.Value:
     return made
 
 
-def _check_conv(match: Match, x: ir.Value, w: ir.Value, y: ir.Value) -> Refusal | bool:
-    node, weights = y.producer(), constant(w)
-    assert node is not None
+def product_of_image(op: Builder, node: ir.Node, x: ir.Value, w: ir.Value) -> Rewritten:
+    """Build a convolution of images with constant weights as a product of matrices, or refuse."""
+    weights = constant(w)
     if weights is None or weights.ndim != 4 or 0 in weights.shape:
         return no("its weights are not constant", at=w)
     patches = _patches(x, node, weights.shape[2:])
-    return patches if isinstance(patches, Refusal) else yes
-
-
-def _conv(op: Any, x: ir.Value, w: ir.Value, y: ir.Value) -> Any:
-    node, weights = y.producer(), constant(w)
-    assert node is not None
-    assert weights is not None
-    patches = _patches(x, node, weights.shape[2:])
-    assert not isinstance(patches, Refusal)
+    if isinstance(patches, Refusal):
+        return patches
     groups = node.attributes.get_int("group", 1)
     depthwise = groups > 1 and groups == patches.shape[0]
     matrix = op.initializer(ir.Tensor(_matrix(weights, groups), dtype=w.dtype), w.name)
@@ -163,22 +127,15 @@ def _matrix(weights: np.ndarray, groups: int) -> np.ndarray:
     return matrix.reshape(-1, features)
 
 
-def _check_max_pool(match: Match, x: ir.Value, y: ir.Value) -> Refusal | bool:
-    node = y.producer()
-    assert node is not None
+def largest_of_image(op: Builder, node: ir.Node, x: ir.Value) -> Rewritten:
+    """Build a MaxPool of images channels last, or refuse."""
     if any(step != 1 for step in node.attributes.get_ints("dilations") or ()):
         return no("MaxPoolNHWC of QONNX has no dilations", at=node)
     patches = _patches(x, node, node.attributes.get_ints("kernel_shape", ()))
     if isinstance(patches, Refusal):
         return patches
-    return yes if patches.pads[:2] == patches.pads[2:] else no("its padding is not the same on both sides", at=node)
-
-
-def _max_pool(op: Any, x: ir.Value, y: ir.Value) -> Any:
-    node = y.producer()
-    assert node is not None
-    patches = _patches(x, node, node.attributes.get_ints("kernel_shape", ()))
-    assert not isinstance(patches, Refusal)
+    if patches.pads[:2] != patches.pads[2:]:
+        return no("its padding is not the same on both sides", at=node)
     channels, height, width = patches.shape
     image = _typed(op.Transpose(x, perm=_TO_LAST), x, [patches.batch, height, width, channels])
     largest = op.MaxPoolNHWC(
@@ -198,9 +155,8 @@ def _pooled(x: ir.Value, node: ir.Node) -> Patches | Refusal:
     return _patches(x, node, node.attributes.get_ints("kernel_shape", ()))
 
 
-def _check_average(match: Match, x: ir.Value, y: ir.Value) -> Refusal | bool:
-    node = y.producer()
-    assert node is not None
+def average_of_image(op: Builder, node: ir.Node, x: ir.Value) -> Rewritten:
+    """Build an average of images as a sum of what each window sees, or refuse."""
     if x.dtype is not ir.DataType.FLOAT:
         return no("it is not known to be of floats", at=x)
     patches = _pooled(x, node)
@@ -208,14 +164,6 @@ def _check_average(match: Match, x: ir.Value, y: ir.Value) -> Refusal | bool:
         return patches
     if any(patches.pads) and not node.attributes.get_int("count_include_pad", 0):
         return no("windows at the border are averages of fewer elements", at=node)
-    return yes
-
-
-def _average(op: Any, x: ir.Value, y: ir.Value) -> Any:
-    node = y.producer()
-    assert node is not None
-    patches = _pooled(x, node)
-    assert not isinstance(patches, Refusal)
     places, channels = patches.kernel[0] * patches.kernel[1], patches.shape[0]
     apart = [*patches.outputs, places, channels]
     first = patches.batch if isinstance(patches.batch, int) else 0

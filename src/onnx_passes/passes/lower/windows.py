@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.windows import image_sizes
 from onnx_passes.analysis.windows import windows_of as sliding_windows
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import rank
 from onnx_passes.ops.windows import SlidingWindows
 from onnx_passes.rewrite.refusal import Refusal, no
@@ -66,7 +66,7 @@ def _window(sliding: SlidingWindows, axis: int, size: int) -> Window:
     return Window(size, np.where(inside, steps - begin, PADDING), np.sum(steps < begin + size + end, axis=1))
 
 
-def unfold(op: Any, x: Any, windows: Sequence[Window], fill: Any) -> Any:
+def unfold(op: Builder, x: ir.Value, windows: Sequence[Window], fill: ir.Value) -> ir.Value:
     """Gather what windows see: from ``[N, C, …]`` to ``[N, C, outputs, kernel, outputs, kernel, …]``.
 
     Padding is one element after the last along each axis that needs it, and seen from wherever a window looks beside.

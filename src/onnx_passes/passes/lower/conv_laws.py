@@ -1,57 +1,23 @@
-"""Lower convolutions to gathering and a product of matrices."""
+"""Laws of convolutions: gathering, and a product of matrices."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Transformation
 from onnx_passes.core.options import option
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, rank, static_shape
 from onnx_passes.graph.uses import is_used_elsewhere
-from onnx_passes.passes.lower.image_rows import conv_rule
+from onnx_passes.passes.lower.image_rows import product_of_image
 from onnx_passes.passes.lower.windows import PADDING, Window, unfold, windows_of
-from onnx_passes.rewrite.match import Match
-from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.refusal import Refusal, no, yes
-from onnx_passes.rewrite.rule import Rule
-
-
-@passes.verify.tolerance
-@passes.register("lower")
-class LowerConv(Transformation, RewriteRuleSetPass):
-    """Lower convolutions to gathers and matrix products.
-
-    Rewrites: ``Conv(x, w, b)`` → ``MatMul(rows of x, w') + b``, where each row is what the window sees at one place;
-              ``ConvTranspose`` likewise; with any groups, strides, dilations and padding. With ``im2col``, convolutions
-              of images → ``MatMul(Im2Col(x), w') + b`` channels last, between two transpositions.
-    Refuses:  opsets below 13; spatial sizes or shapes of weights that are not known; ``ConvTranspose`` whose padding is
-              left to ``auto_pad`` or ``output_shape``.
-    Exactness: rounding.
-    """
-
-    needs = ("shape-inference",)
-    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
-
-    im2col: bool = option(False, "cut windows out by Im2Col of QONNX where the image and its weights are known")
-
-    def rules(self) -> Sequence[Rule]:
-        """Return a rule for each direction, after that for images if it is asked for."""
-        rules = [Rule(_pattern(name), _lower, _check, name=name) for name in ("Conv", "ConvTranspose")]
-        return [conv_rule(), *rules] if self.im2col else rules
-
-
-def _pattern(operator: str) -> Callable[..., Any]:
-    def pattern(op: Any, x: Any, w: Any) -> Any:
-        return getattr(op, operator)(x, w, _allow_other_inputs=True, _outputs=["y"])
-
-    return pattern
+from onnx_passes.rewrite.laws import Law, LawPass, Vocabulary, When
+from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 
 
 def _windows(x: ir.Value, w: ir.Value, node: ir.Node) -> list[Window] | Refusal:
@@ -89,22 +55,12 @@ def _spread_windows(x: ir.Value, node: ir.Node, kernel: Sequence[int]) -> list[W
     return found
 
 
-def _check(match: Match, x: ir.Value, w: ir.Value, y: ir.Value) -> Any:
-    if match.opset < 13:
-        return no("needs opset 13", at=y)
+def _product_of_rows(op: Builder, node: ir.Node, x: ir.Value, w: ir.Value) -> Rewritten:
     if x.dtype is None:
         return no("the type of the input is not known", at=x)
-    node = y.producer()
-    assert node is not None
     windows = _windows(x, w, node)
-    return windows if isinstance(windows, Refusal) else yes
-
-
-def _lower(op: Any, x: ir.Value, w: ir.Value, y: ir.Value) -> Any:
-    node = y.producer()
-    assert node is not None
-    windows = _windows(x, w, node)
-    assert not isinstance(windows, Refusal)
+    if isinstance(windows, Refusal):
+        return windows
     groups = node.attributes.get_int("group", 1)
     outputs = [window.outputs for window in windows]
     matrix, features = _matrix(op, w, groups, transposed=node.op_type == "ConvTranspose")
@@ -121,7 +77,7 @@ def _lower(op: Any, x: ir.Value, w: ir.Value, y: ir.Value) -> Any:
     return op.Transpose(result, perm=[0, len(outputs) + 1, *range(1, len(outputs) + 1)])
 
 
-def columns(op: Any, x: ir.Value, windows: Sequence[Window]) -> Any:
+def columns(op: Builder, x: ir.Value, windows: Sequence[Window]) -> ir.Value:
     """Build ``[N, outputs…, C * kernel]``: for each output, what its window sees of all channels."""
     dims = len(windows)
     if all(window.is_whole for window in windows):
@@ -138,7 +94,7 @@ def _size(x: ir.Value, windows: Sequence[Window]) -> int:
     return (dimension(x, 1) or 0) * math.prod(window.places.shape[1] for window in windows)
 
 
-def _matrix(op: Any, w: ir.Value, groups: int, *, transposed: bool) -> tuple[Any, int]:
+def _matrix(op: Builder, w: ir.Value, groups: int, *, transposed: bool) -> tuple[ir.Value, int]:
     """Return the weights as a matrix (for each group) with a column for each feature, and the number of features."""
     shape = static_shape(w)
     assert shape is not None
@@ -154,3 +110,37 @@ def _matrix(op: Any, w: ir.Value, groups: int, *, transposed: bool) -> tuple[Any
         return op.initializer(ir.Tensor(made, dtype=w.dtype), w.name), features
     turned = op.Transpose(op.Reshape(w, np.array(split, np.int64)), perm=list(moved))
     return op.Reshape(turned, np.array(final, np.int64)), features
+
+
+_law = Vocabulary(_product_of_rows, product_of_image).law
+_OF_IMAGE = _law("Conv(x, w, ...) → product_of_image(result, x, w)", name="ConvOfImage")
+
+
+@passes.verify.tolerance
+@passes.register("lower")
+class LowerConv(LawPass):
+    """Lower convolutions to gathers and matrix products.
+
+    Rewrites: ``Conv(x, w, b)`` → ``MatMul(rows of x, w') + b``, where each row is what the window sees at one place;
+              ``ConvTranspose`` likewise; with any groups, strides, dilations and padding. With ``im2col``, convolutions
+              of images → ``MatMul(Im2Col(x), w') + b`` channels last, between two transpositions.
+    Refuses:  opsets below 13; spatial sizes or shapes of weights that are not known; ``ConvTranspose`` whose padding is
+              left to ``auto_pad`` or ``output_shape``.
+    Exactness: rounding.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
+
+    im2col: bool = option(False, "cut windows out by Im2Col of QONNX where the image and its weights are known")
+    laws = (
+        _OF_IMAGE,
+        *(
+            _law(f"{f}(x, w, ...) → product_of_rows(result, x, w)", When("opset >= 13", "needs opset 13"))
+            for f in ("Conv", "ConvTranspose")
+        ),
+    )
+
+    def chosen(self) -> Sequence[Law]:
+        """Leave out the law for images, unless it is asked for."""
+        return self.laws if self.im2col else [law for law in self.laws if law is not _OF_IMAGE]
