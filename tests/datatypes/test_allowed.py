@@ -107,10 +107,10 @@ def test_small_floats_are_multiples_of_their_last_bit(values: list[float], e: in
 def _is_float(value: float, datatype: MiniFloat) -> bool:
     if not np.isfinite(value) or abs(Fraction(value)) > datatype.max:
         return False
-    magnitude, exponent = abs(Fraction(value)), 1 - datatype.bias
+    magnitude, exponent = abs(Fraction(value)), datatype.finest + datatype.precision - 1
     while magnitude >= Fraction(2) ** (exponent + 1):
         exponent += 1
-    return (magnitude / Fraction(2) ** (exponent - datatype.mantissa_bits)).denominator == 1
+    return (magnitude / Fraction(2) ** (exponent - datatype.precision + 1)).denominator == 1
 
 
 @given(st.lists(st.floats(width=32), max_size=20), st.integers(1, 30), st.integers(-20, 29))

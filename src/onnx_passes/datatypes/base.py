@@ -3,66 +3,53 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from onnx_passes.datatypes.arrays import numbers
 from onnx_passes.datatypes.elements import fits, smallest_element
 
 Number = int | Fraction
 Array = np.ndarray[Any, Any]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class DataType(ABC):
-    """A set of numbers, named as QONNX names it; ``str`` gives the canonical name.
+    """A set of numbers, named as QONNX names it; types are equal if their names are.
 
-    Types are equal if their canonical names are. Ends of a type are exact numbers, never rounded.
+    One value takes ``bitwidth`` bits. ``min`` and ``max`` are the ends of the finite values, exact and never rounded,
+    ``count`` is how many different numbers there are: nothing where the type alone does not decide. A float needs
+    ``precision`` significant bits to hold every value, and all are multiples of two to the power of ``finest``.
     """
 
-    is_integer: bool = False
+    name: str
+    bitwidth: int
+    min: Number | None
+    max: Number | None
+    count: int | None
+    precision: int
+    finest: int
+    is_integer: ClassVar[bool] = False
     """Whether all values are integers."""
-    is_fixed_point: bool = False
+    is_fixed_point: ClassVar[bool] = False
     """Whether all values are integers times one power of two below 1."""
-
-    @property
-    @abstractmethod
-    def bitwidth(self) -> int:
-        """Return how many bits one value takes."""
-
-    @property
-    @abstractmethod
-    def min(self) -> Number | None:
-        """Return the smallest finite value, if the type alone decides about it."""
-
-    @property
-    @abstractmethod
-    def max(self) -> Number | None:
-        """Return the largest finite value, if the type alone decides about it."""
-
-    @property
-    @abstractmethod
-    def count(self) -> int | None:
-        """Return how many different numbers there are, if the type alone decides about it."""
-
-    @property
-    @abstractmethod
-    def precision(self) -> int:
-        """Return how many significant bits a float needs to hold every value."""
-
-    @property
-    @abstractmethod
-    def finest(self) -> int:
-        """Return the exponent of the power of two that all values are multiples of."""
 
     @property
     def signed(self) -> bool:
         """Tell whether there are negative values."""
         return self.min is None or self.min < 0
 
-    @abstractmethod
     def allowed(self, array: Array) -> Array:
-        """Tell for each element whether it is a value of this type."""
+        """Tell for each element whether it is a value of this type; no text and no complex number is."""
+        known = numbers(array)
+        return np.zeros(array.shape, dtype=bool) if known is None else self._has(known)
+
+    @abstractmethod
+    def _has(self, known: Array) -> Array:
+        """Tell for each of some numbers whether it is a value of this type."""
 
     def fits(self, element: str) -> bool:
         """Tell whether tensors of an ONNX element type (``FLOAT``, ``INT8``, …) can hold every value exactly."""
@@ -72,3 +59,14 @@ class DataType(ABC):
     def storage(self) -> str | None:
         """Return the smallest ONNX element type that holds every value exactly, if there is one."""
         return smallest_element(self.fits)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DataType) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+    __repr__ = __str__

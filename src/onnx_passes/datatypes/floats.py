@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.datatypes.arrays import between, numbers, scaled, whole
+from onnx_passes.datatypes.arrays import between, scaled, whole
 from onnx_passes.datatypes.base import Array, DataType
 from onnx_passes.datatypes.elements import ELEMENTS
 from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE
@@ -18,118 +17,44 @@ _MOST_MANTISSA_BITS = 52
 _MOST_BIAS = 9999
 
 
-@dataclass(frozen=True)
 class Float(DataType):
     """``FLOAT16``, ``FLOAT32``, ``BFLOAT16`` and ``FLOAT64``, with infinities and NaN; QONNX knows the first two.
 
     ``FLOAT32`` is also what QONNX says where nothing is known, so ``FLOAT32`` and ``FLOAT64`` allow every number.
     """
 
-    name: str
-    element: str
+    def __init__(self, name: str, element: str) -> None:
+        known = ELEMENTS[element]
+        super().__init__(name, known.bits, known.low, known.high, None, known.precision, known.finest)
 
-    @property
-    def bitwidth(self) -> int:
-        """Return the bits of the element type."""
-        return ELEMENTS[self.element].bits
-
-    @property
-    def min(self) -> int:
-        """Return the smallest finite number."""
-        return int(ELEMENTS[self.element].low)
-
-    @property
-    def max(self) -> int:
-        """Return the largest finite number."""
-        return int(ELEMENTS[self.element].high)
-
-    @property
-    def count(self) -> None:
-        """Say that nobody counts them."""
-        return
-
-    @property
-    def precision(self) -> int:
-        """Return the bits of the mantissa with the leading one."""
-        return ELEMENTS[self.element].precision
-
-    @property
-    def finest(self) -> int:
-        """Return the exponent of the smallest positive number."""
-        return ELEMENTS[self.element].finest
-
-    def allowed(self, array: Array) -> Array:
-        """Tell which elements this precision holds exactly."""
-        known = numbers(array)
-        if known is None:
-            return np.zeros(array.shape, dtype=bool)
+    def _has(self, known: Array) -> Array:
         if self.bitwidth >= 32:
-            return np.ones(array.shape, dtype=bool)
+            return np.ones(known.shape, dtype=bool)
         exact = _multiples(known, self.precision - 1, self.finest + self.precision - 1)
-        return (between(known, self.min, self.max) & exact) | ~np.isfinite(known)
-
-    def __str__(self) -> str:
-        return self.name
+        return (between(known, self.min or 0, self.max or 0) & exact) | ~np.isfinite(known)
 
 
-@dataclass(frozen=True)
 class MiniFloat(DataType):
     """``FLOAT<exponent bits,mantissa bits,bias>`` with a sign, with subnormal numbers, without infinities and NaN."""
 
-    exponent_bits: int
-    mantissa_bits: int
-    bias: int
-
-    def __post_init__(self) -> None:
-        """Refuse what is no float, and what not even a double could hold."""
-        if not (1 <= self.exponent_bits <= _MOST_EXPONENT_BITS and 0 <= self.mantissa_bits <= _MOST_MANTISSA_BITS):
+    def __init__(self, exponent_bits: int, mantissa_bits: int, bias: int) -> None:
+        if not (1 <= exponent_bits <= _MOST_EXPONENT_BITS and 0 <= mantissa_bits <= _MOST_MANTISSA_BITS):
             raise UsageError(
-                f"a float cannot have {self.exponent_bits} bits of exponent and {self.mantissa_bits} of mantissa",
+                f"a float cannot have {exponent_bits} bits of exponent and {mantissa_bits} of mantissa",
                 hint=f"give 1 to {_MOST_EXPONENT_BITS} and 0 to {_MOST_MANTISSA_BITS}",
             )
-        if abs(self.bias) > _MOST_BIAS:
-            raise UsageError(f"the bias {self.bias} of an exponent is beyond all floats", hint="leave it out")
+        if abs(bias) > _MOST_BIAS:
+            raise UsageError(f"the bias {bias} of an exponent is beyond all floats", hint="leave it out")
+        bits = 1 + exponent_bits + mantissa_bits
+        # All bits are set, as none stand for infinities and NaN; both zeros are one number.
+        exponent = (1 << exponent_bits) - 1 - bias - mantissa_bits
+        high = ((1 << (mantissa_bits + 1)) - 1) * Fraction(2) ** exponent
+        name = f"FLOAT<{exponent_bits},{mantissa_bits},{bias}>"
+        super().__init__(name, bits, -high, high, (1 << bits) - 1, mantissa_bits + 1, 1 - bias - mantissa_bits)
 
-    @property
-    def bitwidth(self) -> int:
-        """Return the bits of sign, exponent and mantissa."""
-        return 1 + self.exponent_bits + self.mantissa_bits
-
-    @property
-    def min(self) -> Fraction:
-        """Return the largest number with the other sign."""
-        return -self.max
-
-    @property
-    def max(self) -> Fraction:
-        """Return the largest number: all bits set, as none stand for infinities and NaN."""
-        exponent = (1 << self.exponent_bits) - 1 - self.bias - self.mantissa_bits
-        return ((1 << (self.mantissa_bits + 1)) - 1) * Fraction(2) ** exponent
-
-    @property
-    def count(self) -> int:
-        """Return how many numbers there are, both zeros being one."""
-        return (1 << self.bitwidth) - 1
-
-    @property
-    def precision(self) -> int:
-        """Return the bits of the mantissa with the leading one."""
-        return self.mantissa_bits + 1
-
-    @property
-    def finest(self) -> int:
-        """Return the exponent of the smallest positive number."""
-        return 1 - self.bias - self.mantissa_bits
-
-    def allowed(self, array: Array) -> Array:
-        """Tell which elements have no more bits than the mantissa, and lie in range."""
-        known = numbers(array)
-        if known is None:
-            return np.zeros(array.shape, dtype=bool)
-        return between(known, self.min, self.max) & _multiples(known, self.mantissa_bits, 1 - self.bias)
-
-    def __str__(self) -> str:
-        return f"FLOAT<{self.exponent_bits},{self.mantissa_bits},{self.bias}>"
+    def _has(self, known: Array) -> Array:
+        exact = _multiples(known, self.precision - 1, self.finest + self.precision - 1)
+        return between(known, self.min or 0, self.max or 0) & exact
 
 
 def _multiples(array: Array, mantissa_bits: int, least_exponent: int) -> Array:

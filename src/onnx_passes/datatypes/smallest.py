@@ -9,6 +9,8 @@ from onnx_passes.datatypes.arrays import numbers, whole
 from onnx_passes.datatypes.base import Array, DataType
 from onnx_passes.datatypes.floats import FLOAT32
 from onnx_passes.datatypes.integers import BIPOLAR, TERNARY, Integer, IntegerType
+from onnx_passes.datatypes.ranges import Interval
+from onnx_passes.datatypes.scaled import FixedPoint
 
 _GLANCE = 256
 """Among so many elements of weights that are no integers one is found that is none."""
@@ -38,6 +40,27 @@ def smallest_for_values(array: Array) -> DataType:
     if ends is None:
         return FLOAT32
     return smallest_for(*ends, bipolar=ends == (-1, 1) and bool((array != 0).all()))
+
+
+def smallest_for_both(a: DataType, b: DataType) -> DataType:
+    """Return the smallest type with the values of both: ``FLOAT32`` unless all are integers, or have fixed points."""
+    if a == b:
+        return a
+    known = [datatype for datatype in (a, b) if isinstance(datatype, IntegerType | FixedPoint)]
+    if len(known) < 2:
+        return FLOAT32
+    fraction_bits = -min(datatype.finest for datatype in known)
+    low = int(min(datatype.min for datatype in known) * 2**fraction_bits)
+    high = int(max(datatype.max for datatype in known) * 2**fraction_bits)
+    if fraction_bits == 0:
+        return smallest_for(low, high)
+    bits = max(-low - 1, high, 0).bit_length() + 1
+    return FixedPoint(bits, bits - fraction_bits)
+
+
+def range_of(datatype: DataType) -> Interval | None:
+    """Return the integers between the ends of an integer type; nothing for other types."""
+    return Interval(datatype.min, datatype.max) if isinstance(datatype, IntegerType) else None
 
 
 def integer_ends(array: Array) -> tuple[int, int] | None:

@@ -9,9 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.datatypes import FLOAT32, DataType, Integer, Interval, smallest_for, smallest_for_values
-from onnx_passes.datatypes.arithmetic import join, range_of
 from onnx_passes.datatypes.integers import BINARY
-from onnx_passes.datatypes.smallest import integer_ends
+from onnx_passes.datatypes.smallest import integer_ends, range_of, smallest_for_both
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.tensor_types import datatype_of
@@ -47,7 +46,7 @@ class Fact:
     def joined(self, other: Fact) -> Fact:
         """Know what holds for the numbers of both."""
         if self.range is None or other.range is None:
-            return Fact.of(join(self.datatype, other.datatype))
+            return Fact.of(smallest_for_both(self.datatype, other.datatype))
         both = self.range | other.range
         return Fact(self.datatype, both) if self.datatype == other.datatype else Fact.between(both)
 
