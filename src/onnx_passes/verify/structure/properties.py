@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.core.options import quote
-from onnx_passes.graph.isomorphism import Relaxation, isomorphism
+from onnx_passes.graph.isomorphism import Relaxation, isomorphic
 
 BEFORE = "before"
 _SHOWN = 5
@@ -182,7 +182,7 @@ class Isomorphic(Property):
     def violations(self, model: ir.Model, before: ir.Model | None = None) -> list[Violation]:
         """Say where the model differs from the reference."""
         reference = self._load(before)
-        if isomorphism(model, reference, ignore=(*self.ignore, "interface")) is not None:
+        if isomorphic(model, reference, ignore=(*self.ignore, "interface")):
             return []
         message = f"not wired like {'the model before' if self.needs_before else self.reference}"
         return [Violation(str(self), message, self._differences(model, reference))]
