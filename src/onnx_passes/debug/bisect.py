@@ -16,11 +16,13 @@ from onnx_passes.core.instruments import Instrument, Limit, StopAfter
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import Plan, Step, plan
 from onnx_passes.debug.items import items_text
-from onnx_passes.debug.judges import ByFunction, Judge, Verdict
+from onnx_passes.debug.judges import ByFunction, Judge
 from onnx_passes.debug.points import Leaf, Trace
 from onnx_passes.debug.result_judges import ByResults
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import Source, load
+from onnx_passes.verify.blame.search import Verdict, first_bad
+from onnx_passes.verify.failure import fact_lines
 
 
 @dataclass(frozen=True)
@@ -54,19 +56,18 @@ class Bisection:
     def __str__(self) -> str:
         if not self.found:
             return f"nothing is bad: the result of all {self.steps} steps is good ({self.runs} runs)"
-        facts = [
-            ("pass", self.text),
-            ("application", f"{self.application}, {self.place}" if self.application else ""),
-            ("rule", f"{self.rule}, {self.source}" if self.rule else ""),
-            ("matched", self.matched),
-            ("replaced by", self.added),
-            ("difference", self.difference),
-            ("drift", self.drift),
-            ("or else", self.suspects),
-            ("runs", str(self.runs)),
-        ]
-        lines = [f"  {label + ':':13} {text}" for label, text in facts if text]
-        return "\n".join([f"first bad step: {self.step} of {self.steps}", *lines])
+        facts = {
+            "pass": self.text,
+            "application": f"{self.application}, {self.place}" if self.application else "",
+            "rule": f"{self.rule}, {self.source}" if self.rule else "",
+            "matched": self.matched,
+            "replaced by": self.added,
+            "difference": self.difference,
+            "drift": self.drift,
+            "or else": self.suspects,
+            "runs": str(self.runs),
+        }
+        return "\n".join([f"first bad step: {self.step} of {self.steps}", *fact_lines(facts)])
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, without what is empty."""
@@ -89,21 +90,6 @@ def bisect(
     judge = is_bad if isinstance(is_bad, Judge) else ByResults() if is_bad is None else ByFunction(is_bad)
     planned = pipeline if isinstance(pipeline, Plan) else plan(pipeline, defaults=options)
     return _Search(load(model), planned, judge).run()
-
-
-def first_bad(good: int, bad: int, judge: Callable[[int], Verdict]) -> tuple[int, int]:
-    """Narrow down from a good and a bad number to neighbours, or as far as the judge can tell."""
-    open_ = list(range(good + 1, bad))
-    while open_:
-        middle = open_[len(open_) // 2]
-        verdict = judge(middle)
-        if verdict.status == "skip":
-            open_.remove(middle)
-        elif verdict.bad:
-            bad, open_ = middle, [number for number in open_ if number < middle]
-        else:
-            good, open_ = middle, [number for number in open_ if number > middle]
-    return good, bad
 
 
 @dataclass

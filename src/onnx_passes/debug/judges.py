@@ -6,33 +6,16 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import onnx_ir as ir
 
 from onnx_passes.core.base import Pass
 from onnx_passes.core.errors import ModelError, UsageError
+from onnx_passes.verify.blame.search import GOOD, Verdict
 
 _SKIP = 125
 """The exit code by which a command says that it cannot tell, as for ``git bisect run``."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What a judge says of a model, and why."""
-
-    status: Literal["good", "bad", "skip"]
-    reason: str = ""
-
-    @property
-    def bad(self) -> bool:
-        """Tell whether the model is bad."""
-        return self.status == "bad"
-
-
-GOOD = Verdict("good")
 
 
 class Judge:

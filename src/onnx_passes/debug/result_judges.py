@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,16 @@ import onnx_ir as ir
 from onnx_passes.core.base import Pass
 from onnx_passes.core.claims import Claim
 from onnx_passes.core.errors import OnnxPassesError, UsageError
-from onnx_passes.debug.judges import GOOD, Judge, Verdict
+from onnx_passes.debug.judges import Judge
+from onnx_passes.verify.blame.search import GOOD, Verdict
 from onnx_passes.verify.comparison.compare import compare
-from onnx_passes.verify.comparison.promise import DEFAULT, Limits, Promise, limits_of
+from onnx_passes.verify.comparison.promise import DEFAULT, Limits, Promise, claim_of, limits_of
 from onnx_passes.verify.metrics.metrics import accumulator, find_metric, is_elementwise
 from onnx_passes.verify.metrics.ranges import MetricRange, accepted, range_text
 from onnx_passes.verify.run.execute import Engine, Executable, ExecutionError, Executor, Sample
 from onnx_passes.verify.samples.dataset import Dataset
-from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
-from onnx_passes.verify.samples.generate import generate
-from onnx_passes.verify.samples.reference import read_inputs, read_outputs
+from onnx_passes.verify.samples.fitting import run_samples
+from onnx_passes.verify.samples.reference import read_outputs
 
 
 class ByResults(Judge):
@@ -51,14 +52,10 @@ class ByResults(Judge):
 
     def start(self, original: ir.Model) -> Verdict:
         """Run the original model; every other one is measured against its results, or against what is expected."""
-        ready = _prepare_original(self.executor, original)
-        self._engine = ready.engine
-        if self.inputs:
-            self._samples = read_inputs(original, self.inputs)
-            self._measure = results = _run_given(ready, self._samples)
-        else:
-            self._samples, self._measure = _run_generated(ready, original, self.seed)
-            results = self._measure
+        with _of_original():
+            ready = self.executor.prepare(original)
+            self._samples, results = run_samples(ready, original, self.inputs, self.seed)
+        self._engine, self._measure = ready.engine, results
         if self.expect:
             self._measure = read_outputs(original, self.expect, samples=len(self._samples))
             if len(self._measure) != len(self._samples):
@@ -91,10 +88,8 @@ class ByResults(Judge):
         """Return how far results may be from the original after some passes, ``None`` for not at all."""
         if self.limits is not None or self.expect:
             return self.limits or self.default
-        given = [limits for pass_ in passes if (limits := _promised(pass_, self.default)) is not None]
-        if not given:
-            return None
-        return Limits.widest(given)
+        claims = [claim for pass_ in passes if (claim := claim_of(pass_)).kind != "equality"]
+        return Limits.widest([limits_of(claim, self.default) for claim in claims]) if claims else None
 
 
 class ByMetrics(Judge):
@@ -125,12 +120,13 @@ class ByMetrics(Judge):
 
     def start(self, original: ir.Model) -> Verdict:
         """Read the data and measure the original model."""
-        ready = _prepare_original(self.executor, original)
+        with _of_original():
+            ready = self.executor.prepare(original)
+            if self.inputs:
+                self._data = Dataset.read(original, self.inputs, self.expect)
+            else:
+                self._data = Dataset.of(original, run_samples(ready, original, (), self.seed)[0])
         self._engine = ready.engine
-        if self.inputs:
-            self._data = Dataset.read(original, self.inputs, self.expect)
-        else:
-            self._data = Dataset.of(original, _run_generated(ready, original, self.seed)[0])
         self._original = [batch.expected or batch.run(ready) for batch in self._data]
         return self._measure(ready)
 
@@ -157,30 +153,14 @@ class ByMetrics(Judge):
         return GOOD
 
 
-def _prepare_original(executor: Executor, model: ir.Model) -> Executable:
+@contextmanager
+def _of_original() -> Generator[None]:
+    """Say that no model can be judged by its results where the original one cannot be run."""
     try:
-        return executor.prepare(model)
+        yield
     except ExecutionError as error:
-        raise _not_runnable(error) from error
-
-
-def _run_given(ready: Executable, samples: Sequence[Sample]) -> list[Sample]:
-    try:
-        return [ready.run(sample) for sample in samples]
-    except ExecutionError as error:
-        raise _not_runnable(error) from error
-
-
-def _run_generated(ready: Executable, model: ir.Model, seed: int) -> tuple[list[Sample], list[Sample]]:
-    """Generate samples and run them; those that the original model cannot take are left out."""
-    try:
-        return run_generated(ready, generate(model, seed=seed, thorough=True), dynamic_axes(model))
-    except ExecutionError as error:
-        raise _not_runnable(error) from error
-
-
-def _not_runnable(error: OnnxPassesError) -> UsageError:
-    return UsageError(f"the original model cannot be run: {error}", hint="judge models by a command instead")
+        hint = "judge models by a command instead"
+        raise UsageError(f"the original model cannot be run: {error}", hint=hint) from error
 
 
 def _difference(expected: Sequence[Sample], found: Sequence[Sample], limits: Limits | None) -> str:
@@ -194,13 +174,3 @@ def _difference(expected: Sequence[Sample], found: Sequence[Sample], limits: Lim
 
 def _verdict(reason: str) -> Verdict:
     return Verdict("bad", reason) if reason else GOOD
-
-
-def _promised(pass_: Pass, default: Limits) -> Limits | None:
-    """Return the tolerance of a pass, ``None`` if it keeps results bit by bit."""
-    for claim in pass_.claims:
-        if claim.kind == "equality":
-            return None
-        if claim.kind == "tolerance":
-            return limits_of(claim, default)
-    return None if pass_.kind in ("analysis", "annotation") else default

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ExitCode, OnnxPassesError
+from onnx_passes.core.plan import Step
+from onnx_passes.core.records import Evidence, Status, StepRecord
 
 
 class VerificationError(OnnxPassesError):
@@ -35,13 +38,13 @@ class PostconditionError(OnnxPassesError, ir.passes.PostconditionError):
 
 @dataclass
 class Failure:
-    """Where and how a pass went wrong."""
+    """Where and how a pass went wrong; ``facts`` show it where the run asked for something beside promises."""
 
     step: int
     text: str
     claim: str
     difference: str
-    sample: str
+    sample: str = ""
     application: str = ""
     source: str = ""
     matched: str = ""
@@ -51,24 +54,42 @@ class Failure:
     number: int = 0
     no_excuse: str = ""
     advice: str = ""
+    facts: Mapping[str, str] | None = None
 
     def lines(self) -> list[str]:
         """List the facts, one a line."""
-        facts = [
-            ("pass", f"{self.text} (step {self.step}, promises {self.claim})"),
-            ("difference", self.difference),
-            ("sample", self.sample),
-            ("rewrite", self.application),
-            ("rule", self.source),
-            ("matched", self.matched),
-            ("replaced by", self.replacement),
-            ("diverges at", self.diverges),
-            ("no excuse", self.no_excuse),
-            ("to accept", self.advice),
-            ("reproducer", self.reproducer),
-        ]
-        return [f"  {label + ':':13} {text}" for label, text in facts if text]
+        if self.facts is not None:
+            return fact_lines({"pass": f"{self.text} (step {self.step})", **self.facts})
+        return fact_lines(
+            {
+                "pass": f"{self.text} (step {self.step}, promises {self.claim})",
+                "difference": self.difference,
+                "sample": self.sample,
+                "rewrite": self.application,
+                "rule": self.source,
+                "matched": self.matched,
+                "replaced by": self.replacement,
+                "diverges at": self.diverges,
+                "no excuse": self.no_excuse,
+                "to accept": self.advice,
+                "reproducer": self.reproducer,
+            }
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
-        return {key: value for key, value in vars(self).items() if value}
+        return {key: value for key, value in vars(self).items() if value not in ("", 0, None)}
+
+
+def fact_lines(facts: Mapping[str, str]) -> list[str]:
+    """List what is known, one fact a line."""
+    return [f"  {label + ':':13} {text}" for label, text in facts.items() if text]
+
+
+def failed_step(record: StepRecord, step: Step, failure: Failure, what: str = "") -> PostconditionError:
+    """Mark a step as failed, and make the error that says so; ``what`` is that in the words that users know."""
+    record.status, record.reason = Status.FAILED, failure.difference
+    record.evidence = Evidence("failed", failure.claim, reason=failure.difference)
+    error = PostconditionError(f"Post-condition for pass '{type(step.pass_).__name__}' failed", failure)
+    error.__cause__ = VerificationError(what or failure.difference)
+    return error

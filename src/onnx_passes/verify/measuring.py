@@ -17,12 +17,11 @@ from onnx_passes.core.records import Evidence, RunRecord, StepRecord
 from onnx_passes.graph.hashing.fingerprint import Fingerprinter
 from onnx_passes.verify.comparison.declarations import ChangesInterface
 from onnx_passes.verify.comparison.ulp import Array
-from onnx_passes.verify.failure import VerificationError
+from onnx_passes.verify.failure import Failure, VerificationError, failed_step
 from onnx_passes.verify.metrics.expectations import Originals, expectations
 from onnx_passes.verify.metrics.metrics import Metric, accumulator, find_metric, is_elementwise, metric_name
 from onnx_passes.verify.metrics.ranges import ANY, MetricRange, accepted, parse_ranges, range_text
 from onnx_passes.verify.run.execute import Engine, Executable, ExecutionError, Executor, Sample
-from onnx_passes.verify.run_failure import conclude
 from onnx_passes.verify.samples.dataset import Batch, Dataset
 from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
 from onnx_passes.verify.samples.generate import generate
@@ -180,7 +179,8 @@ class Measuring(Instrument):
             ready = self.executor.prepare(model, engine=self._engine)
             values = self._measure(lambda _, batch: self._as_taken_now(batch).run(ready))
         except (ExecutionError, UsageError) as error:
-            failed = conclude(record, step, "metric", f"the model can no longer be measured: {error}", {})
+            what = f"the model can no longer be measured: {error}"
+            failed = failed_step(record, step, Failure(record.number, step.text, "metric", what, facts={}))
             raise failed from failed.__cause__
         record.metrics = values
         for name, limits in self.ranges.items():
@@ -240,7 +240,8 @@ class Measuring(Instrument):
             "measured": self._described,
         }
         claim = f"metric({name}={list(limits)})"
-        failed = conclude(record, step, claim, _told(name, values[name], limits), facts)
+        what = _told(name, values[name], limits)
+        failed = failed_step(record, step, Failure(record.number, step.text, claim, what, facts=facts))
         raise failed from failed.__cause__
 
 

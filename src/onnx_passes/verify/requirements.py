@@ -11,7 +11,7 @@ from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.verify.run_failure import conclude
+from onnx_passes.verify.failure import Failure, failed_step
 from onnx_passes.verify.structure.vocabulary import parse_property
 from onnx_passes.verify.verification import Mode
 
@@ -65,5 +65,5 @@ class Requirements(Instrument):
             )
         record, step = self._last
         facts = {"asked for": ", ".join(dict.fromkeys(violation.property for violation in violations))}
-        failed = conclude(record, step, "structure", told, facts)
+        failed = failed_step(record, step, Failure(record.number, step.text, "structure", told, facts=facts))
         raise failed from failed.__cause__

@@ -25,7 +25,7 @@ from onnx_passes.verify.comparison.declarations import ChangesInterface, wrong_a
 from onnx_passes.verify.comparison.evidence import evidence_of
 from onnx_passes.verify.comparison.levels import below, level_of
 from onnx_passes.verify.comparison.promise import DEFAULT, EXPLICIT, Limits, Promise, PromiseFor, promise_of
-from onnx_passes.verify.failure import Failure, VerificationError
+from onnx_passes.verify.failure import Failure, VerificationError, failed_step
 from onnx_passes.verify.local.specials import SpecialWindows
 from onnx_passes.verify.local.unreached import NEVER_RAN, Unreached
 from onnx_passes.verify.local.windows import Windows
@@ -374,8 +374,7 @@ class Verification(Instrument):
                 violations = [v for prop in claim.properties for v in prop.violations(model, self._before)]
                 if violations:
                     difference = "; ".join(map(str, violations))
-                    failure = Failure(record.number, step.text, str(claim), difference, "")
-                    failed = Diagnosis.conclude(record, step, failure, difference)
+                    failed = failed_step(record, step, Failure(record.number, step.text, str(claim), difference))
                     raise failed from failed.__cause__
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -57,18 +57,6 @@ class Snapshots(Instrument):
         """Keep the model after a step."""
         if record.number in self._always or (record.number in self._steps and record.modified):
             self.models[record.number] = copy_model(model)
-
-
-def first_bad(candidates: Sequence[int], is_good: Callable[[int], bool]) -> int:
-    """Return the first bad one of candidates that are good up to some point; the last one is known to be bad."""
-    good, bad = -1, len(candidates) - 1
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        if is_good(candidates[middle]):
-            good = middle
-        else:
-            bad = middle
-    return candidates[bad]
 
 
 def first_divergence(

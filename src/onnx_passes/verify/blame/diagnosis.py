@@ -1,4 +1,4 @@
-"""The inquiry after a failure: which step, which rewrite, which value; and all of it in a report and a folder."""
+"""The diagnosis of a failure: which step, which rewrite, which value; and all of it in a report and a folder."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.core.instruments import Limit
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import Plan, Step
-from onnx_passes.core.records import Evidence, Status, StepRecord
+from onnx_passes.core.records import StepRecord
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.verify.baseline import REST, Baseline
-from onnx_passes.verify.blame.culprit import Culprit, Snapshots, first_bad, first_divergence
+from onnx_passes.verify.blame.culprit import Culprit, Snapshots, first_divergence
 from onnx_passes.verify.blame.replay import Replay
 from onnx_passes.verify.blame.reproducer import write_reproducer
+from onnx_passes.verify.blame.search import BAD, GOOD, Verdict, first_bad
 from onnx_passes.verify.blame.successors import Successors
 from onnx_passes.verify.comparison.promise import Limits, promise_of
-from onnx_passes.verify.failure import Failure, PostconditionError, VerificationError
+from onnx_passes.verify.failure import Failure, PostconditionError, failed_step
 from onnx_passes.verify.run.execute import Executor
 
 Taken = tuple[StepRecord, Step]
@@ -79,16 +80,7 @@ class Diagnosis:
             failure.diverges = self._divergence(before, step, charge.sample)
             if self.reproducer is not None:
                 failure.reproducer = self._write(self.reproducer, before, step, failure, charge.sample)
-        return self.conclude(record, step, failure, charge.what)
-
-    @staticmethod
-    def conclude(record: StepRecord, step: Step, failure: Failure, what: str) -> PostconditionError:
-        """Mark the step as failed and make the error of it."""
-        record.status, record.reason = Status.FAILED, failure.difference
-        record.evidence = Evidence("failed", failure.claim, reason=failure.difference)
-        error = PostconditionError(f"Post-condition for pass '{type(step.pass_).__name__}' failed", failure)
-        error.__cause__ = VerificationError(what)
-        return error
+        return failed_step(record, step, failure, charge.what)
 
     def _repeat(self, suspects: Sequence[Taken], always: Collection[int] = ()) -> None:
         """Repeat the run, and keep the model after every step that may be to blame, and before the first."""
@@ -107,35 +99,37 @@ class Diagnosis:
         """Return the place of the first step after which results are wrong."""
         places = {record.number: place for place, (record, _) in enumerate(suspects)}
 
-        def is_good(place: int) -> bool:
-            return self._is_good(self._models[suspects[place][0].number], suspects[: place + 1], sample)
+        def judge(place: int) -> Verdict:
+            return self._judge(self._models[suspects[place][0].number], suspects[: place + 1], sample)
 
-        changed = [places[number] for number in sorted(self._models) if number in places]
-        if changed and not is_good(changed[-1]):
-            bad = first_bad(changed, is_good)
-            if self._is_guilty(suspects[: bad + 1], sample):
-                return bad
+        def first() -> int:
+            known = [places[number] for number in sorted(self._models) if number in places]
+            return known[first_bad(-1, len(known) - 1, lambda at: judge(known[at]))[1]]
+
+        changed = max((places[number] for number in self._models if number in places), default=None)
+        if changed is not None and judge(changed).bad and self._is_guilty(suspects[: (bad := first()) + 1], sample):
+            return bad
         # A step that says nothing of its change is to blame.
         self._repeat(suspects, list(places))
-        return first_bad([places[number] for number in sorted(self._models) if number in places], is_good)
+        return first()
 
     def _is_guilty(self, suspects: Sequence[Taken], sample: int) -> bool:
         """Tell whether the last of some steps makes results wrong that the one before it left right."""
         record, step = suspects[-1]
         before = self._model_before(record.number)
         try:
-            return before is not None and not self._is_good(self._after(step, before), suspects, sample)
+            return before is not None and self._judge(self._after(step, before), suspects, sample).bad
         except OnnxPassesError:
             return True
 
-    def _is_good(self, model: ir.Model, steps: Sequence[Taken], sample: int) -> bool:
+    def _judge(self, model: ir.Model, steps: Sequence[Taken], sample: int) -> Verdict:
         promise = promise_of([step.pass_ for _, step in steps], self.limits)
         try:
             ready = self.executor.prepare(model, engine=self.baseline.engine, feeds=self.baseline.feeds)
             results = [ready.run(self.baseline.samples[sample])]
-            return self.baseline.complaint(model, results, promise, first=sample) is None
+            return GOOD if self.baseline.complaint(model, results, promise, first=sample) is None else BAD
         except OnnxPassesError:
-            return False
+            return BAD
 
     def _name(self, failure: Failure, suspects: Sequence[Taken], before: ir.Model, charge: Charge) -> None:
         """Name the rewrite to blame, unless each was checked where it stands and is right there."""
@@ -149,11 +143,11 @@ class Diagnosis:
             return
         else:
 
-            def is_good(number: int) -> bool:
-                return self._is_good(self._after(step, before, Limit(number)), suspects, charge.sample)
+            def judge(number: int) -> Verdict:
+                return self._judge(self._after(step, before, Limit(number)), suspects, charge.sample)
 
             try:
-                number = first_bad(range(1, record.applications + 1), is_good)
+                number = first_bad(0, record.applications, judge)[1]
             except OnnxPassesError:
                 return
         last = Culprit()

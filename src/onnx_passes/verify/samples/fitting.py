@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Sample
+from onnx_passes.verify.samples.generate import generate
+from onnx_passes.verify.samples.reference import read_inputs
 from onnx_passes.verify.samples.sizes import dimension_key
 
 Axes = Mapping[str, Sequence[int]]
@@ -23,6 +26,18 @@ def dynamic_axes(model: ir.Model) -> Axes:
         for value in model.graph.inputs
         if value.shape is not None
     }
+
+
+def run_samples(
+    ready: Executable, model: ir.Model, inputs: Sequence[Any], seed: int
+) -> tuple[list[Sample], list[Sample]]:
+    """Run on samples that are read or, without any, generated; returns those that the model took, and its results.
+
+    Of generated samples, those that the model cannot take are left out, or cut where it takes none.
+    """
+    if inputs:
+        return ready.run_each(read_inputs(model, inputs), all_must_run=True)
+    return run_generated(ready, generate(model, seed=seed, thorough=True), dynamic_axes(model))
 
 
 def run_generated(ready: Executable, samples: Sequence[Sample], axes: Axes) -> tuple[list[Sample], list[Sample]]:
