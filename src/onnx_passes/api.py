@@ -17,7 +17,7 @@ from onnx_passes.core.compose import PassLike
 from onnx_passes.core.errors import ModelError, UsageError
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.manager import Manager
-from onnx_passes.core.plan import plan
+from onnx_passes.core.plan import Plan, plan
 from onnx_passes.core.records import RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.interface_names import InterfaceNames
@@ -102,7 +102,7 @@ def apply(
     if is_held and not in_place:
         loaded = copy_model(loaded)
     planned = plan(pipeline, defaults=options)
-    watchers = [InterfaceNames(), *instruments, *([Paranoid()] if paranoid else [])]
+    watchers = [*instruments, *([Paranoid()] if paranoid else [])]
     measuring = metrics if isinstance(metrics, Measuring) else Measuring(metrics, dataset=inputs)
     watchers.append(measuring.also(planned) if verify else measuring)
     if verify:
@@ -111,7 +111,12 @@ def apply(
         watchers.append(verification)
     if structure:
         watchers.append(Requirements(structure))
-    outcome = Manager(watchers).run(planned, loaded)
+    return run_plan(planned, loaded, watchers)
+
+
+def run_plan(planned: Plan, model: ir.Model, instruments: Sequence[Instrument]) -> Result:
+    """Run a plan on a model, which it changes, watched by instruments: the last one looks first at what a pass did."""
+    outcome = Manager([InterfaceNames(), *instruments]).run(planned, model)
     return Result(outcome.model, outcome.record)
 
 

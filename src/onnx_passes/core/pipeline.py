@@ -7,6 +7,7 @@ Items are separated by commas or white space; options stand in braces, a nested 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -70,6 +71,7 @@ def without_body(text: str) -> str:
     return f"{text.partition('(')[0]}(…)" if text.endswith(")") else text
 
 
+@functools.cache
 def parse_pipeline(text: str) -> tuple[Item, ...]:
     """Read pipeline text; a mistake is an error that points at it."""
     return _Parser(text).pipeline(end="")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from onnx_passes.core.base import ALL, Pass
@@ -44,12 +45,12 @@ class Step:
         members = f", {len(self.children)} members" if self.children else ""
         return f"<Step {self.name}: {self.why}{members}>"
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Return the name of the pass."""
         return self.pass_.name
 
-    @property
+    @cached_property
     def text(self) -> str:
         """Return the pass with its options as pipeline text."""
         return str(self.pass_)
@@ -124,6 +125,7 @@ class _Planner:
         self.builder = builder
         self.facts = Facts()
         self.open: list[str] = []
+        self.made: dict[tuple[str, ...], list[Pass]] = {}
 
     def sequence(self, passes: Iterable[Pass], why: Why) -> list[Step]:
         steps: list[Step] = []
@@ -135,7 +137,7 @@ class _Planner:
 
     def one(self, pass_: Pass, why: Why, following: str | None = None) -> Iterator[Step]:
         self.enter(pass_)
-        for needed in self.builder.collect(pass_.needs):
+        for needed in self.named(pass_.needs):
             if needed not in self.facts:
                 yield from self.one(needed, Why("needed", pass_.name))
         children: tuple[Step, ...] = ()
@@ -147,12 +149,19 @@ class _Planner:
         else:
             self.facts.after(pass_, modified=True)
         yield Step(pass_, why, children)
-        for follower in self.builder.collect(pass_.followed_by):
+        for follower in self.named(pass_.followed_by):
             if follower.name != following:
                 before = self.facts.copy()
                 yield from self.one(follower, Why("follows", pass_.name))
                 self.facts.restrict(before)  # The manager skips it when nothing changed.
         self.open.pop()
+
+    def named(self, names: Iterable[str]) -> list[Pass]:
+        """Make the passes that another one names; whoever names the same gets the same."""
+        key = tuple(names)
+        if key not in self.made:
+            self.made[key] = self.builder.collect(key)
+        return self.made[key]
 
     def enter(self, pass_: Pass) -> None:
         name = pass_.name

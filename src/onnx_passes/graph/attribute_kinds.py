@@ -36,7 +36,7 @@ ATTRIBUTES: Interface[Mapping[str, int]] = Interface(
 @functools.cache
 def attribute_kinds(domain: str, operator: str, version: int | None) -> Mapping[str, int]:
     """Return the kind of each attribute that an operator is known to have; nothing for unknown operators."""
-    defined = ATTRIBUTES.find(domain, operator) if domain else None
+    defined = ATTRIBUTES.get((domain, operator)) if domain else None
     if defined is not None:
         return defined
     standard = "" if domain == "ai.onnx" else domain

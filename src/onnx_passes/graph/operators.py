@@ -76,29 +76,22 @@ class Interface(Generic[T]):
                     )
                 self._table[domain, name] = found
 
-    def get(self, node: ir.Node) -> T | None:
-        """Return what is known of the operator of a node."""
-        return self.find(node.domain, node.op_type)
-
-    def find(self, domain: str, name: str) -> T | None:
-        """Return what is known of an operator."""
+    def get(self, operator: ir.Node | Key) -> T | None:
+        """Return what is known of the operator of a node, or of one by domain and name."""
         if not self._complete:
             self._load()
-        return self._table.get((domain, name))
+        return self._table.get((operator.domain, operator.op_type) if isinstance(operator, ir.Node) else operator)
 
     def named(self, name: str, domain: str = "") -> T | None:
-        """Return what is built in, or attached so far, for an operator."""
+        """Return what is built in, or attached so far, for an operator; passes ask while they are being imported."""
         if self._homes:
             self._load_homes()
         return self._table.get((domain, name))
 
-    def known(self, name: str, domain: str) -> T | None:
-        """Return what is attached so far."""
-        return self._table.get((domain, name))
-
-    def replace(self, found: T, name: str, domain: str) -> None:
-        """Attach something in the place of what is attached so far."""
-        self._table[domain, name] = found
+    def revise(self, name: str, domain: str, revision: Callable[[T | None], T]) -> T:
+        """Attach something made of what is attached so far, in its place."""
+        found = self._table[domain, name] = revision(self._table.get((domain, name)))
+        return found
 
     def table(self) -> Mapping[Key, T]:
         """Return all that is known, by domain and name."""
@@ -107,7 +100,7 @@ class Interface(Generic[T]):
         return self._table
 
     def standard(self) -> dict[str, T]:
-        """Return what is built in for operators of ONNX itself, by name; passes ask while they are being imported."""
+        """Return what is built in for operators of ONNX itself, by name."""
         self._load_homes()
         return {name: found for (domain, name), found in self._table.items() if not domain}
 

@@ -163,13 +163,16 @@ DEFINITIONS: Interface[tuple[Definition, ...]] = Interface(
 def define(cls: type[D]) -> type[D]:
     """Let an operator be known by its names in its domains; the class is made once, without arguments."""
     made = cls()
+
+    def revision(versions: tuple[Definition, ...] | None) -> tuple[Definition, ...]:
+        return (*(version for version in versions or () if not _is_same(type(version), cls)), made)
+
     for domain in made.domains:
         for name in (made.name, *made.aliases):
-            before = [each for each in DEFINITIONS.known(name, domain) or () if not _is_same(type(each), cls)]
-            DEFINITIONS.replace((*before, made), name, domain)
-            given = {item.name: int(_KINDS[item.kind]) for version in (*before, made) for item in version.attributes}
-            if given:
-                ATTRIBUTES.replace(given, name, domain)
+            versions = DEFINITIONS.revise(name, domain, revision)
+            kinds = {given.name: int(_KINDS[given.kind]) for version in versions for given in version.attributes}
+            if kinds:
+                ATTRIBUTES.revise(name, domain, lambda _, kinds=kinds: kinds)
     return cls
 
 

@@ -145,9 +145,8 @@ def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices:
     target = _target(source, choices)
     _refuse_missing(source)
     _refuse_record_for_model(choices.record, (source, target))
-    from onnx_passes.api import Result
+    from onnx_passes.api import run_plan
     from onnx_passes.cli.settings import settings
-    from onnx_passes.core.manager import Manager
     from onnx_passes.graph.load import load
     from onnx_passes.graph.origin import origin
     from onnx_passes.graph.save import save
@@ -163,8 +162,7 @@ def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices:
         for repair in loaded_from.repairs:
             click.echo(f"repaired: {repair}", err=True)
     checks = checks_of(chosen.config, choices, planned, model, config_file, source)
-    outcome = Manager(_instruments(chosen, choices, checks)).run(planned, model)
-    result = Result(outcome.model, outcome.record)
+    result = run_plan(planned, model, _instruments(chosen, choices, checks))
     if not (choices.as_json and target == "-"):
         report = save(result.model, target, external=choices.external)
         for note in report.notes:
@@ -221,13 +219,12 @@ def _refuse_missing(source: str) -> None:
 def _instruments(chosen: Settings, choices: Choices, checks: list[Instrument]) -> list[Instrument]:
     from onnx_passes.core.instruments import Limit
     from onnx_passes.debug.intermediates import Checkpoint, KeepIntermediates
-    from onnx_passes.graph.interface_names import InterfaceNames
     from onnx_passes.report.changes import PrintChanged
     from onnx_passes.report.failed import ShowFailedRun
     from onnx_passes.report.progress import Progress
     from onnx_passes.verify.contracts import Paranoid
 
-    instruments: list[Instrument] = [InterfaceNames()] if choices.quiet else [InterfaceNames(), ShowFailedRun()]
+    instruments: list[Instrument] = [] if choices.quiet else [ShowFailedRun()]
     if choices.limit is not None:
         instruments.append(Limit(choices.limit))
     if choices.paranoid:

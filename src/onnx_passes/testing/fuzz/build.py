@@ -240,7 +240,7 @@ class Build:
 
 def _computed(op: Op, site: RecipeSite) -> Shape | None:
     """Return the shape that the definition of an operator gives its result."""
-    definition = next(iter(DEFINITIONS.find(op.domain, op.op_type) or ()), None)
+    definition = next(iter(DEFINITIONS.get((op.domain, op.op_type)) or ()), None)
     if definition is None:
         return None
     given = [np.zeros(built.shape, built.dtype.numpy()) for built in site.inputs if built is not None]

@@ -10,7 +10,7 @@ from onnx_passes.testing.fuzz.values import Shape
 
 def recipe_of(op: Op) -> Recipe:
     """Return the recipe of an operator; those without one take their inputs element by element."""
-    return RECIPES.find(op.domain, op.op_type) or elementwise
+    return RECIPES.get((op.domain, op.op_type)) or elementwise
 
 
 def elementwise(site: RecipeSite) -> None:
