@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from abc import abstractmethod
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.graph.wording import name_of
-from onnx_passes.verify.structure.properties import Property, Violation, in_function, scopes
+from onnx_passes.verify.structure.properties import Property, Violation, free_of, in_function, scopes
 
 _OPERATOR = re.compile(r"(?:(?P<domain>[^\s:*]+)::)?(?P<type>[^\s:*]+|\*)")
 _STANDARD = "ai.onnx"
@@ -46,32 +45,15 @@ class OperatorPattern(NamedTuple):
         return f"{domain}::{self.type}" if domain else self.type
 
 
-@dataclass(frozen=True)
-class _Operators(Property):
-    operators: tuple[OperatorPattern, ...]
-
-    def __post_init__(self) -> None:
-        if not self.operators:
-            raise UsageError(f"'{self.name}' names no operator", hint=f"write {self.name}(OPERATOR, …)")
-
-    def arguments(self) -> tuple[str, ...]:
-        """Return the operators as text."""
-        return tuple(map(str, self.operators))
-
-
-@dataclass(frozen=True)
-class Only(_Operators):
-    """All nodes are of the given operators.
+def only(*operators: str) -> Property:
+    """Require all nodes to be of these operators: ``Relu``, ``domain::Op`` or ``domain::*``.
 
     A call of a function of the model is judged by the body of the function, unless the call itself is allowed:
     then its body is not looked into.
     """
+    allowed = _patterns("only", operators)
 
-    name = "only"
-
-    def violations(self, model: ir.Model, before: ir.Model | None = None) -> list[Violation]:
-        """Name the nodes of other operators."""
-        allowed = set(self.operators)
+    def others(model: ir.Model) -> list[str]:
         pending = {model.graph: ""}
         offenders: list[str] = []
         seen = set(pending)
@@ -86,73 +68,54 @@ class Only(_Operators):
                 elif function.graph not in seen:
                     seen.add(function.graph)
                     pending[function.graph] = in_function(function)
-        return self._violated("other operators are used", offenders)
+        return offenders
+
+    return free_of(f"only({', '.join(map(str, allowed))})", "other operators are used", others)
 
 
-@dataclass(frozen=True)
-class NoneOf(_Operators):
-    """No node is of one of the given operators, in graphs and in the bodies of functions."""
-
-    name = "none-of"
-
-    def violations(self, model: ir.Model, before: ir.Model | None = None) -> list[Violation]:
-        """Name the nodes of these operators."""
-        return self._violated("forbidden operators are used", _nodes_of(model, self.operators))
+def none_of(*operators: str) -> Property:
+    """Require no node to be of these operators, in graphs and in the bodies of functions."""
+    forbidden = _patterns("none-of", operators)
+    text = f"none-of({', '.join(map(str, forbidden))})"
+    return free_of(text, "forbidden operators are used", lambda model: _nodes_of(model, forbidden))
 
 
-@dataclass(frozen=True)
-class _Limit(Property):
-    operator: OperatorPattern
-    number: int
+def at_most(operator_name: str, number: int) -> Property:
+    """Require at most so many nodes of an operator; the body of a function counts once."""
+    return _limit("at-most", operator_name, number, operator.le)
 
-    def __post_init__(self) -> None:
-        if self.number < 0:
-            raise UsageError(f"'{self.name}' does not take the number {self.number}", hint="write 0 or more")
 
-    def arguments(self) -> tuple[str, ...]:
-        """Return operator and number."""
-        return (str(self.operator), str(self.number))
+def at_least(operator_name: str, number: int) -> Property:
+    """Require at least so many nodes of an operator; the body of a function counts once."""
+    return _limit("at-least", operator_name, number, operator.ge)
 
-    def violations(self, model: ir.Model, before: ir.Model | None = None) -> list[Violation]:
-        """Name the nodes of the operator, if their number is wrong."""
-        found = _nodes_of(model, (self.operator,))
+
+def _limit(name: str, operator_name: str, number: int, allows: Callable[[int, int], bool]) -> Property:
+    pattern = OperatorPattern.parse(operator_name)
+    if number < 0:
+        raise UsageError(f"'{name}' does not take the number {number}", hint="write 0 or more")
+    text = f"{name}({pattern}, {number})"
+
+    def find(model: ir.Model, before: ir.Model | None) -> list[Violation]:
+        found = _nodes_of(model, (pattern,))
         message = f"there {'is' if len(found) == 1 else 'are'} {len(found) or 'none'}"
-        return [] if self.allows(len(found)) else [Violation(str(self), message, tuple(found))]
+        return [] if allows(len(found), number) else [Violation(text, message, tuple(found))]
 
-    @abstractmethod
-    def allows(self, number: int) -> bool:
-        """Say whether a number of nodes is right."""
+    return Property(text, find)
 
 
-@dataclass(frozen=True)
-class AtMost(_Limit):
-    """There are at most so many nodes of an operator; the body of a function counts once."""
-
-    name = "at-most"
-
-    def allows(self, number: int) -> bool:
-        """Say whether there are few enough."""
-        return number <= self.number
+def _patterns(name: str, operators: Collection[str]) -> tuple[OperatorPattern, ...]:
+    if not operators:
+        raise UsageError(f"'{name}' names no operator", hint=f"write {name}(OPERATOR, …)")
+    return tuple(map(OperatorPattern.parse, operators))
 
 
-@dataclass(frozen=True)
-class AtLeast(_Limit):
-    """There are at least so many nodes of an operator; the body of a function counts once."""
-
-    name = "at-least"
-
-    def allows(self, number: int) -> bool:
-        """Say whether there are enough."""
-        return number >= self.number
-
-
-def _nodes_of(model: ir.Model, operators: tuple[OperatorPattern, ...]) -> list[str]:
-    wanted = set(operators)
+def _nodes_of(model: ir.Model, operators: Collection[OperatorPattern]) -> list[str]:
     return [
         name_of(node) + suffix
         for scope, suffix in scopes(model)
         for node in scope.all_nodes()
-        if _is_among(node, wanted)
+        if _is_among(node, operators)
     ]
 
 

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnx_passes.core.errors import UsageError, did_you_mean
-from onnx_passes.core.options import quote
-from onnx_passes.graph.isomorphism import Relaxation, isomorphic
-
-BEFORE = "before"
 _SHOWN = 5
 
 
@@ -31,179 +24,95 @@ class Violation:
         return f"{self.property}: {self.message}" + (f": {shown}{more}" if shown else "")
 
 
-@dataclass(frozen=True)
-class Property(ABC):
-    """A property that a model has or has not; graphs, subgraphs and functions are looked into."""
+Find = Callable[[ir.Model, "ir.Model | None"], list[Violation]]
 
-    name: ClassVar[str]
 
-    @abstractmethod
+@dataclass(frozen=True, eq=False)
+class Property:
+    """A property that a model has or has not; graphs, subgraphs and functions are looked into.
+
+    Its ``text`` says all about it: properties of the same text are equal. ``find`` lists what violates it, given the
+    model and, where a pass is held to it, the model before, which some properties need.
+    """
+
+    text: str
+    find: Find
+    needs_before: bool = False
+
     def violations(self, model: ir.Model, before: ir.Model | None = None) -> list[Violation]:
         """List what violates the property; ``before`` is the model that a pass was given."""
+        return self.find(model, before)
 
     def holds(self, model: ir.Model, before: ir.Model | None = None) -> bool:
         """Say whether the model has the property."""
-        return not self.violations(model, before)
-
-    @property
-    def needs_before(self) -> bool:
-        """Tell whether the property compares with the model before a pass."""
-        return False
-
-    def arguments(self) -> tuple[str, ...]:
-        """Return the arguments as text."""
-        return ()
+        return not self.find(model, before)
 
     def __str__(self) -> str:
-        arguments = self.arguments()
-        return f"{self.name}({', '.join(arguments)})" if arguments else self.name
+        return self.text
 
-    def __and__(self, other: Property) -> AllOf:
-        return AllOf((self, other))
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Property) and self.text == other.text
 
-    def __or__(self, other: Property) -> AnyOf:
-        return AnyOf((self, other))
+    def __hash__(self) -> int:
+        return hash(self.text)
 
-    def __invert__(self) -> Not:
-        return Not(self)
+    def __and__(self, other: Property) -> Property:
+        return all_of(self, other)
 
-    def _violated(self, message: str, offenders: list[str]) -> list[Violation]:
-        return [Violation(str(self), message, tuple(offenders))] if offenders else []
+    def __or__(self, other: Property) -> Property:
+        return any_of(self, other)
 
-
-@dataclass(frozen=True)
-class _Several(Property):
-    properties: tuple[Property, ...]
-
-    def __post_init__(self) -> None:
-        if not self.properties:
-            raise UsageError(f"'{self.name}' names no property", hint=f"write {self.name}(PROPERTY, …)")
-
-    @property
-    def needs_before(self) -> bool:
-        """Tell whether any of the properties does."""
-        return any(prop.needs_before for prop in self.properties)
-
-    def arguments(self) -> tuple[str, ...]:
-        """Return the properties as text."""
-        return tuple(map(str, self.properties))
+    def __invert__(self) -> Property:
+        return not_(self)
 
 
-@dataclass(frozen=True)
-class AllOf(_Several):
-    """All of several properties hold; each violation is that of the property it violates."""
+def free_of(text: str, message: str, find: Callable[[ir.Model], list[str]]) -> Property:
+    """Make a property of models in which nothing is found."""
 
-    name = "all-of"
+    def violations(model: ir.Model, before: ir.Model | None) -> list[Violation]:
+        offenders = find(model)
+        return [Violation(text, message, tuple(offenders))] if offenders else []
 
-    def violations(self, model: ir.Model, before: ir.Model | None = None) -> list[Violation]:
-        """List the violations of all properties."""
-        return [violation for prop in self.properties for violation in prop.violations(model, before)]
-
-
-@dataclass(frozen=True)
-class AnyOf(_Several):
-    """At least one of several properties holds."""
-
-    name = "any-of"
-
-    def violations(self, model: ir.Model, before: ir.Model | None = None) -> list[Violation]:
-        """Say for every property what violates it, if none holds."""
-        reasons: list[str] = []
-        for prop in self.properties:
-            found = prop.violations(model, before)
-            if not found:
-                return []
-            reasons.append(str(found[0]))
-        return [Violation(str(self), "none of them holds", tuple(f"[{reason}]" for reason in reasons))]
+    return Property(text, violations)
 
 
-@dataclass(frozen=True)
-class Not(Property):
-    """A property does not hold."""
+def all_of(*properties: Property) -> Property:
+    """Require all properties; each violation is that of the property it violates."""
 
-    name = "not"
-    inner: Property
+    def find(model: ir.Model, before: ir.Model | None) -> list[Violation]:
+        return [violation for prop in properties for violation in prop.find(model, before)]
 
-    @property
-    def needs_before(self) -> bool:
-        """Tell whether the property does."""
-        return self.inner.needs_before
-
-    def arguments(self) -> tuple[str, ...]:
-        """Return the property as text."""
-        return (str(self.inner),)
-
-    def violations(self, model: ir.Model, before: ir.Model | None = None) -> list[Violation]:
-        """Say that the property holds, if it does."""
-        holds = self.inner.holds(model, before)
-        return [Violation(str(self), f"'{self.inner}' holds and should not")] if holds else []
+    return Property(_text("all-of", properties), find, _need_before(properties))
 
 
-@dataclass(frozen=True)
-class Free(Property):
-    """A property without arguments: nothing is found that violates it."""
+def any_of(*properties: Property) -> Property:
+    """Require at least one property; where none holds, each says what violates it."""
+    text = _text("any-of", properties)
 
-    name: str  # pyright: ignore[reportIncompatibleVariableOverride]
-    message: str = field(repr=False)
-    find: Callable[[ir.Model], list[str]] = field(repr=False)
+    def find(model: ir.Model, before: ir.Model | None) -> list[Violation]:
+        found = [prop.find(model, before) for prop in properties]
+        reasons = tuple(f"[{violations[0]}]" for violations in found if violations)
+        return [Violation(text, "none of them holds", reasons)] if len(reasons) == len(found) else []
 
-    def violations(self, model: ir.Model, before: ir.Model | None = None) -> list[Violation]:
-        """Name what is found."""
-        return self._violated(self.message, self.find(model))
+    return Property(text, find, _need_before(properties))
 
 
-@dataclass(frozen=True)
-class Isomorphic(Property):
-    """The model is wired like another, whatever everything is called: a file, or the model before a pass.
+def not_(prop: Property) -> Property:
+    """Require that a property does not hold."""
+    text = _text("not", (prop,))
 
-    ``ignore`` relaxes the comparison: ``constants`` leaves out the elements of tensors, ``attributes`` all
-    attributes but graphs.
-    """
+    def find(model: ir.Model, before: ir.Model | None) -> list[Violation]:
+        return [Violation(text, f"'{prop}' holds and should not")] if prop.holds(model, before) else []
 
-    name = "isomorphic"
-    reference: str
-    ignore: tuple[Relaxation, ...] = ()
+    return Property(text, find, prop.needs_before)
 
-    def __post_init__(self) -> None:
-        for word in self.ignore:
-            if word not in ("constants", "attributes"):
-                hint = did_you_mean(word, ("constants", "attributes")) or "ignore constants or attributes"
-                raise UsageError(f"'{self.name}' cannot ignore '{word}'", hint=hint)
 
-    @property
-    def needs_before(self) -> bool:
-        """Tell whether the reference is the model before a pass."""
-        return self.reference == BEFORE
+def _text(name: str, properties: tuple[Property, ...]) -> str:
+    return f"{name}({', '.join(map(str, properties))})"
 
-    def arguments(self) -> tuple[str, ...]:
-        """Return the reference and what is ignored."""
-        return (quote(self.reference), *self.ignore)
 
-    def violations(self, model: ir.Model, before: ir.Model | None = None) -> list[Violation]:
-        """Say where the model differs from the reference."""
-        reference = self._load(before)
-        if isomorphic(model, reference, ignore=(*self.ignore, "interface")):
-            return []
-        message = f"not wired like {'the model before' if self.needs_before else self.reference}"
-        return [Violation(str(self), message, self._differences(model, reference))]
-
-    def _load(self, before: ir.Model | None) -> ir.Model:
-        from onnx_passes.graph.load import load
-
-        if not self.needs_before:
-            return load(self.reference)
-        if before is None:
-            raise UsageError(f"there is no model before to compare with for '{self}'", hint="give it a file instead")
-        return before
-
-    def _differences(self, model: ir.Model, reference: ir.Model) -> tuple[str, ...]:
-        from onnx_passes.graph.equality import compare
-        from onnx_passes.graph.hashing.content import Contents
-        from onnx_passes.graph.lockstep import Difference
-
-        # The first difference may be one that is ignored.
-        outcome = None if self.ignore else compare(model, reference, Contents(), names=False)
-        return (str(outcome),) if isinstance(outcome, Difference) else ()
+def _need_before(properties: tuple[Property, ...]) -> bool:
+    return any(prop.needs_before for prop in properties)
 
 
 def scopes(model: ir.Model) -> Iterator[tuple[ir.Graph, str]]:

@@ -7,32 +7,26 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import cast
 
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.core.naming import kebab
-from onnx_passes.graph import annotations
+from onnx_passes.core.options import quote
+from onnx_passes.graph import annotations, isomorphism
+from onnx_passes.graph.equality import compare
+from onnx_passes.graph.hashing.content import Contents
 from onnx_passes.graph.isomorphism import Relaxation
 from onnx_passes.graph.liveness import Reaching
+from onnx_passes.graph.lockstep import Difference
 from onnx_passes.graph.wording import describe, name_of, value_text
+from onnx_passes.verify.structure import properties
 from onnx_passes.verify.structure.flow import bad_reads, find_cycle
-from onnx_passes.verify.structure.operator_properties import AtLeast, AtMost, NoneOf, Only, OperatorPattern
-from onnx_passes.verify.structure.properties import (
-    BEFORE,
-    AllOf,
-    AnyOf,
-    Free,
-    Isomorphic,
-    Not,
-    Property,
-    Violation,
-    function_name,
-    scopes,
-)
+from onnx_passes.verify.structure.operator_properties import at_least, at_most, none_of, only
+from onnx_passes.verify.structure.properties import Property, Violation, free_of, function_name, scopes
 from onnx_passes.verify.structure.property_text import Term, read_term
 
 __all__ = [
@@ -57,6 +51,9 @@ __all__ = [
     "sorted_nodes",
     "static_shapes",
 ]
+
+
+BEFORE = "before"
 
 
 def _on_a_cycle(model: ir.Model) -> list[str]:
@@ -101,14 +98,6 @@ def _read(model: ir.Model, *, late: bool) -> list[str]:
     return found
 
 
-def _undefined(model: ir.Model) -> list[str]:
-    return _read(model, late=False)
-
-
-def _too_early(model: ir.Model) -> list[str]:
-    return _read(model, late=True)
-
-
 def _without_static_shape(model: ir.Model) -> list[str]:
     return [value_text(value) for value in annotations.values(model.graph) if not _is_static(value)]
 
@@ -124,72 +113,88 @@ def _functions(model: ir.Model) -> list[str]:
     return [f"'{function_name(function)}'" for function in model.functions.values()]
 
 
-acyclic = Free("acyclic", "there is a cycle", _on_a_cycle)
+acyclic = free_of("acyclic", "there is a cycle", _on_a_cycle)
 """No node depends on its own output, directly or through others, and no function calls itself."""
 
-connected = Free("connected", "no output is reached from", _loose_ends)
+connected = free_of("connected", "no output is reached from", _loose_ends)
 """Every node and every input of the model reaches an output: no islands and no loose ends.
 
 Several pieces are fine if each reaches an output; inputs of subgraphs and functions need not be used.
 """
 
-no_dead_nodes = Free("no-dead-nodes", "no output depends on", _dead_nodes)
+no_dead_nodes = free_of("no-dead-nodes", "no output depends on", _dead_nodes)
 """No node could be removed; one whose result the annotation of a value in use names is not dead."""
 
-single_assignment = Free("single-assignment", "defined more than once", _defined_twice)
+single_assignment = free_of("single-assignment", "defined more than once", _defined_twice)
 """Every name of a value is defined once in a graph and its subgraphs, and in each function."""
 
-no_dangling_values = Free("no-dangling-values", "nothing in sight defines what is used", _undefined)
+no_dangling_values = free_of("no-dangling-values", "nothing in sight defines what is used", partial(_read, late=False))
 """Nothing is read, and no output returned, that neither the graph itself nor one around it defines."""
 
-sorted_nodes = Free("sorted", "used before it is computed", _too_early)
+sorted_nodes = free_of("sorted", "used before it is computed", partial(_read, late=True))
 """Every node comes after those that it and its subgraphs read from."""
 
-static_shapes = Free("static-shapes", "the shape is not known in numbers", _without_static_shape)
+static_shapes = free_of("static-shapes", "the shape is not known in numbers", _without_static_shape)
 """All shapes in the graph and its subgraphs are known; those in functions depend on the call and do not count."""
 
-no_functions = Free("no-functions", "the model has functions", _functions)
+no_functions = free_of("no-functions", "the model has functions", _functions)
 """The model defines no functions."""
 
 
-def only(*operators: str) -> Only:
-    """Require all nodes to be of these operators: ``Relu``, ``domain::Op`` or ``domain::*``."""
-    return Only(tuple(map(OperatorPattern.parse, operators)))
+def isomorphic(reference: str | os.PathLike[str], ignore: Iterable[Relaxation] = ()) -> Property:
+    """Require the wiring of the model in a file, or of the one ``before`` the pass, whatever everything is called.
+
+    ``ignore`` relaxes the comparison: ``constants`` leaves out the elements of tensors, ``attributes`` all attributes
+    but graphs.
+    """
+    path, ignored = os.fspath(reference), tuple(ignore)
+    for word in ignored:
+        if word not in ("constants", "attributes"):
+            hint = did_you_mean(word, ("constants", "attributes")) or "ignore constants or attributes"
+            raise UsageError(f"'isomorphic' cannot ignore '{word}'", hint=hint)
+    text = f"isomorphic({', '.join((quote(path), *ignored))})"
+
+    def find(model: ir.Model, before: ir.Model | None) -> list[Violation]:
+        other = _reference(path, text, before)
+        if isomorphism.isomorphic(model, other, ignore=(*ignored, "interface")):
+            return []
+        # The first difference may be one that is ignored.
+        outcome = None if ignored else compare(model, other, Contents(), names=False)
+        difference = (str(outcome),) if isinstance(outcome, Difference) else ()
+        return [Violation(text, f"not wired like {'the model before' if path == BEFORE else path}", difference)]
+
+    return Property(text, find, needs_before=path == BEFORE)
 
 
-def none_of(*operators: str) -> NoneOf:
-    """Require no node to be of these operators."""
-    return NoneOf(tuple(map(OperatorPattern.parse, operators)))
+def _reference(path: str, text: str, before: ir.Model | None) -> ir.Model:
+    from onnx_passes.graph.load import load
+
+    if path != BEFORE:
+        return load(path)
+    if before is None:
+        raise UsageError(f"there is no model before to compare with for '{text}'", hint="give it a file instead")
+    return before
 
 
-def at_most(operator: str, number: int) -> AtMost:
-    """Require at most so many nodes of an operator."""
-    return AtMost(OperatorPattern.parse(operator), number)
-
-
-def at_least(operator: str, number: int) -> AtLeast:
-    """Require at least so many nodes of an operator."""
-    return AtLeast(OperatorPattern.parse(operator), number)
-
-
-def isomorphic(reference: str | os.PathLike[str], ignore: Iterable[Relaxation] = ()) -> Isomorphic:
-    """Require the wiring of the model in a file, or of the one ``before`` the pass, up to names."""
-    return Isomorphic(os.fspath(reference), tuple(ignore))
-
-
-def all_of(*properties: Property | str) -> AllOf:
+def all_of(*written: Property | str) -> Property:
     """Require all of the properties."""
-    return AllOf(tuple(map(parse_property, properties)))
+    return properties.all_of(*_several("all-of", written))
 
 
-def any_of(*properties: Property | str) -> AnyOf:
+def any_of(*written: Property | str) -> Property:
     """Require at least one of the properties."""
-    return AnyOf(tuple(map(parse_property, properties)))
+    return properties.any_of(*_several("any-of", written))
 
 
-def not_(prop: Property | str) -> Not:
+def not_(prop: Property | str) -> Property:
     """Require that a property does not hold."""
-    return Not(parse_property(prop))
+    return properties.not_(parse_property(prop))
+
+
+def _several(name: str, written: Sequence[Property | str]) -> Iterable[Property]:
+    if not written:
+        raise UsageError(f"'{name}' names no property", hint=f"write {name}(PROPERTY, …)")
+    return map(parse_property, written)
 
 
 def parse_property(written: object) -> Property:
@@ -207,83 +212,60 @@ def _property(term: Term) -> Property:
         if term.arguments:
             raise UsageError(f"property '{name}' takes no arguments", hint=f"write '{name}' instead of '{term}'")
         return _FREE[name]
-    form = _FORMS.get(name)
-    if form is None:
+    if name not in _FORMS:
         known = (*_FREE, *_FORMS, *_ALIASES)
         hint = did_you_mean(name, known) or f"the properties are {', '.join(known)}"
         raise UsageError(f"there is no property '{term.text}'", hint=hint)
-    made = form.make(term.arguments or ())
+    takes, make = _FORMS[name]
+    made = make(term.arguments or ())
     if made is None:
-        raise UsageError(f"property '{name}' does not fit '{term}'", hint=f"write {name}({form.takes})")
+        raise UsageError(f"property '{name}' does not fit '{term}'", hint=f"write {name}({takes})")
     return made
 
 
-def _words(terms: Iterable[Term]) -> list[str] | None:
-    terms = list(terms)
-    return [term.text for term in terms] if terms and all(term.arguments is None for term in terms) else None
+def _words(terms: Sequence[Term]) -> list[str]:
+    return [term.text for term in terms] if all(term.arguments is None for term in terms) else []
 
 
-def _with_operators(make: Callable[..., Property]) -> Callable[[tuple[Term, ...]], Property | None]:
-    def form(terms: tuple[Term, ...]) -> Property | None:
-        words = _words(terms)
-        return None if words is None else make(*words)
-
-    return form
-
-
-def _with_number(make: Callable[[str, int], Property]) -> Callable[[tuple[Term, ...]], Property | None]:
-    def form(terms: tuple[Term, ...]) -> Property | None:
-        match _words(terms):
-            case [operator, number] if number.isdecimal():
-                return make(operator, int(number))
-            case _:
-                return None
-
-    return form
+def _limited(make: Callable[[str, int], Property], terms: Sequence[Term]) -> Property | None:
+    match _words(terms):
+        case [operator, number] if number.isdecimal():
+            return make(operator, int(number))
+        case _:
+            return None
 
 
-def _with_reference(terms: tuple[Term, ...]) -> Property | None:
+def _of_operators(make: Callable[..., Property], terms: Sequence[Term]) -> Property | None:
     words = _words(terms)
-    return None if words is None else isomorphic(words[0], cast("list[Relaxation]", words[1:]))
+    return make(*words) if words else None
 
 
-def _with_properties(
-    make: Callable[..., Property], most: int | None = None
-) -> Callable[[tuple[Term, ...]], Property | None]:
-    def form(terms: tuple[Term, ...]) -> Property | None:
-        fits = terms and (most is None or len(terms) <= most)
-        return make(*map(_property, terms)) if fits else None
-
-    return form
+def _of_reference(terms: Sequence[Term]) -> Property | None:
+    words = _words(terms)
+    return isomorphic(words[0], cast("list[Relaxation]", words[1:])) if words else None
 
 
-@dataclass(frozen=True)
-class _Form:
-    takes: str
-    make: Callable[[tuple[Term, ...]], Property | None]
+def _of_properties(make: Callable[..., Property], terms: Sequence[Term]) -> Property | None:
+    fits = len(terms) == 1 if make is not_ else terms
+    return make(*map(_property, terms)) if fits else None
 
 
 _FREE = {
-    prop.name: prop
+    prop.text: prop
     for prop in (
-        acyclic,
-        connected,
-        single_assignment,
-        no_dangling_values,
-        no_dead_nodes,
-        sorted_nodes,
-        static_shapes,
-        no_functions,
+        *(acyclic, connected, single_assignment, no_dangling_values),
+        *(no_dead_nodes, sorted_nodes, static_shapes, no_functions),
     )
 }
-_FORMS = {
-    "only": _Form("OPERATOR, …", _with_operators(only)),
-    "none-of": _Form("OPERATOR, …", _with_operators(none_of)),
-    "at-most": _Form("OPERATOR, NUMBER", _with_number(at_most)),
-    "at-least": _Form("OPERATOR, NUMBER", _with_number(at_least)),
-    "isomorphic": _Form("FILE or before, constants, attributes", _with_reference),
-    "all-of": _Form("PROPERTY, …", _with_properties(all_of)),
-    "any-of": _Form("PROPERTY, …", _with_properties(any_of)),
-    "not": _Form("PROPERTY", _with_properties(not_, most=1)),
+_FORMS: dict[str, tuple[str, Callable[[Sequence[Term]], Property | None]]] = {
+    "only": ("OPERATOR, …", partial(_of_operators, only)),
+    "none-of": ("OPERATOR, …", partial(_of_operators, none_of)),
+    "at-most": ("OPERATOR, NUMBER", partial(_limited, at_most)),
+    "at-least": ("OPERATOR, NUMBER", partial(_limited, at_least)),
+    "isomorphic": ("FILE or before, constants, attributes", _of_reference),
+    "all-of": ("PROPERTY, …", partial(_of_properties, all_of)),
+    "any-of": ("PROPERTY, …", partial(_of_properties, any_of)),
+    "not": ("PROPERTY", partial(_of_properties, not_)),
 }
+"""What stands in the parentheses of a property, for people, and what is made of it."""
 _ALIASES = {"allowed-operators": "only", "forbidden-operators": "none-of"}
