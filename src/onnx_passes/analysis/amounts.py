@@ -36,11 +36,6 @@ def nominal(amount: Amount, of: int = NOMINAL) -> int:
     return sum(factor * of ** len(names) for names, factor in amount.terms.items())
 
 
-def json_amount(amount: Amount | None) -> int | str | None:
-    """Return a number, or the formula as text."""
-    return str(amount) if isinstance(amount, Extent) else amount
-
-
 def dims(value: ir.Value | None) -> list[Amount]:
     """Return the dimensions of a value. Raises UnknownSizeError."""
     if value is None:

@@ -10,14 +10,10 @@ from typing import Any, NamedTuple
 
 import onnx_ir as ir
 
-from onnx_passes.analysis.amounts import (
-    UnknownSizeError,
-    json_amount,
-    nominal,
-    total,
-)
+from onnx_passes.analysis.amounts import UnknownSizeError, nominal, total
 from onnx_passes.analysis.formulas import Work, work_of
 from onnx_passes.analysis.memory import Peak, Traffic, is_weight, peak_of, traffic_of
+from onnx_passes.core.plain import plain
 from onnx_passes.core.walk import nested_graphs
 from onnx_passes.graph.constants import tensor_of_constant_node
 from onnx_passes.graph.extents import Amount, Extent
@@ -45,23 +41,6 @@ class Layer(NamedTuple):
     read_bytes: Amount | None
     written_bytes: Amount | None
     unknown: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {
-            "name": self.name,
-            "operator": self.operator,
-            "scope": self.scope,
-            "inputs": list(self.inputs),
-            "outputs": list(self.outputs),
-            "macs": json_amount(self.macs),
-            "operations": json_amount(self.operations),
-            "parameters": self.parameters,
-            "weight_bytes": json_amount(self.weight_bytes),
-            "read_bytes": json_amount(self.read_bytes),
-            "written_bytes": json_amount(self.written_bytes),
-            "unknown": self.unknown,
-        }
 
 
 @dataclass(frozen=True)
@@ -140,29 +119,23 @@ class ModelCost:
         ``uncounted``: nodes by operator whose computation counts nothing, for want of a formula.
         ``operators``: nodes, MACs and operations by operator. ``layers``: every node.
         """
+        sums = ("macs", "operations", "parameters", "weight_bytes", "read_bytes", "written_bytes")
         data: dict[str, Any] = {
-            "macs": json_amount(self.macs),
-            "operations": json_amount(self.operations),
-            "parameters": self.parameters,
-            "weight_bytes": json_amount(self.weight_bytes),
-            "read_bytes": json_amount(self.read_bytes),
-            "written_bytes": json_amount(self.written_bytes),
-            "peak_activation_bytes": json_amount(self.peak.bytes),
+            **{name: getattr(self, name) for name in sums},
+            "peak_activation_bytes": self.peak.bytes,
             "peak_at": self.peak.at,
             "peak_without": self.peak.unknown,
-            "symbols": list(self.symbols),
+            "symbols": self.symbols,
             "unknown": [
                 {"node": layer.name, "operator": layer.operator, "why": layer.unknown} for layer in self.unknown
             ],
-            "uncounted": dict(self.uncounted.most_common()),
+            "uncounted": self.uncounted,
             "operators": {
-                name: {"nodes": nodes, "macs": json_amount(macs), "operations": json_amount(operations)}
+                name: {"nodes": nodes, "macs": macs, "operations": operations}
                 for name, (nodes, macs, operations) in self.by_operator().items()
             },
         }
-        if layers:
-            data["layers"] = [layer.to_json() for layer in self.layers]
-        return data
+        return plain(data | {"layers": self.layers} if layers else data)
 
 
 def cost_of(model: ir.Model) -> ModelCost:

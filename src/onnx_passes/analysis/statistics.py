@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnx_passes.core.plain import plain
 from onnx_passes.core.walk import all_nodes, nested_graphs
 from onnx_passes.graph.wording import name_of
 
@@ -35,8 +36,7 @@ class GraphStatistics:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, by the names of the fields; ``longest_path`` names nodes from input to output."""
-        data = dict(vars(self))
-        return data | {"unused_inputs": list(self.unused_inputs), "longest_path": list(self.longest_path)}
+        return plain(vars(self))
 
 
 def statistics_of(model: ir.Model) -> GraphStatistics:

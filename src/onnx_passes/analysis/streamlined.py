@@ -15,6 +15,7 @@ from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import Range, bits_for
 from onnx_passes.analysis.ranges.rounding import exact_up_to
 from onnx_passes.analysis.sums import Bounds, largest_norm, largest_sum, sums_within, terms_of
+from onnx_passes.core.plain import plain
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.datatypes.integers import IntegerType
 from onnx_passes.datatypes.smallest import smallest_for
@@ -116,14 +117,7 @@ class Streamlined:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
-        return {
-            "macs": self.macs,
-            "head_macs": self.head_macs,
-            "integer_macs": self.integer_macs,
-            "fraction": self.fraction,
-            "accumulators": [vars(item) for item in self.accumulators],
-            "blockers": [vars(item) for item in self.blockers],
-        }
+        return {**{name: plain(value) for name, value in vars(self).items()}, "fraction": self.fraction}
 
 
 def streamlined(model: ir.Model, ranges: Mapping[ir.Value, Range] | None = None) -> Streamlined:

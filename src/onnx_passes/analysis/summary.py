@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.core.measure import measure
+from onnx_passes.core.plain import plain
 from onnx_passes.core.records import ModelSize
 from onnx_passes.graph import annotations
 from onnx_passes.graph.origin import origin
@@ -47,24 +48,8 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
-        return {
-            "name": self.name,
-            "ir_version": self.ir_version,
-            "producer": self.producer,
-            "opsets": self.opsets,
-            "inputs": [vars(port) for port in self.inputs],
-            "outputs": [vars(port) for port in self.outputs],
-            "nodes": self.size.nodes,
-            "operators": dict(self.size.operators.most_common()),
-            "parameters": self.size.parameters,
-            "bytes": self.size.bytes,
-            "subgraphs": self.subgraphs,
-            "functions": list(self.functions),
-            "dynamic_dimensions": list(self.dynamic_dimensions),
-            "values_without_shape": self.values_without_shape,
-            "datatypes": dict(self.datatypes.most_common()),
-            "repairs": list(self.repairs),
-        }
+        data = plain({field.name: getattr(self, field.name) for field in fields(self)})
+        return data | data.pop("size") | {"nodes": self.size.nodes}
 
 
 def summarize(model: ir.Model) -> Summary:

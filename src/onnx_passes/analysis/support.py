@@ -33,10 +33,6 @@ class Support(NamedTuple):
         """Tell whether ONNX defines the operator and ONNX Runtime runs it."""
         return self.defined_by == "onnx" and self.kernel is not False
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
-        return dict(self._asdict())
-
 
 def support_of(model: ir.Model) -> list[Support]:
     """Look up every operator of the graph, its bodies and the functions that the model brings."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from onnx_passes.core.plain import plain
 from onnx_passes.graph.operators import interfaces_of
 from onnx_passes.ops.collection import definitions
 from onnx_passes.ops.definition import Attribute, Definition
@@ -46,22 +47,12 @@ def to_json(definition: Definition) -> dict[str, Any]:
     """Return plain data."""
     return {
         "operator": definition.name,
-        "aliases": list(definition.aliases),
-        "domains": list(definition.domains),
+        "aliases": plain(definition.aliases),
+        "domains": plain(definition.domains),
         "interfaces": [interface.name for interface in interfaces_of(type(definition))],
         "doc": inspect.getdoc(type(definition)) or "",
-        "inputs": [{"name": item.name, "doc": item.doc, "optional": item.optional} for item in definition.inputs],
-        "attributes": [
-            {
-                "name": item.name,
-                "kind": item.kind,
-                "doc": item.doc,
-                "default": item.default,
-                "required": item.required,
-                "choices": list(item.choices),
-            }
-            for item in definition.attributes
-        ],
+        "inputs": plain(definition.inputs),
+        "attributes": plain(definition.attributes),
         "module": type(definition).__module__,
     }
 

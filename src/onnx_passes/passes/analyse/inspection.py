@@ -22,6 +22,7 @@ from onnx_passes.analysis.weights import Weights, weights_of
 from onnx_passes.core.base import Context
 from onnx_passes.core.build import collect
 from onnx_passes.core.errors import ModelError, OnnxPassesError, PassFailedError, UsageError
+from onnx_passes.core.plain import plain
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import Source, load
 from onnx_passes.verify.run.execute import ExecutionError, Executor
@@ -73,16 +74,16 @@ class Inspection:
         """
         return {
             **self.summary.to_json(),
-            "dynamic_inputs": dict(self.dynamic),
-            "dimensions": dict(self.dimensions),
-            "weights": {name: weights._asdict() for name, weights in self.weights.items()},
-            "quantizers": [kind._asdict() | {"nodes": count} for kind, count in self.quantizers.most_common()],
-            "operator_support": [found.to_json() for found in self.support if not found.is_plain],
-            "statistics": self.statistics.to_json(),
+            "dynamic_inputs": plain(self.dynamic),
+            "dimensions": plain(self.dimensions),
+            "weights": plain(self.weights),
+            "quantizers": [plain(kind) | {"nodes": count} for kind, count in self.quantizers.most_common()],
+            "operator_support": [plain(found) for found in self.support if not found.is_plain],
+            "statistics": plain(self.statistics),
             "cost": self.cost.to_json(layers=layers),
-            "streamlined": None if self.streamlined is None else self.streamlined.to_json(),
-            "notes": list(self.notes),
-            "run": None if self.trial is None else vars(self.trial),
+            "streamlined": plain(self.streamlined),
+            "notes": plain(self.notes),
+            "run": plain(self.trial),
         }
 
 

@@ -1,0 +1,27 @@
+"""Records as plain data, as JSON holds it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Set
+from dataclasses import fields, is_dataclass
+from typing import Any, cast
+
+
+def plain(value: object) -> Any:
+    """Return fields by name, mappings and lists of plain data; what JSON has no form for becomes text."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if hasattr(value, "to_json"):
+        return cast(Any, value).to_json()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if hasattr(value, "_asdict"):
+        return plain(cast(Any, value)._asdict())
+    if isinstance(value, Counter):
+        return {str(key): count for key, count in cast("Counter[object]", value).most_common()}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in cast("Mapping[object, object]", value).items()}
+    if isinstance(value, list | tuple | Set):
+        return [plain(item) for item in cast("list[object]", value)]
+    return str(value)
