@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import apply
-from onnx_passes.passes.layout.absorb_transpose import AbsorbTranspose
+from onnx_passes.passes.layout.transpose_laws import AbsorbTranspose
 from tests.passes.tools import check, model_of, operators, run
 
 RNG = np.random.default_rng(7)
