@@ -31,7 +31,10 @@ class Traits:
     one that holds exactly when this one does not (NaN apart). ``undoes`` names the operator that takes it back. No rule
     duplicates what is ``expensive`` just to get past a fork. What
     ``decides`` has a result that jumps where its inputs move by the last bit; one of ``exact_grid`` holds exactly what
-    its grid says, whatever was rounded before.
+    its grid says, whatever was rounded before. ``keeps_zero`` means that zero becomes zero, of the same sign and type.
+    What is ``place_dependent`` gives an element other bits elsewhere in memory: vectorised code rounds functions that
+    are approximated differently from that for the elements left over, and some of the loops that broadcast lose the
+    sign of zeros.
     """
 
     kind: Kind = "other"
@@ -52,6 +55,8 @@ class Traits:
     expensive: bool = False
     decides: bool = False
     exact_grid: bool = False
+    keeps_zero: bool = False
+    place_dependent: bool = False
 
 
 def _unary(*names: str, **traits: object) -> dict[str, Traits]:
@@ -66,6 +71,8 @@ def _kind(kind: Kind, *names: str, expensive: bool = False) -> dict[str, Traits]
     return dict.fromkeys(names, Traits(kind, expensive=expensive))
 
 
+_ZERO = {"keeps_zero": True}
+_PLACE = {"place_dependent": True}
 _LAW = {"commutative": True, "associative": True}
 _LATTICE = {**_LAW, "exact": True, "idempotent": True}
 
@@ -80,30 +87,33 @@ TRAITS.attach(
         **_unary("Neg", involution=True, exact=True, monotone=-1, parity=-1, undoes="Neg"),
         **_unary("Not", "BitwiseNot", involution=True, exact=True, monotone=-1),
         **_unary("Reciprocal", involution=True, parity=-1, undoes="Reciprocal"),
-        **_unary("Abs", idempotent=True, exact=True, parity=1),
-        **_unary("Sign", idempotent=True, exact=True, monotone=1, parity=-1, decides=True, exact_grid=True),
-        **_unary("Ceil", "Floor", idempotent=True, exact=True, monotone=1, decides=True, exact_grid=True),
-        **_unary("Round", idempotent=True, exact=True, monotone=1, parity=-1, decides=True, exact_grid=True),
-        **_unary("Relu", idempotent=True, exact=True, monotone=1),
+        **_unary("Abs", **_ZERO, idempotent=True, exact=True, parity=1),
+        **_unary("Sign", **_ZERO, idempotent=True, exact=True, monotone=1, parity=-1, decides=True, exact_grid=True),
+        **_unary("Ceil", "Floor", **_ZERO, idempotent=True, exact=True, monotone=1, decides=True, exact_grid=True),
+        **_unary("Round", **_ZERO, idempotent=True, exact=True, monotone=1, parity=-1, decides=True, exact_grid=True),
+        **_unary("Relu", **_ZERO, idempotent=True, exact=True, monotone=1),
         **_unary("Identity", idempotent=True, exact=True, monotone=1, parity=-1),
-        **_unary("Exp", monotone=1, undoes="Log"),
-        **_unary("Log", monotone=1, undoes="Exp"),
-        **_unary("Sqrt", monotone=1),
-        **_unary("Erf", "Tanh", "Sinh", "Atan", "Asin", "Asinh", "Atanh", "Softsign", monotone=1, parity=-1),
-        **_unary(
-            "Sigmoid", "HardSigmoid", "Softplus", "Elu", "Celu", "Selu", "LeakyRelu", "ThresholdedRelu", monotone=1
-        ),
-        **_unary("Acosh", monotone=1),
-        **_unary("Acos", monotone=-1),
-        **_unary("Sin", "Tan", parity=-1),
-        **_unary("Cos", "Cosh", parity=1),
-        **_unary("Gelu", "HardSwish", "Mish", "Swish", "Shrink", "Cast", "BitCast", "IsInf", "IsNaN"),
+        **_unary("Exp", **_PLACE, monotone=1, undoes="Log"),
+        **_unary("Log", **_PLACE, monotone=1, undoes="Exp"),
+        **_unary("Sqrt", **_ZERO, monotone=1),
+        **_unary("Erf", "Tanh", "Sinh", "Atan", "Asin", "Asinh", "Atanh", **_ZERO, **_PLACE, monotone=1, parity=-1),
+        **_unary("Softsign", **_ZERO, monotone=1, parity=-1),
+        **_unary("Sigmoid", "Softplus", "Acosh", **_PLACE, monotone=1),
+        **_unary("Elu", "Celu", "Selu", **_ZERO, **_PLACE, monotone=1),
+        **_unary("LeakyRelu", **_ZERO, monotone=1),
+        **_unary("HardSigmoid", "ThresholdedRelu", monotone=1),
+        **_unary("Acos", **_PLACE, monotone=-1),
+        **_unary("Sin", "Tan", **_ZERO, **_PLACE, parity=-1),
+        **_unary("Cos", "Cosh", **_PLACE, parity=1),
+        **_unary("Gelu", **_ZERO, **_PLACE),
+        **_unary("Mish", **_PLACE),
+        **_unary("HardSwish", "Swish", "Shrink", "Cast", "BitCast", "IsInf", "IsNaN"),
         **_unary("Clip", idempotent=True, monotone=1),
         **_binary("Add", **_LAW, identity=0.0, monotone=1, undoes="Sub"),
         **_binary("Mul", **_LAW, identity=1.0, annihilator=0.0, distributes_over=("Add", "Sub"), undoes="Div"),
         **_binary("Sub", identity=0.0, monotone=1, undoes="Add"),
         **_binary("Div", identity=1.0, distributes_over=("Add", "Sub"), undoes="Mul"),
-        **_binary("Pow", identity=1.0),
+        **_binary("Pow", **_PLACE, identity=1.0),
         **_binary("Mod", "BitShift", "PRelu"),
         **_binary("And", **_LATTICE, identity=True, annihilator=False, distributes_over=("Or", "Xor")),
         **_binary("Or", **_LATTICE, identity=False, annihilator=True, distributes_over=("And",)),
@@ -116,12 +126,12 @@ TRAITS.attach(
         **_binary("LessOrEqual", exact=True, decides=True, converse="GreaterOrEqual", complement="Greater"),
         **_binary("Greater", exact=True, decides=True, converse="Less", complement="LessOrEqual"),
         **_binary("GreaterOrEqual", exact=True, decides=True, converse="LessOrEqual", complement="Less"),
-        "Max": Traits("elementwise", 0, commutative=True, associative=True, exact=True, idempotent=True, monotone=1),
-        "Min": Traits("elementwise", 0, commutative=True, associative=True, exact=True, idempotent=True, monotone=1),
+        "Max": Traits("elementwise", 0, **_LATTICE, **_PLACE, monotone=1),  # pyright: ignore[reportArgumentType]
+        "Min": Traits("elementwise", 0, **_LATTICE, **_PLACE, monotone=1),  # pyright: ignore[reportArgumentType]
         "Sum": Traits("elementwise", 0, commutative=True, associative=True, identity=0.0, monotone=1),
         "Mean": Traits("elementwise", 0, commutative=True, monotone=1),
         "DequantizeLinear": Traits(exact_grid=True),
-        "Where": Traits("elementwise", 3),
+        "Where": Traits("elementwise", 3, place_dependent=True),
         **_kind(
             "reduction", "ArgMax", "ArgMin", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax"
         ),

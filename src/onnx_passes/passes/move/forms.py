@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import onnx_ir as ir
 from onnxscript.rewriter.pattern import ANY_VALUE, OrValue
 
+from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.shapes import Dim
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.passes.move.steady import is_computed_as_max, is_power_of_integers
 from onnx_passes.rewrite.forks import Forks
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.patterns import Op, Var
 from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
@@ -24,6 +27,22 @@ _FAR = 64
 
 Move = Callable[[Builder, ir.Node, ir.Node], Rewritten]
 """Takes the builder, the lower and the upper node; returns the new results of the lower one, or a refusal."""
+
+
+class MovePass(Transformation, RewriteRuleSetPass):
+    """A pass whose rules are made by ``moves``, when they are first needed."""
+
+    needs = ("shape-inference",)
+    moves: ClassVar[partial[list[Rule]]]
+
+    @classmethod
+    def unwritten(cls) -> tuple[str, ...]:
+        """Name ``moves``, unless it is there."""
+        return () if hasattr(cls, "moves") else ("moves",)
+
+    def rules(self) -> Sequence[Rule]:
+        """Make the rules."""
+        return self.moves()
 
 
 def exchange(

@@ -2,56 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import dims, same_dtype
-from onnx_passes.passes.move.forms import shaped
+from onnx_passes.passes.move.forms import MovePass, shaped
 from onnx_passes.passes.move.steady import elementwise, is_computed_as_max
-from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.patterns import Op, Var
 from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.source import source_of
-
-
-@passes.verify.equality
-@passes.register("reorder")
-class MoveConcatUp(Transformation, RewriteRuleSetPass):
-    """Hoist Concat above operators that treat all its parts alike.
-
-    Rewrites: ``Concat(f(a), f(b))`` → ``f(Concat(a, b))`` for elementwise operators with one operand.
-    Refuses:  parts with other operators, attributes, bounds or element types; results that others use too;
-              Relu of half precision in opset 18.
-    Exactness: bit-exact; functions that round differently in other places are left to ``move-concat-up-rounding``.
-    """
-
-    needs = ("shape-inference",)
-
-    def rules(self) -> Sequence[Rule]:
-        """Return a rule for each operator."""
-        return [_past(name) for name in elementwise(steady=True, arity=1)]
-
-
-@passes.verify.tolerance
-@passes.register("reorder")
-class MoveConcatUpRounding(Transformation, RewriteRuleSetPass):
-    """Hoist Concat above functions whose last bits depend on where an element lies in memory.
-
-    Rewrites: as ``move-concat-up``, for transcendental functions.
-    Refuses:  what ``move-concat-up`` refuses.
-    Exactness: up to rounding.
-    """
-
-    needs = ("shape-inference",)
-
-    def rules(self) -> Sequence[Rule]:
-        """Return a rule for each operator."""
-        return [_past(name) for name in elementwise(steady=False, arity=1)]
 
 
 def _past(name: str) -> Rule:
@@ -94,3 +57,34 @@ def _does_the_same(a: ir.Node, b: ir.Node) -> bool:
 
 def _attributes(node: ir.Node) -> dict[str, object]:
     return {name: (a.type, a.ref_attr_name, a.value) for name, a in node.attributes.items()}
+
+
+def _past_each(*, steady: bool) -> list[Rule]:
+    return [_past(name) for name in elementwise(steady=steady, arity=1)]
+
+
+@passes.verify.equality
+@passes.register("reorder")
+class MoveConcatUp(MovePass):
+    """Hoist Concat above operators that treat all its parts alike.
+
+    Rewrites: ``Concat(f(a), f(b))`` → ``f(Concat(a, b))`` for elementwise operators with one operand.
+    Refuses:  parts with other operators, attributes, bounds or element types; results that others use too;
+              Relu of half precision in opset 18.
+    Exactness: bit-exact; functions that round differently in other places are left to ``move-concat-up-rounding``.
+    """
+
+    moves = partial(_past_each, steady=True)
+
+
+@passes.verify.tolerance
+@passes.register("reorder")
+class MoveConcatUpRounding(MovePass):
+    """Hoist Concat above functions whose last bits depend on where an element lies in memory.
+
+    Rewrites: as ``move-concat-up``, for transcendental functions.
+    Refuses:  what ``move-concat-up`` refuses.
+    Exactness: up to rounding.
+    """
+
+    moves = partial(_past_each, steady=False)

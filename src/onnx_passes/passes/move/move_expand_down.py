@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import dims
-from onnx_passes.passes.move.forms import exchange, operands, shaped, slots
+from onnx_passes.passes.move.forms import MovePass, exchange, operands, shaped, slots
 from onnx_passes.passes.move.steady import elementwise
-from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
@@ -21,42 +19,6 @@ _MAY_FAIL = ("Div", "Mod")
 """On integers: where an expansion to nothing kept a division by zero from happening, it must not happen now."""
 _WIDELY_KNOWN = frozenset({"FLOAT", "DOUBLE", "FLOAT16", "BOOL", "INT8", "INT32", "INT64", "UINT8"})
 """Element types that runtimes can expand and tile."""
-
-
-@passes.verify.equality
-@passes.register("reorder", "unbroadcast")
-class MoveExpandDown(Transformation, RewriteRuleSetPass):
-    """Sink Expand and Tile towards the outputs, so that nothing is computed twice.
-
-    Rewrites: ``f(Expand(x))`` → ``Expand(f(x))`` and ``f(Tile(x))`` → ``Tile(f(x))`` for elementwise operators, with
-              several operands if each other one has a single element.
-    Refuses:  results that others use too; other operands that are not known to be single elements; integer division;
-              casts to types that are seldom supported; Relu of half precision in opset 18.
-    Exactness: bit-exact; functions that round differently in other places are left to ``move-expand-down-rounding``.
-    """
-
-    needs = ("shape-inference",)
-
-    def rules(self) -> Sequence[Rule]:
-        """Return a rule for each operator, and input where it makes a difference."""
-        return _past_elementwise(steady=True)
-
-
-@passes.verify.tolerance
-@passes.register("reorder", "unbroadcast")
-class MoveExpandDownRounding(Transformation, RewriteRuleSetPass):
-    """Sink Expand and Tile below functions whose last bits depend on where an element lies in memory.
-
-    Rewrites: as ``move-expand-down``, for transcendental functions, Max, Min and Where.
-    Refuses:  what ``move-expand-down`` refuses; Pow of integers.
-    Exactness: up to rounding, and the sign of zeros for Max, Min and Where.
-    """
-
-    needs = ("shape-inference",)
-
-    def rules(self) -> Sequence[Rule]:
-        """Return a rule for each operator, and input where it makes a difference."""
-        return _past_elementwise(steady=False)
 
 
 def _past_elementwise(*, steady: bool) -> list[Rule]:
@@ -85,3 +47,31 @@ def _compute_first(op: Builder, node: ir.Node, repeat: ir.Node) -> Rewritten:
             return no("an operand is not known to be a single element", at=value)
     inner = op.like(node, [*(x if value is moved else value for value in data), *others])
     return op.like(repeat, [shaped(inner, whole), *repeat.inputs[1:]])
+
+
+@passes.verify.equality
+@passes.register("reorder", "unbroadcast")
+class MoveExpandDown(MovePass):
+    """Sink Expand and Tile towards the outputs, so that nothing is computed twice.
+
+    Rewrites: ``f(Expand(x))`` → ``Expand(f(x))`` and ``f(Tile(x))`` → ``Tile(f(x))`` for elementwise operators, with
+              several operands if each other one has a single element.
+    Refuses:  results that others use too; other operands that are not known to be single elements; integer division;
+              casts to types that are seldom supported; Relu of half precision in opset 18.
+    Exactness: bit-exact; functions that round differently in other places are left to ``move-expand-down-rounding``.
+    """
+
+    moves = partial(_past_elementwise, steady=True)
+
+
+@passes.verify.tolerance
+@passes.register("reorder", "unbroadcast")
+class MoveExpandDownRounding(MovePass):
+    """Sink Expand and Tile below functions whose last bits depend on where an element lies in memory.
+
+    Rewrites: as ``move-expand-down``, for transcendental functions, Max, Min and Where.
+    Refuses:  what ``move-expand-down`` refuses; Pow of integers.
+    Exactness: up to rounding, and the sign of zeros for Max, Min and Where.
+    """
+
+    moves = partial(_past_elementwise, steady=False)

@@ -3,83 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from functools import partial
 
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Transformation
 from onnx_passes.graph.arguments import argument, text
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import holds_only
 from onnx_passes.graph.shapes import dims
-from onnx_passes.passes.move.forms import exchange, shaped
+from onnx_passes.graph.traits import operators
+from onnx_passes.passes.move.forms import MovePass, exchange, shaped
 from onnx_passes.passes.move.steady import UNSTEADY
-from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
-KEEP_ZERO = (
-    "Abs",
-    "Ceil",
-    "Floor",
-    "LeakyRelu",
-    "Relu",
-    "Round",
-    "Sign",
-    "Softsign",
-    "Sqrt",
-    "Asin",
-    "Asinh",
-    "Atan",
-    "Atanh",
-    "Celu",
-    "Elu",
-    "Erf",
-    "Gelu",
-    "Selu",
-    "Sin",
-    "Sinh",
-    "Tan",
-    "Tanh",
-)
-"""Operators that make zero of zero, with its sign, and keep the element type."""
-
-
-@passes.verify.equality
-@passes.register("reorder")
-class MovePadDown(Transformation, RewriteRuleSetPass):
-    """Sink Pad below operators that keep the padded value.
-
-    Rewrites: ``f(Pad(x))`` → ``Pad(f(x))`` for elementwise operators that make zero of zero, if zeros are padded, or
-              elements of ``x`` (modes edge, reflect and wrap).
-    Refuses:  other values; infinite attributes, and Celu with ``alpha = 0``, which make NaN of zero; a padded
-              value that others use too; Relu of half precision in opset 18.
-    Exactness: bit-exact; functions that round differently in other places are left to ``move-pad-down-rounding``.
-    """
-
-    needs = ("shape-inference",)
-
-    def rules(self) -> Sequence[Rule]:
-        """Return a rule for each operator."""
-        return [exchange(name, "Pad", _pad_then) for name in KEEP_ZERO if name not in UNSTEADY]
-
-
-@passes.verify.tolerance
-@passes.register("reorder")
-class MovePadDownRounding(Transformation, RewriteRuleSetPass):
-    """Sink Pad below functions whose last bits depend on where an element lies in memory.
-
-    Rewrites: as ``move-pad-down``, for transcendental functions.
-    Refuses:  what ``move-pad-down`` refuses.
-    Exactness: up to rounding.
-    """
-
-    needs = ("shape-inference",)
-
-    def rules(self) -> Sequence[Rule]:
-        """Return a rule for each operator."""
-        return [exchange(name, "Pad", _pad_then) for name in KEEP_ZERO if name in UNSTEADY]
+KEEP_ZERO = operators("elementwise", arity=1, keeps_zero=True)
 
 
 def _pad_then(op: Builder, node: ir.Node, pad: ir.Node) -> Rewritten:
@@ -98,3 +37,35 @@ def _keeps_zero(node: ir.Node) -> bool:
     numbers = [attr.value for attr in node.attributes.values() if attr.type is ir.AttributeType.FLOAT]
     known = all(isinstance(number, float | int) and math.isfinite(number) for number in numbers)
     return known and not (node.op_type == "Celu" and 0 in numbers)
+
+
+def _past_each(*, steady: bool) -> list[Rule]:
+    return [exchange(name, "Pad", _pad_then) for name in KEEP_ZERO if (name not in UNSTEADY) is steady]
+
+
+@passes.verify.equality
+@passes.register("reorder")
+class MovePadDown(MovePass):
+    """Sink Pad below operators that keep the padded value.
+
+    Rewrites: ``f(Pad(x))`` → ``Pad(f(x))`` for elementwise operators that make zero of zero, if zeros are padded, or
+              elements of ``x`` (modes edge, reflect and wrap).
+    Refuses:  other values; infinite attributes, and Celu with ``alpha = 0``, which make NaN of zero; a padded
+              value that others use too; Relu of half precision in opset 18.
+    Exactness: bit-exact; functions that round differently in other places are left to ``move-pad-down-rounding``.
+    """
+
+    moves = partial(_past_each, steady=True)
+
+
+@passes.verify.tolerance
+@passes.register("reorder")
+class MovePadDownRounding(MovePass):
+    """Sink Pad below functions whose last bits depend on where an element lies in memory.
+
+    Rewrites: as ``move-pad-down``, for transcendental functions.
+    Refuses:  what ``move-pad-down`` refuses.
+    Exactness: up to rounding.
+    """
+
+    moves = partial(_past_each, steady=False)

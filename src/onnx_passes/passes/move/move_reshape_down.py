@@ -3,67 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.shapes import Dim, dims, same_dim, same_shape, static_shape
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.passes.move.forms import exchange, is_forked, operands, shaped, slots
-from onnx_passes.passes.move.steady import elementwise
-from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.passes.move.forms import MovePass, exchange, is_forked, operands, shaped, slots
+from onnx_passes.passes.move.steady import UNSTEADY, elementwise
 from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
-_DEPEND_ON_BROADCASTING = tuple(name for name in elementwise(steady=False) if traits_of(name).arity != 1)
-"""With one operand every element keeps its place in memory, and with it its bits."""
-
-
-@passes.verify.equality
-@passes.register("reorder")
-class MoveReshapeDown(Transformation, RewriteRuleSetPass):
-    """Sink Reshape, Flatten, Squeeze and Unsqueeze towards the outputs, where they merge.
-
-    Rewrites: ``f(Reshape(x))`` → ``Reshape(f(x))`` for elementwise operators, with several operands if each other one
-              has a single element, or only axes that the reshape leaves as they are at the end, or is reshaped
-              alike, or is a constant of the same shape (which is reshaped back now).
-    Refuses:  a reshape that others use too, unless they only use what this reader makes of it as well; operands that
-              widen the result, or may do so; Relu of half precision in opset 18.
-    Exactness: bit-exact; the order of elements stays. Operators that round differently, or lose the sign of zeros, when
-              they broadcast in another way are left to ``move-reshape-down-rounding``.
-    """
-
-    needs = ("shape-inference",)
-
-    def rules(self) -> Sequence[Rule]:
-        """Return a rule for each operator, and input where it makes a difference."""
-        return [rule for name in elementwise() if name not in _DEPEND_ON_BROADCASTING for rule in _rules(name)]
-
-
-@passes.verify.tolerance
-@passes.register("reorder")
-class MoveReshapeDownRounding(Transformation, RewriteRuleSetPass):
-    """Sink reshapes below operators whose last bits depend on how they broadcast.
-
-    Rewrites: as ``move-reshape-down``, for Max, Min, Pow and Where.
-    Refuses:  what ``move-reshape-down`` refuses; Pow of integers.
-    Exactness: up to rounding, and the sign of zeros for Max, Min and Where.
-    """
-
-    needs = ("shape-inference",)
-
-    def rules(self) -> Sequence[Rule]:
-        """Return a rule for each operator, and input where it makes a difference."""
-        return [rule for name in _DEPEND_ON_BROADCASTING for rule in _rules(name)]
-
-
-def _rules(name: str) -> list[Rule]:
-    places = range(1) if name == "PRelu" else slots(name)
-    return [exchange(name, RESHAPES, _past, slot=slot, forks="duplicate") for slot in places]
 
 
 def _past(op: Builder, node: ir.Node, reshape: ir.Node) -> Rewritten:
@@ -115,3 +69,43 @@ def _constant(tensor: ir.TensorProtocol, shape: tuple[int, ...]) -> ir.TensorPro
     if tensor.dtype is ir.DataType.STRING:
         return None
     return ir.Tensor(tensor.numpy().reshape(shape), dtype=tensor.dtype)
+
+
+def _past_each(*, steady: bool) -> list[Rule]:
+    """Make the rules; with one operand every element keeps its place in memory, and with it its bits."""
+    names = [name for name in elementwise() if (name not in UNSTEADY or traits_of(name).arity == 1) is steady]
+    return [
+        exchange(name, RESHAPES, _past, slot=slot, forks="duplicate")
+        for name in names
+        for slot in (range(1) if name == "PRelu" else slots(name))
+    ]
+
+
+@passes.verify.equality
+@passes.register("reorder")
+class MoveReshapeDown(MovePass):
+    """Sink Reshape, Flatten, Squeeze and Unsqueeze towards the outputs, where they merge.
+
+    Rewrites: ``f(Reshape(x))`` → ``Reshape(f(x))`` for elementwise operators, with several operands if each other one
+              has a single element, or only axes that the reshape leaves as they are at the end, or is reshaped
+              alike, or is a constant of the same shape (which is reshaped back now).
+    Refuses:  a reshape that others use too, unless they only use what this reader makes of it as well; operands that
+              widen the result, or may do so; Relu of half precision in opset 18.
+    Exactness: bit-exact; the order of elements stays. Operators that round differently, or lose the sign of zeros, when
+              they broadcast in another way are left to ``move-reshape-down-rounding``.
+    """
+
+    moves = partial(_past_each, steady=True)
+
+
+@passes.verify.tolerance
+@passes.register("reorder")
+class MoveReshapeDownRounding(MovePass):
+    """Sink reshapes below operators whose last bits depend on how they broadcast.
+
+    Rewrites: as ``move-reshape-down``, for Max, Min, Pow and Where.
+    Refuses:  what ``move-reshape-down`` refuses; Pow of integers.
+    Exactness: up to rounding, and the sign of zeros for Max, Min and Where.
+    """
+
+    moves = partial(_past_each, steady=False)

@@ -3,60 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Transformation
 from onnx_passes.graph.arguments import argument, integer, integers, is_given
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import Dim, dims, rank, same_dim, static_shape
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.passes.move.forms import exchange, operands, shaped
+from onnx_passes.passes.move.forms import MovePass, exchange, operands, shaped
 from onnx_passes.passes.move.layout import is_axis
 from onnx_passes.passes.move.steady import elementwise
-from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 from onnx_passes.rewrite.rule import Rule
-
-
-@passes.verify.equality
-@passes.register("reorder")
-class MoveSelectionUp(Transformation, RewriteRuleSetPass):
-    """Hoist Slice and Gather towards the inputs, so that only what is selected is computed.
-
-    Rewrites: ``Slice(f(x))`` → ``f(Slice(x))`` and ``Gather(f(x), i)`` → ``f(Gather(x, i))`` for elementwise operators,
-              on each operand only along the axes on which it is not broadcast.
-    Refuses:  results that others use too; with several operands, unknown shapes and axes; more indices than elements;
-              Relu of half precision in opset 18.
-    Exactness: bit-exact; functions that round differently in other places are left to ``move-selection-up-rounding``.
-    """
-
-    needs = ("shape-inference",)
-
-    def rules(self) -> Sequence[Rule]:
-        """Return the rules of both selections."""
-        return _past_elementwise(steady=True)
-
-
-@passes.verify.tolerance
-@passes.register("reorder")
-class MoveSelectionUpRounding(Transformation, RewriteRuleSetPass):
-    """Hoist Slice and Gather above functions whose last bits depend on where an element lies in memory.
-
-    Rewrites: as ``move-selection-up``, for transcendental functions, Max, Min and Where.
-    Refuses:  what ``move-selection-up`` refuses.
-    Exactness: up to rounding, and the sign of zeros for Max, Min and Where.
-    """
-
-    needs = ("shape-inference",)
-
-    def rules(self) -> Sequence[Rule]:
-        """Return the rules of both selections."""
-        return _past_elementwise(steady=False)
 
 
 def _past_elementwise(*, steady: bool) -> list[Rule]:
@@ -177,3 +140,31 @@ def _gather_operands(op: Builder, node: ir.Node, computed: ir.Node) -> Rewritten
         else:
             return no("an operand is broadcast along the axis, whose rank changes", at=value)
     return op.like(computed, inputs)
+
+
+@passes.verify.equality
+@passes.register("reorder")
+class MoveSelectionUp(MovePass):
+    """Hoist Slice and Gather towards the inputs, so that only what is selected is computed.
+
+    Rewrites: ``Slice(f(x))`` → ``f(Slice(x))`` and ``Gather(f(x), i)`` → ``f(Gather(x, i))`` for elementwise operators,
+              on each operand only along the axes on which it is not broadcast.
+    Refuses:  results that others use too; with several operands, unknown shapes and axes; more indices than elements;
+              Relu of half precision in opset 18.
+    Exactness: bit-exact; functions that round differently in other places are left to ``move-selection-up-rounding``.
+    """
+
+    moves = partial(_past_elementwise, steady=True)
+
+
+@passes.verify.tolerance
+@passes.register("reorder")
+class MoveSelectionUpRounding(MovePass):
+    """Hoist Slice and Gather above functions whose last bits depend on where an element lies in memory.
+
+    Rewrites: as ``move-selection-up``, for transcendental functions, Max, Min and Where.
+    Refuses:  what ``move-selection-up`` refuses.
+    Exactness: up to rounding, and the sign of zeros for Max, Min and Where.
+    """
+
+    moves = partial(_past_elementwise, steady=False)

@@ -2,80 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import dims
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.passes.move import axes
-from onnx_passes.passes.move.forms import exchange, is_forked, operands, shaped, slots
+from onnx_passes.passes.move.forms import MovePass, exchange, is_forked, operands, shaped, slots
 from onnx_passes.passes.move.layout import extended, inverse, permutation, permuted, transposed, untransposed
 from onnx_passes.passes.move.steady import elementwise
-from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 _MOST_PARTS = 4
 """Outputs of a Split that a rule is made for."""
-
-
-@passes.verify.equality
-@passes.register("reorder")
-class MoveTransposeDown(Transformation, RewriteRuleSetPass):
-    """Sink transposes towards the outputs, where they meet and cancel.
-
-    Rewrites: ``f(Transpose(x))`` → ``Transpose(f(x))`` for elementwise operators, with several operands if each is
-              transposed alike, is constant (its axes are put back now), or has only axes of size one where axes move;
-              the same for Concat, Expand, Gather, Pad, Slice, Split, Squeeze, Unsqueeze, QuantizeLinear,
-              DequantizeLinear, ArgMax, ArgMin, and of integers ReduceMax and ReduceMin, whose axes are mapped.
-    Refuses:  a transposition that others use too, unless they only use what this reader makes of it as well;
-              unknown ranks; axes, pads or targets that are computed; operands that would have to be transposed;
-              Relu of half precision in opset 18.
-    Exactness: bit-exact; operators that round differently in other places are left to
-              ``move-transpose-down-rounding``.
-    """
-
-    needs = ("shape-inference",)
-
-    def rules(self) -> Sequence[Rule]:
-        """Return a rule for each operator, and input where it makes a difference."""
-        return [
-            *_past_elementwise(steady=True),
-            *(exchange(name, "Transpose", _past_axes) for name in axes.STEADY),
-            exchange("Concat", "Transpose", _past_axes, slot=1),
-            *(
-                exchange("Split", "Transpose", _past_axes, outputs=count, name=f"SplitIn{count}")
-                for count in range(2, _MOST_PARTS + 1)
-            ),
-        ]
-
-
-@passes.verify.tolerance
-@passes.register("reorder")
-class MoveTransposeDownRounding(Transformation, RewriteRuleSetPass):
-    """Sink transposes below operators whose last bits depend on the order of elements in memory.
-
-    Rewrites: ``f(Transpose(x))`` → ``Transpose(f(x))`` for transcendental functions, Max, Min and Where; for sums,
-              means, norms and products along axes, Softmax, LogSoftmax and LpNormalization, whose axes are mapped;
-              LayerNormalization, if the normalized axes stay where they are.
-    Refuses:  what ``move-transpose-down`` refuses; Softmax before opset 13, which is about a matrix; Pow of integers.
-    Exactness: up to rounding, and the sign of zeros for Max, Min and Where; vectors are summed in another order,
-              and where they overflow, infinities and NaN may change.
-    """
-
-    needs = ("shape-inference",)
-    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
-
-    def rules(self) -> Sequence[Rule]:
-        """Return a rule for each operator."""
-        return [
-            *_past_elementwise(steady=False),
-            *(exchange(name, "Transpose", _past_axes) for name in axes.UNSTEADY),
-        ]
 
 
 def _past_elementwise(*, steady: bool) -> list[Rule]:
@@ -116,3 +59,55 @@ def _past_axes(op: Builder, node: ir.Node, transpose: ir.Node) -> Rewritten:
     handler = axes.AXES.get(node)
     assert handler is not None
     return handler(op, node, x, perm)
+
+
+def _past_steady() -> list[Rule]:
+    return [
+        *_past_elementwise(steady=True),
+        *(exchange(name, "Transpose", _past_axes) for name in axes.STEADY),
+        exchange("Concat", "Transpose", _past_axes, slot=1),
+        *(
+            exchange("Split", "Transpose", _past_axes, outputs=count, name=f"SplitIn{count}")
+            for count in range(2, _MOST_PARTS + 1)
+        ),
+    ]
+
+
+def _past_unsteady() -> list[Rule]:
+    return [*_past_elementwise(steady=False), *(exchange(name, "Transpose", _past_axes) for name in axes.UNSTEADY)]
+
+
+@passes.verify.equality
+@passes.register("reorder")
+class MoveTransposeDown(MovePass):
+    """Sink transposes towards the outputs, where they meet and cancel.
+
+    Rewrites: ``f(Transpose(x))`` → ``Transpose(f(x))`` for elementwise operators, with several operands if each is
+              transposed alike, is constant (its axes are put back now), or has only axes of size one where axes move;
+              the same for Concat, Expand, Gather, Pad, Slice, Split, Squeeze, Unsqueeze, QuantizeLinear,
+              DequantizeLinear, ArgMax, ArgMin, and of integers ReduceMax and ReduceMin, whose axes are mapped.
+    Refuses:  a transposition that others use too, unless they only use what this reader makes of it as well;
+              unknown ranks; axes, pads or targets that are computed; operands that would have to be transposed;
+              Relu of half precision in opset 18.
+    Exactness: bit-exact; operators that round differently in other places are left to
+              ``move-transpose-down-rounding``.
+    """
+
+    moves = partial(_past_steady)
+
+
+@passes.verify.tolerance
+@passes.register("reorder")
+class MoveTransposeDownRounding(MovePass):
+    """Sink transposes below operators whose last bits depend on the order of elements in memory.
+
+    Rewrites: ``f(Transpose(x))`` → ``Transpose(f(x))`` for transcendental functions, Max, Min and Where; for sums,
+              means, norms and products along axes, Softmax, LogSoftmax and LpNormalization, whose axes are mapped;
+              LayerNormalization, if the normalized axes stay where they are.
+    Refuses:  what ``move-transpose-down`` refuses; Softmax before opset 13, which is about a matrix; Pow of integers.
+    Exactness: up to rounding, and the sign of zeros for Max, Min and Where; vectors are summed in another order,
+              and where they overflow, infinities and NaN may change.
+    """
+
+    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
+    moves = partial(_past_unsteady)

@@ -7,41 +7,7 @@ import onnx_ir as ir
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.traits import operators
 
-UNSTEADY = frozenset(
-    {
-        "Acos",
-        "Acosh",
-        "Asin",
-        "Asinh",
-        "Atan",
-        "Atanh",
-        "Celu",
-        "Cos",
-        "Cosh",
-        "Elu",
-        "Erf",
-        "Exp",
-        "Gelu",
-        "Log",
-        "Max",
-        "Min",
-        "Mish",
-        "Pow",
-        "Selu",
-        "Sigmoid",
-        "Sin",
-        "Sinh",
-        "Softplus",
-        "Tan",
-        "Tanh",
-        "Where",
-    }
-)
-"""Functions that are approximated: the vectorised code and that for the elements left over round differently.
-
-Max, Min and Where are among them for the sign of zeros, which some of the loops that broadcast lose.
-"""
-
+UNSTEADY = frozenset(operators("elementwise", place_dependent=True))
 _RELU_IS_MAX = 18
 _LEFT_OUT = frozenset({"BitCast", "Identity", "Swish"})
 """Nothing need move past Identity, which vanishes; the others are too new for any runtime to show what they do."""
