@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -87,7 +88,7 @@ class Terms:
                 f"no function is called '{name}'",
                 did_you_mean(name, known) or f"the vocabulary of the law has {', '.join(known) or 'none'}",
             )
-        parameters = list(inspect.signature(function).parameters.values())
+        parameters = _parameters(function)
         given = parameters[0].name if parameters and parameters[0].name in _GIVEN else ""
         if given not in ("", self._given):
             where = "on the right side" if given == "op" else "in conditions"
@@ -97,6 +98,11 @@ class Terms:
             if parameter.annotation in _NODES:
                 terms[place] = _node(terms[place])
         return lambda bindings: function(*[term(bindings) for term in terms])
+
+
+@functools.cache
+def _parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
+    return tuple(inspect.signature(function).parameters.values())
 
 
 def _node(value: Term) -> Term:

@@ -9,6 +9,7 @@ Conditions combine such calls and comparisons with ``and``, ``or``, ``not``.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -114,12 +115,16 @@ Expression = Variable | Written | Operation | Either | FunctionCall | Logic | Co
 
 def read(text: str, kinds: Kinds | None = None) -> Expression:
     """Read an expression; ``kinds`` names operators that may stand in the same place."""
+    return _Reader(kinds or {}).expression(_parsed(text.strip()))
+
+
+@functools.cache
+def _parsed(text: str) -> ast.expr:
+    """Parse a text once: many laws have the same conditions."""
     try:
-        return _Reader(kinds or {}).expression(ast.parse(text.strip(), mode="eval").body)
+        return ast.parse(text, mode="eval").body
     except SyntaxError as error:
-        raise LawError(
-            f"'{text.strip()}' cannot be read: {error.msg}", "write operators as Add(x, y) or x + y"
-        ) from None
+        raise LawError(f"'{text}' cannot be read: {error.msg}", "write operators as Add(x, y) or x + y") from None
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
