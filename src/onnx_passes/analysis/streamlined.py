@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.amounts import UnknownSizeError, nominal
@@ -14,7 +13,7 @@ from onnx_passes.analysis.formulas import work_of
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import Range, bits_for
 from onnx_passes.analysis.ranges.rounding import exact_up_to
-from onnx_passes.analysis.sums import Bounds, largest_norm, largest_sum, sums_within, terms_of
+from onnx_passes.analysis.sums import Bounds, largest_norm, sums_within, terms_of
 from onnx_passes.core.plain import plain
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.datatypes.integers import IntegerType
@@ -64,6 +63,10 @@ class Reason(NamedTuple):
         return f"{self.reason}; {self.remedy}"
 
 
+ReasonsOf = Callable[[ir.Model, Mapping[ir.Value, Range]], Mapping[ir.Node, Reason]]
+"""Says why nodes of a model are not computed on integers, from the ranges of its values."""
+
+
 def explain(node: ir.Node, reason: Reason | None) -> None:
     """Keep with a node, for as long as the run lasts, why it was not brought to integers."""
     meta = cast(dict[str, object], node.meta)
@@ -73,7 +76,7 @@ def explain(node: ir.Node, reason: Reason | None) -> None:
         meta[_REASON] = reason
 
 
-def _reason_of(node: ir.Node) -> Reason | None:
+def _kept_reason(node: ir.Node) -> Reason | None:
     return cast(dict[str, Reason], node.meta).get(_REASON)
 
 
@@ -120,15 +123,18 @@ class Streamlined:
         return {**{name: plain(value) for name, value in vars(self).items()}, "fraction": self.fraction}
 
 
-def streamlined(model: ir.Model, ranges: Mapping[ir.Value, Range] | None = None) -> Streamlined:
-    """Look at every product of the graph, and at all that lies between quantizers."""
-    known = ranges_of(model) if ranges is None else ranges
+def streamlined(model: ir.Model, reasons_of: ReasonsOf | None = None) -> Streamlined:
+    """Look at every product of the graph, and at all that lies between quantizers.
+
+    ``reasons_of`` is asked why nodes are not computed on integers, where the run itself has not said it.
+    """
+    known = ranges_of(model)
     behind = _behind_quantizers(model.graph, known)
     works = {node: work for node in model.graph if (work := _macs(node)) != 0}
     ahead = _before_products(model.graph, works)
     macs = head = integer = 0
     accumulators: list[Accumulator] = []
-    blockers: list[Blocker] = []
+    blocking: list[ir.Node] = []
     for node in model.graph:
         if node in works:
             work = works[node]
@@ -141,9 +147,15 @@ def streamlined(model: ir.Model, ranges: Mapping[ir.Value, Range] | None = None)
                 integer += work or 0
                 accumulators.append(_accumulator(node, known, work))
             else:
-                blockers.append(_blocker_at_product(node, known))
+                blocking.append(node)
         elif node in behind and node in ahead and _computes_floats(node, known) and not _is_affine(node):
-            blockers.append(_blocker(node))
+            blocking.append(node)
+    reasons: Mapping[ir.Node, Reason] = {}
+    if reasons_of is not None and any(_kept_reason(node) is None for node in blocking):
+        reasons = reasons_of(model, known)
+    blockers = [
+        Blocker(name_of(node), *(_kept_reason(node) or reasons.get(node) or _usual_reason(node))) for node in blocking
+    ]
     return Streamlined(macs, head, integer, tuple(accumulators), tuple(blockers))
 
 
@@ -209,57 +221,18 @@ def _computes_floats(node: ir.Node, known: Mapping[ir.Value, Range]) -> bool:
     return any(value.uses() and not _holds_integers(value, known) for value in floats)
 
 
-def _blocker_at_product(node: ir.Node, known: Mapping[ir.Value, Range]) -> Blocker:
-    if not is_product(node):
-        return _blocker(node)
-    where, result, reason = name_of(node), known.get(node.outputs[0]), _reason_of(node)
-    if reason is not None:
-        return Blocker(where, *reason)
-    inputs = list(zip(node.inputs[:2], ("input", "weight"), strict=False))
-    grids = [found.grid for value, _ in inputs if value is not None and (found := known.get(value)) is not None]
-    varies = any(grid is not None and grid.scale.size > 1 for grid in grids)
-    for value, what in inputs:
-        found = None if value is None else known.get(value)
-        # Weights of a product that stays in floats may be folded: they are not the reason.
-        if (value is None or found is None or found.grid is None) and not (varies and constant(value) is not None):
-            name = None if value is None else value.name
-            return Blocker(where, f"its {what} '{name}' is on no grid of integers", "quantize it")
-    largest = largest_sum(node, _integers(known))
-    if largest is None and all(_holds_integers(value, known) for value, _ in inputs):
-        return Blocker(where, "it is not known how many products it adds up", "give inputs sizes that are numbers")
-    if largest is None and result is not None and result.grid is not None:
-        largest = int(np.maximum(-result.grid.low, result.grid.high).max())
-    if largest is not None and largest > exact_up_to(node.outputs[0].dtype):
-        return Blocker(
-            where, f"its sums reach {largest:,}, more than floats hold", "quantize its input again, to fewer bits"
-        )
-    if varies:
-        return Blocker(
-            where, "the scales of its inputs vary along the sum", "let a scale be the same for all that is added up"
-        )
-    return Blocker(
-        where,
-        "scales or biases of its inputs are not taken out",
-        "run aggregate-scales, or let a bias be a multiple of the scale",
-    )
-
-
 def _is_affine(node: ir.Node) -> bool:
     """Tell whether a node only makes a float of an integer: what it is for is the reason, not the node."""
     return node.op_type in ("Add", "Mul", "Sub", "Div") and any(constant(value) is not None for value in node.inputs)
 
 
-def _blocker(node: ir.Node) -> Blocker:
-    where, kind, reason = name_of(node), traits_of(node).kind, _reason_of(node)
-    if reason is not None:
-        return Blocker(where, *reason)
-    if node.op_type in ("Add", "Sub", "Concat", "Sum"):
-        return Blocker(where, "the scales of what it joins are no multiples of one another", "share a scale before it")
+def _usual_reason(node: ir.Node) -> Reason:
+    """Say why a node computes in floats of which no rule knows an integer form."""
     if holds_graphs(node):
-        return Blocker(where, "what is in its body is not followed", "unroll it, or keep it in floats")
-    if kind == "elementwise" or node.op_type == "BatchNormalization":
-        return Blocker(where, "it is computed in floats", "put a quantizer of few bits behind it")
-    return Blocker(where, f"{node.op_type} of integers is no integer", "keep it in floats, between quantizers")
+        return Reason("what is in its body is not followed", "unroll it, or keep it in floats")
+    if traits_of(node).kind == "elementwise":
+        return Reason("it is computed in floats", "put a quantizer of few bits behind it")
+    return Reason(f"{node.op_type} of integers is no integer", "keep it in floats, between quantizers")
 
 
 def _macs(node: ir.Node) -> int | None:

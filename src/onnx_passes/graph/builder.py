@@ -218,6 +218,8 @@ def _shape(tensor: ir.TensorProtocol) -> ir.Shape:
 def _type_of(value: Any) -> ir.TypeProtocol | None:
     if isinstance(value, ir.Value):
         return value.type
+    if isinstance(value, np.ndarray):
+        return ir.TensorType(ir.DataType.from_numpy(cast(Any, value).dtype))
     return None if value is None or _is_number(value) else ir.TensorType(_as_tensor(value).dtype)
 
 

@@ -18,7 +18,8 @@ from onnx_passes.graph.wire import tag, varint
 _INPUT, _OUTPUT, _NAME, _OPERATOR, _ATTRIBUTE, _DOMAIN, _OVERLOAD = (tag(number) for number in (1, 2, 3, 4, 5, 7, 8))
 _NODE = tag(1)
 _MODEL_GRAPH = 7
-_ATTRIBUTE_NAME, _STRING, _GRAPH = tag(1), tag(4), tag(6)
+_ATTRIBUTE_NAME, _STRING, _TENSOR, _GRAPH = tag(1), tag(4), tag(5), tag(6)
+_DIMENSION, _ELEMENT_TYPE, _RAW = b"\x08", b"\x10", tag(9)
 _FLOAT, _INT, _FLOATS, _INTS, _TYPE = b"\x15", b"\x18", b"\x3d", b"\x40", b"\xa0\x01"
 _Kind = ir.AttributeType
 
@@ -128,6 +129,8 @@ class Encoder:
             body = b"".join(_FLOATS + struct.pack("<f", item) for item in value)
         elif kind is _Kind.STRING and isinstance(value, str):
             body = _STRING + self._text(value)
+        elif kind is _Kind.TENSOR and type(value) is ir.Tensor and value.dtype is not ir.DataType.STRING:
+            body = self._prefixed(_TENSOR, _tensor(attribute.as_tensor()))
         elif kind is _Kind.GRAPH and self._expand is not None:
             graph = self._graph(attribute.as_graph())
             body = _GRAPH + varint(len(graph)) + graph
@@ -158,6 +161,12 @@ class Encoder:
     @staticmethod
     def _prefixed(field: bytes, body: bytes) -> bytes:
         return field + varint(len(body)) + body
+
+
+def _tensor(tensor: ir.TensorProtocol) -> bytes:
+    dimensions = b"".join(_DIMENSION + varint(size) for size in tensor.shape.numpy())
+    raw = tensor.tobytes()
+    return dimensions + _ELEMENT_TYPE + varint(tensor.dtype.value) + _RAW + varint(len(raw)) + raw
 
 
 def _signed(value: int) -> bytes:

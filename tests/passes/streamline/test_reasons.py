@@ -126,6 +126,50 @@ def test_the_reason_is_that_of_the_rule(case: str):
     assert f"{operator} '{operator}': {reason}" in map(str, found)
 
 
+KEPT = ("operand over the limit", "input that is no integer", "bias before padding", "sum of three with a float")
+
+
+@pytest.mark.parametrize("case", [*KEPT, "sum of three that is broadcast"])
+def test_the_reason_is_the_same_in_a_file_that_was_saved(case: str):
+    model, operator, reason = CASES[case]
+    result = apply(model, "streamline", verify=False)
+    found = apply(result.proto, "check-streamlined", verify=False)["check-streamlined"].blockers
+    assert f"{operator} '{operator}': {reason}" in map(str, found)
+    assert set(map(str, found)) == set(map(str, result["check-streamlined"].blockers))
+
+
+def test_scales_that_were_folded_into_weights_are_seen_in_these():
+    model, _, reason = CASES["transposed weights with a scale for each row"]
+    saved = apply(model, "streamline", verify=False).proto
+    (found,) = apply(saved, "check-streamlined", verify=False)["check-streamlined"].blockers
+    assert str(found).endswith("its weights are integers times a scale, which nobody tells; run recover-weight-scales")
+    odd = network(
+        f"q = {quant('x', 's')} {WEIGHTS} u = Transpose<perm=[1, 0]>(v) a = MatMul(q, u) y = {quant('a', 's')}",
+        s=0.5,
+        t=[[0.1, 0.0371, 0.0777, 0.0913]],
+        w=numbers(3, 4),
+    )
+    saved = apply(odd, "streamline", verify=False).proto
+    (found,) = apply(saved, "check-streamlined", verify=False)["check-streamlined"].blockers
+    assert str(found) == f"MatMul 'MatMul': {reason}"
+
+
+def test_doubles_that_were_saved_are_over_the_limit_of_floats():
+    model, _, _ = CASES["sums over the limit"]
+    saved = apply(model, "streamline", verify=False).proto
+    (found,) = apply(saved, "check-streamlined", verify=False)["check-streamlined"].blockers
+    assert found.reason == "its input 'b' reaches 8,417,903,773,248,225, more than floats hold"
+
+
+def test_what_is_not_streamlined_yet_says_what_to_run():
+    model = network(f"q = {quant('x', 's')} {WEIGHTS} y = MatMul(q, v)", s=0.5, t=0.1, w=numbers(4, 3))
+    (raw,) = apply(model, "check-streamlined", verify=False)["check-streamlined"].blockers
+    assert (raw.reason, raw.remedy) == ("its input 'q' has a scale", "run extract-quant-scale-zeropoint first")
+    extracted = apply(model, "extract-quant-scale-zeropoint, check-streamlined", verify=False)
+    (left,) = extracted["check-streamlined"].blockers
+    assert (left.reason, left.remedy) == ("scales or biases of its inputs are not taken out", "run aggregate-scales")
+
+
 def test_refusals_name_their_nodes():
     model, _, reason = CASES["sum of three that is broadcast"]
     ready = apply(model, "import-qonnx, shape-inference, extract-quant-scale-zeropoint", verify=False).model

@@ -25,6 +25,7 @@ from onnx_passes.core.errors import ModelError, OnnxPassesError, PassFailedError
 from onnx_passes.core.plain import plain
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import Source, load
+from onnx_passes.passes.streamline.aggregate_scales import reasons_of
 from onnx_passes.verify.run.execute import ExecutionError, Executor
 from onnx_passes.verify.samples.generate import generate
 
@@ -101,7 +102,7 @@ def inspect(source: Source, *, dimensions: Mapping[str, int] | None = None, run:
         support=tuple(support_of(model)),
         statistics=statistics_of(model),
         cost=cost_of(inferred),
-        streamlined=streamlined(inferred) if quantizers else None,
+        streamlined=streamlined(inferred, reasons_of) if quantizers else None,
         notes=tuple(notes),
         trial=try_to_run(model, sizes) if run else None,
     )

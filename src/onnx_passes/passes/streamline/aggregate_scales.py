@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.analysis.ranges.analyse import ranges_of
+from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.analysis.streamlined import Reason, explain
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import constant
@@ -16,8 +17,9 @@ from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.graph.tensor_types import set_sparsity, sparsity_of
 from onnx_passes.ops.qonnx import DOMAIN
+from onnx_passes.passes.quant.stored_scales import multiples
 from onnx_passes.passes.streamline import averages, choices, elementwise, movement, products
-from onnx_passes.passes.streamline.form import FEWER_BITS, Form, FormBuilder
+from onnx_passes.passes.streamline.form import FEWER_BITS, Form, FormBuilder, spread
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
@@ -28,6 +30,8 @@ INTEGER_FORMS: Interface[IntegerFormRule] = Interface("integer_form", "how it co
 INTEGER_FORMS.attach({"Im2Col": movement.im2col, "MaxPoolNHWC": movement.maximum_last}, domains=(DOMAIN,))
 _NOT_OF_DOUBLES = frozenset({"AveragePool", "GlobalMaxPool", "Resize"})
 """Operators that ONNX Runtime has not for doubles."""
+_LEFT = Reason("scales or biases of its inputs are not taken out", "run aggregate-scales")
+_RECOVERABLE = Reason("its weights are integers times a scale, which nobody tells", "run recover-weight-scales")
 INTEGER_FORMS.attach(
     {
         "Abs": choices.absolute,
@@ -96,17 +100,30 @@ class AggregateScales(EditorPass):
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
         """Find integer forms from the inputs on, then let everything else use them."""
-        sweep = _Sweep(model, editor)
+        sweep = _Sweep(model, editor, ranges_of(model))
         sweep.find_forms()
         sweep.use_forms()
 
 
+def reasons_of(model: ir.Model, ranges: Mapping[ir.Value, Range]) -> dict[ir.Node, Reason]:
+    """Say of every node that could be computed on integers why it is not; the model stays as it is."""
+    sweep = _Sweep(model, Editor(model), ranges, with_folded=True)
+    sweep.find_forms()
+    sweep.make.op.discard()
+    return sweep.reasons
+
+
 class _Sweep:
-    def __init__(self, model: ir.Model, editor: Editor) -> None:
+    def __init__(
+        self, model: ir.Model, editor: Editor, ranges: Mapping[ir.Value, Range], *, with_folded: bool = False
+    ) -> None:
+        """See quantized weights also in constants whose quantizers were computed, if ``with_folded``."""
         self.model = model
         self.editor = editor
-        self.make = FormBuilder(editor.builder(), ranges_of(model))
+        self.make = FormBuilder(editor.builder(), ranges)
         self.forms: dict[ir.Value, Form] = {}
+        self.reasons: dict[ir.Node, Reason] = {}
+        self.with_folded = with_folded
         self.nodes = tuple(model.graph)
         self.everywhere = tuple(all_nodes(model.graph))
 
@@ -127,7 +144,7 @@ class _Sweep:
                 found = self.make.lacking(next((value for value in node.inputs if value is not None), None))
             else:
                 found = self._found(node, rule)
-            explain(node, found if isinstance(found, Reason) else None)
+            self.reasons[node] = found if isinstance(found, Reason) else _LEFT
             if isinstance(found, Reason):
                 self.editor.refuse(_rule_of(node), str(found), node)
             else:
@@ -137,6 +154,10 @@ class _Sweep:
     def _found(self, node: ir.Node, rule: IntegerFormRule) -> Form | list[Form] | Reason:
         wide = not all(self.make.fits(value) for value in node.outputs) or self._takes_doubles(node)
         refused = wide and not self._may_be_wide(node)
+        if refused and any(value is not None and self._is_folded(value) for value in node.inputs):
+            # Nothing is known of what it yields, but the rule says what is wrong with the quantizer that was there.
+            found = rule(self.make, node, [self._form(value) for value in node.inputs])
+            return found if isinstance(found, Reason) else _RECOVERABLE
         self.make.here, self.make.wide = node, wide and not refused
         found = rule(self.make, node, [self._form(value) for value in node.inputs])
         self.make.wide = False
@@ -174,18 +195,13 @@ class _Sweep:
             return None
         if value in self.forms:
             return self.forms[value]
-        known, shape = self.make.known(value), static_shape(value)
-        if (
-            known is None
-            or shape is None
-            or known.grid is None
-            or not known.is_point
-            or value.dtype != ir.DataType.FLOAT
-        ):
+        known, shape, held = self.make.known(value), static_shape(value), constant(value)
+        if known is None or shape is None or not known.is_point or value.dtype != ir.DataType.FLOAT:
             return None
+        if known.grid is None:
+            return self._folded(value, held) if self.with_folded and held is not None else None
         grid = known.grid.centred() or known.grid
         integers = np.broadcast_to(grid.low, shape)
-        held = constant(value)
         if held is not None and grid.is_integer:
             integer = value
         else:
@@ -193,6 +209,18 @@ class _Sweep:
             set_sparsity(integer, sparsity_of(value))
         form = Form(integer, grid.scale, grid.bias)
         self.forms[value] = form
+        return form
+
+    def _is_folded(self, value: ir.Value) -> bool:
+        known = self.make.known(value)
+        return self.with_folded and known is not None and known.grid is None and self._form(value) is not None
+
+    def _folded(self, value: ir.Value, held: np.ndarray) -> Form | None:
+        found = next((each for axis in (None, *range(held.ndim)) if (each := multiples(held, axis)) is not None), None)
+        if found is None:
+            return None
+        integer = self.make.constant(found.integers, f"{value.name}_integers")
+        form = self.forms[value] = Form(integer, spread(found.scale, held.ndim), np.zeros((1,) * held.ndim))
         return form
 
     def use_forms(self) -> None:
@@ -203,6 +231,8 @@ class _Sweep:
                 continue
             used.update((value, None) for value in node.inputs if value is not None and self._has_other_form(value))
         used.update((value, None) for value in self.model.graph.outputs if self._has_other_form(value))
+        for node, reason in self.reasons.items():
+            explain(node, None if reason is _LEFT else reason)
         op = self.make.op
         floats = {value: self._as_float(value, self.forms[value]) for value in used}
         op.keep_only(list(floats.values()))

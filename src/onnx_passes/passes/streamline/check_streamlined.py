@@ -9,6 +9,7 @@ from onnx_passes.analysis.streamlined import Streamlined, streamlined
 from onnx_passes.core.base import Analysis, AnalysisResult, Context
 from onnx_passes.core.errors import OptionError, StructureError
 from onnx_passes.core.options import option
+from onnx_passes.passes.streamline.aggregate_scales import reasons_of
 
 _SHOWN = 10
 
@@ -34,7 +35,7 @@ class CheckStreamlined(Analysis):
 
     def analyze(self, model: ir.Model) -> Streamlined:
         """Look at the model as it is."""
-        return streamlined(model)
+        return streamlined(model, reasons_of)
 
     def run(self, model: ir.Model, context: Context) -> AnalysisResult:
         """Say what was found in the notes of the run."""
