@@ -39,7 +39,7 @@ def checks_of(
 
     ``source`` is the file that the model came from.
     """
-    executor = _executor(config)
+    executor = executor_of(config)
     measuring = measuring_of(config, asked, planned, executor, config_file)
     labels = measuring is not None and _are_labels(model, asked.expect or config.reference.out)
     dump = dump_of(config, asked, executor)
@@ -78,9 +78,9 @@ def verification_of(
         seed=asked.seed,
         samples=_chosen(asked.samples, config.verify and config.verify.samples),
         special=_chosen(asked.special, config.verify and config.verify.special),
-        limits=_limits(config, asked.tolerance),
+        limits=parse_tolerance(asked.tolerance, configured_limits(config)),
         mode=_mode(asked),
-        executor=executor or _executor(config),
+        executor=executor or executor_of(config),
         reproducer=Path(asked.repro),
         source=None if source in (None, "-") else lambda: load(source),
         memory=_size(asked.memory, "--memory") if asked.memory else LIMIT,
@@ -162,7 +162,8 @@ def _chosen(asked: T | None, configured: T | None) -> T | None:
     return configured if asked is None else asked
 
 
-def _executor(config: Config) -> Executor:
+def executor_of(config: Config) -> Executor:
+    """Set up execution as a configuration says."""
     from onnx_passes.verify.run.execute import Executor, Profile
 
     runtime = config.onnxruntime
@@ -207,11 +208,6 @@ def _size(text: str, option: str) -> int:
         raise UsageError(f"{option} does not take '{text}'", hint=f"it takes {error}") from None
 
 
-def _limits(config: Config, tolerance: str | None) -> Limits:
-    limits = configured_limits(config)
-    return limits if tolerance is None else parse_tolerance(tolerance, rtol=limits.rtol)
-
-
 def configured_limits(config: Config) -> Limits:
     """Return the tolerance that a configuration gives, or the default one."""
     from onnx_passes.verify.comparison.promise import Limits
@@ -220,14 +216,16 @@ def configured_limits(config: Config) -> Limits:
     return Limits.asked(given.atol if given is not None else None, given.rtol if given is not None else None)
 
 
-def parse_tolerance(text: str, *, rtol: float) -> Limits:
-    """Read ``ATOL`` or ``ATOL,RTOL``."""
+def parse_tolerance(text: str | None, default: Limits) -> Limits:
+    """Read ``ATOL`` or ``ATOL,RTOL``; what is not given is as by default."""
     from onnx_passes.verify.verification import Limits
 
+    if text is None:
+        return default
     try:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
         numbers = []
     if len(numbers) not in (1, 2) or not all(0 <= number < math.inf for number in numbers):
         raise UsageError(f"--tolerance does not take '{text}'", hint="it takes ATOL or ATOL,RTOL, as in 1e-5,1e-4")
-    return Limits(numbers[0], numbers[1] if len(numbers) == 2 else rtol)
+    return Limits(numbers[0], numbers[1] if len(numbers) == 2 else default.rtol)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import click
 
+from onnx_passes.cli.limits import limit_options
 from onnx_passes.core.imports import import_user_modules
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -43,3 +45,26 @@ def config_option(function: F) -> F:
 def debug_option(function: F) -> F:
     """Show the traceback of errors; read by the entry point."""
     return click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")(function)
+
+
+def common_options(function: F) -> F:
+    """Print JSON, import passes of the user, show tracebacks: options of all commands that know passes."""
+    return json_option(import_option(debug_option(function)))
+
+
+def running_options(function: F) -> F:
+    """Have the common options, and limit what the execution of models may take."""
+    return json_option(import_option(limit_options(debug_option(function))))
+
+
+class Answer(Protocol):
+    """What a command found, as text and as plain data."""
+
+    def to_json(self) -> Any:
+        """Return plain data."""
+        ...
+
+
+def show(answer: Answer, *, as_json: bool) -> None:
+    """Print an answer for people, or for programs."""
+    click.echo(json.dumps(answer.to_json(), indent=2, default=str) if as_json else str(answer))

@@ -49,13 +49,17 @@ class Settings:
         return planned
 
 
-def settings(config_file: str | None, passes: Sequence[str], *, quiet: bool = False) -> Settings:
+def settings(
+    config_file: str | None, passes: Sequence[str], *, quiet: bool = False, needs_passes: bool = False
+) -> Settings:
     """Read the configuration, import what it names, and let passes on the command line come first."""
     config, given = _configuration(config_file, quiet) if config_file is not None else (Config(), dict[str, Any]())
     limit_as_configured(config)
     if config_file is not None:
         import_user_modules(config.imports, base=Path(config_file).parent)
     pipeline = " ".join(passes) or ", ".join(config.passes)
+    if needs_passes and not pipeline:
+        raise click.UsageError("Missing argument 'PASS…'.")
     if pipeline and config.exhaustive:
         pipeline = f"fixpoint({format_pipeline(parse_pipeline(pipeline))})"
     options = {kebab(name): options for name, options in config.pass_options().items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,13 +15,14 @@ from onnx_passes.core.errors import ModelError, UsageError
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import RunRecord, StepRecord
-from onnx_passes.graph.atomic import replacing
+from onnx_passes.debug.intermediates import make_folder
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.passes.annotate.standard_engine import fill_gaps
 from onnx_passes.verify.run.boundary_types import WIDER_TYPES
 from onnx_passes.verify.run.execute import Engine, ExecutionError, Executor, Sample
 from onnx_passes.verify.samples.dataset import Dataset
 from onnx_passes.verify.samples.generate import generate
+from onnx_passes.verify.samples.numpy_files import write_numpy
 from onnx_passes.verify.samples.reference import Array, Source
 
 LIMIT = 2**30
@@ -58,12 +58,7 @@ class ContextDump(Instrument):
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Make the folder, choose the sample and save what the model computes as it came."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(
-                f"cannot be made: {error.strerror}", where=str(self.folder), hint="choose another folder"
-            ) from error
+        make_folder(self.folder)
         self._room, self._sample, self._engine, self._notes = self.limit, None, None, []
         try:
             self._sample = self._first_sample(model)
@@ -120,7 +115,7 @@ class ContextDump(Instrument):
             f"{path.name}: {number} of {len(values)} values {change}" for change, number in changed.items()
         )
         if chosen or not values:
-            _write_npz(path, chosen)
+            write_numpy(path, chosen)
 
 
 def _interior(model: ir.Model) -> list[ir.Value]:
@@ -143,14 +138,3 @@ def _storable(value: object) -> tuple[Array | None, str]:
     if wider is not None:
         return array.astype(wider.numpy()), f"of {array.dtype.name} widened to {wider.numpy().name}"
     return array.view(np.dtype(f"u{array.dtype.itemsize}")), f"of {array.dtype.name} kept as bits"
-
-
-def _write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write arrays under any name; ``numpy.savez`` takes names for its own arguments."""
-    try:
-        with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
-            for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
-    except OSError as error:
-        raise UsageError(f"cannot be written: {error.strerror or error}", where=str(path)) from error

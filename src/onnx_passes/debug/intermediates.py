@@ -21,18 +21,23 @@ class KeepIntermediates(Instrument):
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Make the folder and save the model as it came."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(
-                f"cannot be made: {error.strerror}", where=str(self.folder), hint="choose another folder"
-            ) from error
+        make_folder(self.folder)
         save(model, self.folder / "000-input.onnx")
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
         """Save the model if a pass changed it; a sequence is its members."""
         if record.modified and not record.has_children:
             save(model, self.folder / f"{record.number:03}-{record.name}.onnx")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that files of a run go to. Raises UsageError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot be made: {error.strerror}", where=str(folder), hint="choose another folder"
+        ) from error
 
 
 class Checkpoint(Instrument):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,15 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from onnx_passes.cli.complete import pass_names
-from onnx_passes.cli.limits import limit_options
-from onnx_passes.cli.options import config_option, debug_option, import_option, json_option
+from onnx_passes.cli.options import config_option, running_options, show
 from onnx_passes.core.errors import ExitCode
 
 if TYPE_CHECKING:
     from onnx_passes.core.config import Config
     from onnx_passes.debug.judges import Judge
     from onnx_passes.verify.metrics.ranges import MetricRange
-    from onnx_passes.verify.verification import Limits
 
 
 @dataclass(frozen=True)
@@ -58,10 +55,7 @@ class Criteria:
     metavar="CMD",
     help="Bad is what a command says: it gets the model file for {}; exit code 0 is good, 125 unknown, else bad.",
 )
-@json_option
-@import_option
-@limit_options
-@debug_option
+@running_options
 def command(model: str, passes: tuple[str, ...], config_file: str | None, as_json: bool, **criteria: object) -> int:
     """Find the first bad step of the pipeline PASS… on MODEL, and the first bad rule application in it.
 
@@ -71,15 +65,13 @@ def command(model: str, passes: tuple[str, ...], config_file: str | None, as_jso
     from onnx_passes.cli.settings import settings
 
     asked = Criteria(**criteria)  # pyright: ignore[reportArgumentType]
-    chosen = settings(config_file, passes)
-    if not chosen.pipeline:
-        raise click.UsageError("Missing argument 'PASS…'.")
+    chosen = settings(config_file, passes, needs_passes=True)
     judge = _judge(asked, chosen.config, Path(config_file).parent if config_file is not None else None)
 
     from onnx_passes.debug.bisect import bisect
 
     found = bisect(model, chosen.plan(), is_bad=judge)
-    click.echo(json.dumps(found.to_json(), indent=2) if as_json else str(found))
+    show(found, as_json=as_json)
     return ExitCode.VERIFICATION if found.found else ExitCode.OK
 
 
@@ -95,16 +87,13 @@ def _judge(asked: Criteria, config: Config, base: Path | None) -> Judge:
         raise click.UsageError(f"--command judges alone: leave out {given[0]}.")
     if asked.metrics and asked.tolerance is not None:
         raise click.UsageError("--metric and --tolerance are two ways to judge: give one of them.")
-    from onnx_passes.cli.checks import configured_limits
+    from onnx_passes.cli.checks import configured_limits, executor_of, parse_tolerance
     from onnx_passes.debug.judges import ByCommand, Unanimous
     from onnx_passes.debug.result_judges import ByMetrics, ByResults
-    from onnx_passes.verify.run.execute import Executor, Profile
 
     if asked.command_line is not None:
         return ByCommand(asked.command_line)
-    runtime = config.onnxruntime
-    profile = Profile(runtime.providers or Profile.providers, runtime.provider_options, dict(runtime.session_options))
-    executor = Executor(profile)
+    executor = executor_of(config)
     inputs, expect = asked.inputs or config.reference.inp, asked.expect or config.reference.out
     ranges = _ranges(asked.metrics, config)
     by_metrics = ByMetrics(ranges, inputs=inputs, expect=expect, seed=asked.seed, executor=executor, base=base)
@@ -115,7 +104,7 @@ def _judge(asked: Criteria, config: Config, base: Path | None) -> Judge:
         inputs=inputs,
         expect=expect,
         seed=asked.seed,
-        limits=_limits(asked.tolerance, default),
+        limits=None if asked.tolerance is None else parse_tolerance(asked.tolerance, default),
         default=default,
         executor=executor,
     )
@@ -135,9 +124,3 @@ def _ranges(conditions: tuple[str, ...], config: Config) -> dict[str, MetricRang
             raise click.UsageError(f"--metric {condition} accepts everything: write {name}=MIN,MAX.")
         ranges[name] = limits
     return ranges
-
-
-def _limits(tolerance: str | None, default: Limits) -> Limits | None:
-    from onnx_passes.cli.checks import parse_tolerance
-
-    return None if tolerance is None else parse_tolerance(tolerance, rtol=default.rtol)

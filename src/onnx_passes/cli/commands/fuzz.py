@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onnx_passes.cli.complete import pass_names
-from onnx_passes.cli.limits import limit_options
-from onnx_passes.cli.options import debug_option, import_option, json_option
+from onnx_passes.cli.options import running_options
 from onnx_passes.core.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -22,10 +21,7 @@ if TYPE_CHECKING:
 @click.option("--cases", type=click.IntRange(min=1), default=60, show_default=True, help="Models to try for each rule.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all choices.")
 @click.option("--corpus", metavar="DIR", help="Folder of models that failed: tried first, and new ones are added.")
-@json_option
-@import_option
-@limit_options
-@debug_option
+@running_options
 def command(rules: tuple[str, ...], cases: int, seed: int, corpus: str | None, as_json: bool) -> int:
     """Fuzz RULE…, names of passes or groups that are made of rules.
 

@@ -6,8 +6,7 @@ import json
 
 import click
 
-from onnx_passes.cli.limits import limit_options
-from onnx_passes.cli.options import debug_option, import_option, json_option
+from onnx_passes.cli.options import running_options
 from onnx_passes.core.errors import UsageError
 
 
@@ -16,10 +15,7 @@ from onnx_passes.core.errors import UsageError
 @click.option("--layers", is_flag=True, help="Show every node: shapes, MACs, parameters and bytes.")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a dynamic dimension; may be repeated.")
 @click.option("--run", "run_it", is_flag=True, help="Try whether ONNX Runtime runs the model, on generated inputs.")
-@json_option
-@limit_options
-@import_option
-@debug_option
+@running_options
 def command(model: str, layers: bool, dims: tuple[str, ...], run_it: bool, as_json: bool) -> None:
     """Show interface, operators, parameters, computation, memory and quantizers of MODEL, a file or '-'.
 

@@ -8,7 +8,7 @@ import sys
 import click
 
 from onnx_passes.cli.complete import tags
-from onnx_passes.cli.options import debug_option, import_option, json_option
+from onnx_passes.cli.options import common_options
 from onnx_passes.core.registry import REGISTRY, Entry
 from onnx_passes.report.columns import Column, table_lines, width_of
 
@@ -21,9 +21,7 @@ from onnx_passes.report.columns import Column, table_lines, width_of
     type=click.Choice(["analysis", "annotation", "transformation", "sequence", "operator"]),
     help="Only this kind.",
 )
-@json_option
-@import_option
-@debug_option
+@common_options
 def command(words: tuple[str, ...], tag: str | None, kind: str | None, as_json: bool) -> None:
     """List passes and groups, optionally only those whose name or summary contains all WORDS.
 

@@ -9,15 +9,13 @@ from pathlib import Path
 import click
 
 from onnx_passes.cli.complete import model_or_pass
-from onnx_passes.cli.options import config_option, debug_option, import_option, json_option
+from onnx_passes.cli.options import common_options, config_option
 
 
 @click.command("plan", short_help="Show which passes would run, and why.")
 @click.argument("words", nargs=-1, metavar="[MODEL] PASS…", shell_complete=model_or_pass)
 @config_option
-@json_option
-@import_option
-@debug_option
+@common_options
 def command(words: tuple[str, ...], config_file: str | None, as_json: bool) -> None:
     """Show the plan for a pipeline: every pass in order, with the reason why it is there.
 
@@ -31,9 +29,7 @@ def command(words: tuple[str, ...], config_file: str | None, as_json: bool) -> N
 
         load(names[0])
         names = names[1:]
-    chosen = settings(config_file, names)
-    if not chosen.pipeline:
-        raise click.UsageError("Missing argument 'PASS…'.")
+    chosen = settings(config_file, names, needs_passes=True)
     made = chosen.plan()
     if as_json:
         rows = [{"depth": depth, "pass": step.text, "why": str(step.why)} for depth, step in made.walk()]

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onnx_passes.cli.complete import pass_names
-from onnx_passes.cli.limits import limit_options
-from onnx_passes.cli.options import config_option, debug_option, import_option, json_option
+from onnx_passes.cli.options import config_option, running_options
 from onnx_passes.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -35,10 +34,7 @@ if TYPE_CHECKING:
     "-o", "--output", default="onnx-passes-reduced", metavar="FILE|DIR", show_default=True, help="Where it is kept."
 )
 @click.option("--most-seconds", type=click.FloatRange(min=0), default=300, show_default=True, help="When to stop.")
-@json_option
-@import_option
-@limit_options
-@debug_option
+@running_options
 def command(
     model: str,
     passes: tuple[str, ...],
@@ -109,7 +105,7 @@ def _limits(tolerance: str | None, chosen: Settings, kept: Reproducer | None) ->
 
     found = None if kept is None else kept.tolerance
     base = configured_limits(chosen.config) if found is None else Limits(*found)
-    return base if tolerance is None else parse_tolerance(tolerance, rtol=base.rtol)
+    return parse_tolerance(tolerance, base)
 
 
 def _planned(chosen: Settings, kept: Reproducer | None) -> Plan:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from onnx_passes.cli.limits import limit_options
-from onnx_passes.cli.options import debug_option, import_option, json_option
+from onnx_passes.cli.options import running_options
 from onnx_passes.core.errors import ExitCode
 
 
@@ -19,10 +18,7 @@ def command() -> None:
 
 @command.command("run", short_help="Run it again.")
 @click.argument("folder")
-@json_option
-@import_option
-@limit_options
-@debug_option
+@running_options
 def run(folder: str, as_json: bool) -> int:
     """Run the failure in FOLDER again, and say whether it still occurs.
 

@@ -13,8 +13,7 @@ import click
 from onnx_passes.cli.checks import checks_of
 from onnx_passes.cli.complete import pass_names
 from onnx_passes.cli.files import require_writable, write_text
-from onnx_passes.cli.limits import limit_options
-from onnx_passes.cli.options import config_option, debug_option, import_option, json_option
+from onnx_passes.cli.options import config_option, running_options
 from onnx_passes.core.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -128,10 +127,7 @@ class Choices:
 @click.option("--memory", metavar="SIZE", help="How much local checks may keep in memory [default: 256MiB].")
 @click.option("--repro", default="onnx-passes-repro", metavar="DIR", show_default=True, help="Where a failure is kept.")
 @click.option("-q", "--quiet", is_flag=True, help="Show errors only.")
-@json_option
-@import_option
-@limit_options
-@debug_option
+@running_options
 def command(model: str, passes: tuple[str, ...], config_file: str | None, **choices: object) -> None:
     """Apply passes to MODEL, a file or '-' for standard input.
 

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onnx_passes.cli.limits import limit_options
-from onnx_passes.cli.options import debug_option, import_option, json_option
+from onnx_passes.cli.options import running_options
 from onnx_passes.core.errors import UsageError
 from onnx_passes.report.columns import Column, table_lines, width_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
 
@@ -27,10 +26,7 @@ _HEADER = ("output", "type", "shape", "min", "mean", "max")
 @click.option("--inputs", multiple=True, metavar="FILE", help="Inputs to run on (.npy, .npz, .pb); may be repeated.")
 @click.option("-o", "--output", metavar="FILE", help="Write the outputs to this file (.npz).")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated inputs.")
-@json_option
-@limit_options
-@import_option
-@debug_option
+@running_options
 def command(model: str, inputs: tuple[str, ...], output: str | None, seed: int, as_json: bool) -> None:
     """Run MODEL, a file or '-', with all operators of quantized networks, and show what comes out.
 
@@ -43,7 +39,9 @@ def command(model: str, inputs: tuple[str, ...], output: str | None, seed: int, 
         raise UsageError("outputs are written as .npz", where=output, hint=f"write --output {output}.npz")
     results = run_model(model, inputs, seed=seed)
     if output is not None:
-        _write(Path(output), results)
+        from onnx_passes.verify.samples.numpy_files import write_numpy
+
+        write_numpy(Path(output), {name: a.astype(str) if a.dtype.kind == "O" else a for name, a in results.items()})
     rows = [_row(name, array) for name, array in results.items()]
     if as_json:
         click.echo(json.dumps({"outputs": [_json(row) for row in rows]}, indent=2))
@@ -79,21 +77,3 @@ def _text(cell: Any) -> str:
     if isinstance(cell, list):
         return "[" + ",".join(map(str, cell)) + "]"  # pyright: ignore[reportUnknownArgumentType]
     return f"{cell:.8g}" if isinstance(cell, float) else str(cell)
-
-
-def _write(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays under any name; ``numpy.savez`` takes names for its own arguments."""
-    import zipfile
-
-    import numpy as np
-
-    from onnx_passes.graph.atomic import replacing
-
-    try:
-        with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
-            for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    storable = array.astype(str) if array.dtype.kind == "O" else array
-                    np.lib.format.write_array(member, storable, allow_pickle=False)
-    except OSError as error:
-        raise UsageError(f"cannot be written: {error.strerror or error}", where=str(path)) from error

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onnx_passes.cli.limits import limit_options
-from onnx_passes.cli.options import debug_option, import_option, json_option
+from onnx_passes.cli.options import running_options
 from onnx_passes.core.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -21,10 +20,7 @@ if TYPE_CHECKING:
 @click.option("--inputs", multiple=True, metavar="FILE", help="Inputs to run on (.npy, .npz, .pb); may be repeated.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated inputs.")
 @click.option("--tolerance", metavar="ATOL[,RTOL]", help="Accept differences up to this [default: none at all].")
-@json_option
-@limit_options
-@import_option
-@debug_option
+@running_options
 def command(before: str, after: str, inputs: tuple[str, ...], seed: int, tolerance: str | None, as_json: bool) -> int:
     """Run BEFORE and AFTER on the same data; compare outputs and all values that both have by name.
 
@@ -32,11 +28,12 @@ def command(before: str, after: str, inputs: tuple[str, ...], seed: int, toleran
     """
     from onnx_passes.cli.checks import parse_tolerance
     from onnx_passes.graph.load import load
+    from onnx_passes.verify.comparison.promise import Limits
     from onnx_passes.verify.equivalence import compare_models
 
-    limits = None if tolerance is None else parse_tolerance(tolerance, rtol=0.0)
+    limits = parse_tolerance(tolerance, Limits(0.0, 0.0))
     comparison = compare_models(load(before), load(after), inputs=inputs, seed=seed)
-    same = comparison.equal if limits is None else comparison.within(limits.atol, limits.rtol)
+    same = comparison.equal if tolerance is None else comparison.within(limits.atol, limits.rtol)
     if as_json:
         click.echo(json.dumps({"same": same, **_json(comparison)}, indent=2))
     else:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from onnx_passes.cli.complete import pass_names
-from onnx_passes.cli.limits import limit_options
-from onnx_passes.cli.options import config_option, debug_option, import_option, json_option
+from onnx_passes.cli.options import config_option, running_options, show
 
 
 @click.command("why", short_help="Tell where a node of the result came from, or where a node went.")
@@ -16,10 +13,7 @@ from onnx_passes.cli.options import config_option, debug_option, import_option, 
 @click.argument("node", metavar="NODE")
 @click.argument("passes", nargs=-1, metavar="[PASS]…", shell_complete=pass_names)
 @config_option
-@json_option
-@import_option
-@limit_options
-@debug_option
+@running_options
 def command(model: str, node: str, passes: tuple[str, ...], config_file: str | None, as_json: bool) -> None:
     """Run the pipeline PASS… on MODEL, unverified, and tell the story of NODE.
 
@@ -28,11 +22,9 @@ def command(model: str, node: str, passes: tuple[str, ...], config_file: str | N
     """
     from onnx_passes.cli.settings import settings
 
-    chosen = settings(config_file, passes)
-    if not chosen.pipeline:
-        raise click.UsageError("Missing argument 'PASS…'.")
+    chosen = settings(config_file, passes, needs_passes=True)
 
     from onnx_passes.debug.lineage import why
 
     story = why(model, node, chosen.plan())
-    click.echo(json.dumps(story.to_json(), indent=2) if as_json else str(story))
+    show(story, as_json=as_json)

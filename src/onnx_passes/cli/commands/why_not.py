@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from onnx_passes.cli.complete import pass_names
-from onnx_passes.cli.limits import limit_options
-from onnx_passes.cli.options import config_option, debug_option, import_option, json_option
+from onnx_passes.cli.options import config_option, running_options, show
 
 
 @click.command("why-not", short_help="Explain why a rule does not apply.")
@@ -19,10 +16,7 @@ from onnx_passes.cli.options import config_option, debug_option, import_option, 
     "--top", type=click.IntRange(min=1), default=5, show_default=True, help="How many attempts of a rule to show."
 )
 @config_option
-@json_option
-@import_option
-@limit_options
-@debug_option
+@running_options
 def command(model: str, rule: str, at: str | None, top: int, config_file: str | None, as_json: bool) -> None:
     """Explain where RULE, a pass that announces its rewrites, applies to MODEL and what stops it elsewhere.
 
@@ -34,4 +28,4 @@ def command(model: str, rule: str, at: str | None, top: int, config_file: str | 
 
     chosen = settings(config_file, [rule])
     answer = why_not(model, rule, at=at, top=top, options=chosen.options)
-    click.echo(json.dumps(answer.to_json(), indent=2) if as_json else str(answer))
+    show(answer, as_json=as_json)

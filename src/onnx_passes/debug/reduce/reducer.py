@@ -18,6 +18,7 @@ from onnx_passes.debug.reduce.cut import Cutter
 from onnx_passes.debug.reduce.interesting import Fails
 from onnx_passes.debug.reduce.validity import Validity
 from onnx_passes.graph.copy import copy_model
+from onnx_passes.verify.blame.search import BAD, GOOD, Verdict, first_bad
 from onnx_passes.verify.run.execute import Executor, Sample
 
 _STRUCTURE: tuple[steps.Step, ...] = (
@@ -158,13 +159,16 @@ class _Reducer:
         count = len(cutter.nodes)
         if count < 8:
             return
-        end = _bisect(1, count, lambda middle: self.cut(cutter, range(middle)))
-        _bisect(1, end, lambda size: self.cut(cutter, range(end - size, end)))
+        end = first_bad(0, count, lambda middle: self.judge(cutter, range(middle)))[1]
+        first_bad(0, end, lambda size: self.judge(cutter, range(end - size, end)))
 
     def fewer_nodes(self) -> bool:
         cutter = Cutter(self.case)
         everything = list(range(len(cutter.nodes)))
         return len(minimise(everything, lambda positions: self.cut(cutter, positions))) < len(everything)
+
+    def judge(self, cutter: Cutter, positions: Sequence[int]) -> Verdict:
+        return BAD if self.cut(cutter, positions) else GOOD
 
     def cut(self, cutter: Cutter, positions: Sequence[int]) -> bool:
         return self.accept(lambda: cutter.keep(positions), refit=False)
@@ -196,14 +200,3 @@ def minimise(items: list[int], test: Callable[[Sequence[int]], bool]) -> list[in
                 items = rest
         size //= 2
     return items
-
-
-def _bisect(low: int, high: int, test: Callable[[int], bool]) -> int:
-    """Return a number for which ``test`` holds, given that it holds for ``high``; the least, if it is monotonic."""
-    while low < high:
-        middle = (low + high) // 2
-        if test(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return high

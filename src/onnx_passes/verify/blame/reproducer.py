@@ -6,7 +6,6 @@ import importlib.metadata
 import json
 import platform
 import sys
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from onnx_passes.core.compose import ComposePass
 from onnx_passes.core.errors import UsageError
 from onnx_passes.graph.load import load
 from onnx_passes.graph.save import save
-from onnx_passes.verify.samples.numpy_files import read_numpy
+from onnx_passes.verify.samples.numpy_files import read_numpy, write_numpy
 
 _PACKAGES = ("onnx-passes", "onnx-ir", "onnxscript", "onnx", "onnxruntime", "numpy")
 _MODEL, _REPORT, _SCRIPT = "before.onnx", "report.json", "repro.py"
@@ -122,12 +121,8 @@ def write_samples(folder: Path, samples: Sequence[Mapping[str, np.ndarray]]) -> 
     for number, sample in enumerate(samples):
         types: dict[str, dict[str, Any]] = {}
         name = f"inputs-{number}.npz"
-        # numpy.savez takes no array by the name of one of its parameters.
-        with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as archive:
-            for key, array in sample.items():
-                stored = _storable(np.asarray(array), key, types)
-                with archive.open(f"{key}.npy", "w", force_zip64=True) as file:
-                    np.lib.format.write_array(file, stored, allow_pickle=False)
+        stored = {key: _storable(np.asarray(array), key, types) for key, array in sample.items()}
+        write_numpy(folder / name, stored, packed=True)
         listed.append({"file": name, "types": types})
     return listed
 

@@ -1,14 +1,16 @@
-"""Arrays from ``.npy`` and ``.npz`` files of unknown origin: whatever is wrong with one is a sentence."""
+"""Arrays to and from ``.npy`` and ``.npz`` files; whatever is wrong with one of unknown origin is a sentence."""
 
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
 
 from onnx_passes.core.errors import UsageError
+from onnx_passes.graph.atomic import replacing
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -44,6 +46,18 @@ def map_numpy(path: Path) -> Array:
         return cast("Array", np.load(path, mmap_mode="r", allow_pickle=False))
     except Exception as error:
         raise UsageError(_unreadable(error), where=str(path)) from error
+
+
+def write_numpy(path: Path, arrays: Mapping[str, Array], *, packed: bool = False) -> None:
+    """Write arrays under any name; ``numpy.savez`` takes some for its own arguments. Raises UsageError."""
+    compression = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
+    try:
+        with replacing(path) as file, zipfile.ZipFile(file, "w", compression) as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror or error}", where=str(path)) from error
 
 
 def _unreadable(error: Exception) -> str:
