@@ -138,8 +138,9 @@ class Law:
 
 
 class LawPass(Transformation, RewriteRuleSetPass):
-    """A pass that is a table of laws, tried in their order."""
+    """A pass that is a table of laws, tried in their order; most conditions ask for types and shapes."""
 
+    needs = ("shape-inference",)
     laws: ClassVar[Sequence[Law]] = ()
 
     @classmethod

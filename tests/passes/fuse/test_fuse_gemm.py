@@ -59,3 +59,9 @@ def test_a_bias_after_a_gemm_without_one():
 )
 def test_refuses(text: str, reason: str):
     assert reason in reasons("fuse-gemm", text)
+
+
+def test_one_transposed_value_as_both_operands():
+    text = """g (float[3,3] a) => (float[3,3] z)
+        { t = Transpose (a) z = Gemm (t, t) }"""
+    assert outcome("fuse-gemm", text) == ["Gemm"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.passes.move.absorb_transpose_into_gemm import AbsorbTransposeIntoGemm
+from onnx_passes.passes.move.gemm_laws import AbsorbTransposeIntoGemm
 from onnx_passes.passes.move.move_transpose_past_matmul import MoveTransposePastMatmul
 from tests.passes.move.tools import refusals, rounded
 
@@ -74,3 +74,8 @@ def test_gemm_leaves_the_transposition_to_others():
 def test_gemm_refuses_what_moves_nothing():
     text = "g (float[2,3] a, float[3,4] b) => (float[2,4] y) {s = Transpose <perm = [0,1]> (a) y = Gemm (s, b)}"
     assert "it moves nothing" in refusals(AbsorbTransposeIntoGemm(), text)
+
+
+def test_gemm_of_one_transposed_value_twice():
+    text = "g (float[3,3] a) => (float[3,3] y) {s = Transpose (a) y = Gemm (s, s)}"
+    assert rounded(AbsorbTransposeIntoGemm(), text) == ["Gemm"]

@@ -90,6 +90,7 @@ class AbsorbNeg(LawPass):
     Exactness: bit-exact.
     """
 
+    needs = ()
     laws = (
         _law("x + -y → x - y", name="AddNeg", forks="duplicate"),
         _law("x - -y → x + y", name="SubNeg", forks="duplicate"),
@@ -127,6 +128,7 @@ class ConvertDiv(LawPass):
     Exactness: bit-exact: both are the same real number, rounded once.
     """
 
+    needs = ()
     fuzz_hints = hints(constants={"c": [2.0, -0.5, [4.0], [0.25], 1.0, 3.0]})
     laws = _divisions(When("is_power_of_two(c)", "the divisor is not a power of two"))
 
@@ -142,6 +144,7 @@ class ConvertDivRounding(LawPass):
     Exactness: rounding.
     """
 
+    needs = ()
     fast_math = ("reassoc",)
     fuzz_hints = hints(constants={"c": [3.0, -0.7, [1e3], [0.1], 7.0]})
     laws = _divisions()
@@ -161,7 +164,6 @@ class ConvertNeg(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(constants={"c": [-1, [-1], [[-1]], 1]})
     laws = tuple(
         _law(
@@ -186,7 +188,6 @@ class ConvertPow(LawPass):
     Exactness: bit-exact: a runtime computes a square as this product.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(constants={"c": [2, [2], [[2]], 3]})
     laws = (
         _law(
@@ -209,6 +210,7 @@ class ConvertSub(LawPass):
     Exactness: bit-exact; IEEE defines it so, and integers wrap around, also unsigned ones.
     """
 
+    needs = ()
     laws = (
         _law(
             "x - c → x + negated(held(c))",
@@ -229,6 +231,7 @@ class ConvertSum(LawPass):
     Exactness: bit-exact.
     """
 
+    needs = ()
     laws = (
         _law("Sum(x, y) → x + y"),
         _law("Mean(x, y) → (x + y) * 0.5", When("is_summed_alike(x)", "the type may be summed in a wider one")),
@@ -261,7 +264,6 @@ class DistributeMul(LawPass):
     Exactness: bit-exact; integers wrap around.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(dtypes=["int32", "int64", "int8", "uint8"])
     laws = _distribution("is_whole")
 
@@ -277,7 +279,6 @@ class DistributeMulRounding(LawPass):
     Exactness: rounding.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("reassoc",)
     fuzz_hints = hints(dtypes=["float32", "float64", "float16"])
     laws = _distribution(
@@ -305,6 +306,7 @@ class FactorizeCommon(LawPass):
     Exactness: bit-exact; integers wrap around.
     """
 
+    needs = ()
     fuzz_hints = hints(dtypes=["int32", "int64", "int8", "uint8", "bool"])
     laws = _factorizations("is_discrete", _DISTRIBUTIONS)
 
@@ -319,6 +321,7 @@ class FactorizeCommonFast(LawPass):
     Exactness: rounding; what overflows on the way, and only there, may be finite now, or the other way round.
     """
 
+    needs = ()
     fast_math = ("nnan", "ninf", "nsz", "reassoc")
     fuzz_hints = hints(dtypes=["float32", "float64", "float16"])
     laws = _factorizations("is_float", [pair for pair in _DISTRIBUTIONS if pair[1] == "Mul"])

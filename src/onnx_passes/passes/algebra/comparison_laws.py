@@ -104,7 +104,6 @@ class AbsorbIntoComparison(LawPass):
     Exactness: bit-exact for every float, NaN and infinities included.
     """
 
-    needs = ("shape-inference",)
     laws = tuple(
         _law(
             f"{f}(y := (Function(x) | Limit(x, ...)), c) → moved(result, y, x, c)",

@@ -86,7 +86,6 @@ class FactorizeLinear(LawPass):
     Exactness: bit-exact; integers wrap around.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(dtypes=["int32", "int64"])
     laws = _products("is_whole")
 
@@ -103,7 +102,6 @@ class FactorizeLinearFast(LawPass):
     Exactness: rounding; what overflows on the way, and only there, may be finite now, or the other way round.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc")
     fuzz_hints = hints(
         constants={"s": [2.0, -0.5, [3.0], [[0.25]], 1e30, [[2.0], [3.0]], 0.37, -7.0, [0.1], [[[[5.0]]]], 1.0]},

@@ -139,7 +139,6 @@ class GroupConstants(LawPass):
     Exactness: bit-exact; integers wrap around.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(dtypes=["int32", "int64", "int8", "uint8", "bool"])
     laws = (
         *(_grouping(f, "is_discrete") for f in operators("elementwise", arity=2, associative=True)),
@@ -165,7 +164,6 @@ class GroupConstantsRounding(LawPass):
     Exactness: rounding.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("reassoc",)
     fuzz_hints = hints(dtypes=["float32", "float64", "float16"])
     laws = (
@@ -185,7 +183,6 @@ class GroupConstantsFast(LawPass):
     Exactness: rounding; what overflows on the way, and only there, may be finite now, or the other way round.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc")
     fuzz_hints = hints(dtypes=["float32", "float64", "float16"])
     laws = (_grouping("Add", "is_float", "keeps_sum_finite"), _grouping("Mul", "is_float", "keeps_product_finite"))
@@ -202,6 +199,7 @@ class GroupMatmul(LawPass):
     Exactness: rounding; what overflows on the way, and only there, may be finite now, or the other way round.
     """
 
+    needs = ()
     fast_math = ("nnan", "ninf", "nsz", "reassoc")
     fuzz_hints = hints(
         *(

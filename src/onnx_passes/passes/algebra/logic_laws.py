@@ -76,7 +76,6 @@ class AbsorbNot(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(constants={"ones": [1, [1], -1, [-1], 255]})
     laws = tuple(law for logic in _LOGICS for law in _flips(*logic))
 
@@ -93,7 +92,6 @@ class CancelInEquality(LawPass):
     Exactness: bit-exact; integers wrap around.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(dtypes=["int32", "int64", "int8", "uint8", "bool"])
     laws = (
         *(
@@ -140,7 +138,6 @@ class MergeWhere(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(dtypes=["int32", "int64", "uint8"])
     laws = _selections(_SIGNS)
 
@@ -155,7 +152,6 @@ class MergeWhereFast(LawPass):
     Exactness: exact by the standard; signs of zeros may differ from those that ONNX Runtime made before.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nsz",)
     laws = _selections()
 
@@ -170,6 +166,7 @@ class OrderComparison(LawPass):
     Exactness: bit-exact.
     """
 
+    needs = ()
     laws = tuple(
         _law(
             f"{f}(c, x) → {traits.converse}(x, c)",

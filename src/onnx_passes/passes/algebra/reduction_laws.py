@@ -100,7 +100,6 @@ class MergeReductions(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(dtypes=["int32", "int64", "int8"])
     laws = _laws("is_whole", _CHOOSE)
 
@@ -116,7 +115,6 @@ class MergeReductionsFast(LawPass):
     Exactness: rounding; the order decides which NaN, which zero, and whether a partial sum overflows.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc")
     fuzz_hints = hints(dtypes=["float32", "float64"])
     laws = _laws("is_float", (*_CHOOSE, *_COMPUTE))

@@ -125,7 +125,6 @@ class EliminateClip(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     laws = (
         _law("Clip(x, ...) → x", When("has_no_bounds(result)")),
         *(
@@ -146,7 +145,6 @@ class EliminateMinMax(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(constants={"c": [1, 2, [3, 4], -1.5], "d": [2, 1, [5, 1], [[7]]]})
     laws = tuple(
         _law(

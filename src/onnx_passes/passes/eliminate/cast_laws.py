@@ -85,7 +85,6 @@ class EliminateCast(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(
         "g (float[2,3] x, float t) => (float[2,3] y) {y = CastLike (x, t)}",
         "g (int8[N] x) => (int8[N] y) {a = Cast<to=1>(x) y = Cast<to=3>(a)}",

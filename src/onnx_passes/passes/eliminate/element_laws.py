@@ -80,7 +80,6 @@ class EliminateAnnihilator(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(constants={"c": [0, -1, [0], [[255, 255]], [[0], [0]], True]})
     laws = tuple(
         _law(
@@ -106,7 +105,6 @@ class EliminateComplement(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     laws = (
         *(
             _law(
@@ -135,6 +133,7 @@ class EliminateIdentity(LawPass):
     Exactness: bit-exact.
     """
 
+    needs = ()
     fuzz_hints = hints(
         *(
             f"g ({kind} x) => ({kind} y{other}) {{{body}}}"
@@ -164,7 +163,6 @@ class EliminateNeutralElement(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(constants={"c": [0.0, -0.0, 1, 1.0, [1.0], -1, [[0.0]], 255]})
     laws = tuple(
         _law(

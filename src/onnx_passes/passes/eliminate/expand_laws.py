@@ -106,5 +106,4 @@ class EliminateExpand(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     laws = (_law("Expand(x, ...) → x", When("widens_nothing(result)")), *_broadcasting())

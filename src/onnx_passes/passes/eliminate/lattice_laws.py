@@ -24,7 +24,6 @@ class EliminateAbsorption(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     laws = tuple(
         _law(
             f"{f}(x, {g}(x, y)) → x",
@@ -49,7 +48,6 @@ class EliminateIdempotence(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     laws = (
         *(_law(f"{f}(once := {f}(x)) → once", name=f"{f}Twice", forks="duplicate") for f in _REPEATED),
         *(_law(f"{f}(x, x) → x", name=f"{f}OfSame") for f in _LATTICE),
@@ -75,6 +73,7 @@ class EliminateInvolution(LawPass):
     Exactness: bit-exact.
     """
 
+    needs = ()
     laws = tuple(
         _law(f"{f}({f}(x)) → x", name=f"{f}Twice", forks="duplicate")
         for f in operators("elementwise", arity=1, involution=True, exact=True)
@@ -92,7 +91,6 @@ class EliminateNegatedComparison(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     laws = tuple(
         _law(
             f"Not({f}(x, y)) → {traits.complement}(x, y)",

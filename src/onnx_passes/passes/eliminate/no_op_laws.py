@@ -134,7 +134,6 @@ class EliminateNoOp(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(
         *(
             f"""g ({kind}[{shape}] x) => ({kind}[{shape}] y) <int64[4] ones = {{1, 1, 1, 1}}, int64[1] all = {{{size}}},
@@ -170,6 +169,7 @@ class EliminateDropout(LawPass):
     Exactness: bit-exact.
     """
 
+    needs = ()
     fuzz_hints = hints(
         "g (float[2,3] x) => (float[2,3] y, bool[2,3] m) {y, m = Dropout (x)}",
         "g (float x, float r) => (float y, bool m) <bool t = {0}> {y, m = Dropout (x, r, t)}",
@@ -196,7 +196,6 @@ class EliminateResize(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(
         *(
             f"""g (float[{shape}] x) => (float[{shape}] y) <float[4] ones = {{1.0, 1.0, 1.0, 1.0}}> {{

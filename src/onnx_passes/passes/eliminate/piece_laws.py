@@ -201,7 +201,6 @@ class EliminateConcat(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(
         *(
             graph.replace("float", kind)
@@ -239,7 +238,6 @@ class EliminatePad(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     laws = (
         _law("Pad(x, ...) → x", When("adds_nothing(result)")),
         _law("Pad(inner := Pad(x, ...), ...) → padded_once(result, inner)", name="PadOfPad", forks="duplicate"),
@@ -258,7 +256,6 @@ class EliminateSlice(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     laws = (
         _law("Slice(x, ...) → x", When("takes_everything(result)")),
         _law("Slice(inner := Slice(x, ...), ...) → sliced_once(result, inner)", name="SliceOfSlice", forks="duplicate"),

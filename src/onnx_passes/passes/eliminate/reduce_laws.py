@@ -78,7 +78,6 @@ class EliminateReduce(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     laws = _laws(signs_matter=True)
 
 
@@ -95,6 +94,5 @@ class EliminateReduceOfFloats(LawPass):
               differ from those of the model before.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nsz",)
     laws = _laws(signs_matter=False)

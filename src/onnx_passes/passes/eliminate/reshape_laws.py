@@ -204,7 +204,6 @@ class EliminateReshape(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     laws = (
         _law("Reshape(x, ...) → x", When("keeps_shape(result)")),
         _law("Flatten(x) → x", When("flattens_nothing(result)")),
@@ -232,7 +231,6 @@ class EliminateSqueeze(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(
         *(
             f"""g ({kind} x, float[2,1,3] v) => ({kind} y, {kind} z, float[2,1,3] w)
@@ -281,6 +279,7 @@ class EliminateSqueezeOfReshape(LawPass):
     Exactness: bit-exact.
     """
 
+    needs = ()
     fuzz_hints = hints(
         "g (float[2,6] x) => (float[1,3,4] y) <int64[2] s = {3, 4}, int64[1] a = {0}>"
         " { r = Reshape (x, s) y = Unsqueeze (r, a) }",

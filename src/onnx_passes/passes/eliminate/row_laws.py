@@ -39,7 +39,6 @@ class EliminateReshapeOfMatmul(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(
         *(
             f"""g ({kind}[{lead},3] x, {kind}[3,2] w) => ({kind}[{lead},2] y)

@@ -77,7 +77,6 @@ class EliminateUnsqueezeOfScalar(LawPass):
     """
 
     # Every rewrite takes a Squeeze or Unsqueeze away for good: that is why they end.
-    needs = ("shape-inference",)
     fuzz_hints = hints(
         *(
             f"g ({kind}[{x}] x) => ({kind}[{y}] y) <{index} i = {{{i}}}, int64[1] a = {{{to}}}>"

@@ -87,7 +87,6 @@ class EliminateTranspose(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     laws = (
         _law("Transpose(x) → x", When("moves_nothing(result)")),
         _law(
@@ -110,7 +109,6 @@ class EliminateTransposeOfReshape(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(
         *(
             f"""g (float[{x}] x) => (float[{y}] y) <int64[4] s = {{{shape}}}> {{

@@ -51,7 +51,6 @@ class EliminateWhere(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(constants={"c": [True, False, [True], [[False]], [True, True]]})
     laws = _laws(_SIGNS)
 
@@ -69,7 +68,6 @@ class EliminateWhereOfFloats(LawPass):
               that signs of zeros may differ from those of the model before.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nsz",)
     fuzz_hints = EliminateWhere.fuzz_hints
     laws = _laws()

@@ -144,7 +144,6 @@ class FuseGelu(LawPass):
     Exactness: rounding; a product that overflows before it is halved may be finite.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("ninf", "nsz", "reassoc", "contract")
     fuzz_hints = hints(*_GELU_SAMPLES, constants={name: (value,) for name, value in _GELU_NUMBERS.items()})
     laws = tuple(
@@ -175,7 +174,6 @@ class FuseHardsigmoid(LawPass):
     Exactness: rounding; NaN may become a number.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nnan", "nsz", "reassoc", "contract")
     fuzz_hints = hints(*_LINE_SAMPLES, constants=_LINE_NUMBERS)
     laws = tuple(
@@ -196,7 +194,6 @@ class FuseHardswish(LawPass):
     Exactness: rounding; NaN may become a number, and a product that overflows before the division a finite one.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
     fuzz_hints = hints(*_LINE_SAMPLES, constants=_LINE_NUMBERS)
     laws = (
@@ -224,7 +221,6 @@ class FuseMish(LawPass):
     Exactness: rounding.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nsz", "reassoc", "contract")
     fuzz_hints = hints(constants={"one": (1.0,)})
     laws = (
@@ -249,7 +245,6 @@ class FuseSilu(LawPass):
     Exactness: rounding.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nsz", "reassoc", "contract")
     fuzz_hints = hints(*_SWISH_SAMPLES)
     laws = (
@@ -274,7 +269,6 @@ class FuseSoftplus(LawPass):
     Exactness: rounding; where the exponential overflows, the result becomes finite.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("ninf", "nsz", "reassoc", "contract")
     fuzz_hints = hints(constants={"one": (1.0,)})
     laws = (

@@ -161,7 +161,6 @@ class FuseBatchnorm(LawPass):
               normalization may be finite after it.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
     fuzz_hints = hints(dtypes=("float32", "float16", "float64"))
     laws = (
@@ -184,7 +183,6 @@ class FuseBias(LawPass):
     Exactness: rounding; computed in double precision and rounded once.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
     fuzz_hints = hints(dtypes=("float32", "float16", "float64"), shapes=_IMAGES)
     laws = (
@@ -207,7 +205,6 @@ class FuseScale(LawPass):
               finite after it.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
     fuzz_hints = hints(dtypes=("float32", "float16", "float64"), shapes=_IMAGES)
     laws = (

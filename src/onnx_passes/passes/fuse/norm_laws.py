@@ -195,7 +195,6 @@ class FuseLayernorm(LawPass):
     Exactness: rounding.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
     fuzz_hints = hints(*_CENTRED_SAMPLES)
     laws = (
@@ -217,7 +216,6 @@ class FuseRmsnorm(LawPass):
     Exactness: rounding.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
     fuzz_hints = hints(*_PLAIN_SAMPLES)
     laws = (

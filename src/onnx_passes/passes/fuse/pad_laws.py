@@ -100,7 +100,6 @@ class FusePad(LawPass):
     Exactness: rounding, as kernels may sum up in another order.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nnan", "nsz", "reassoc")
     fuzz_hints = hints(*_SAMPLES)
     laws = tuple(

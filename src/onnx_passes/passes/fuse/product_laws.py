@@ -49,10 +49,14 @@ def _swaps_axes(node: ir.Node) -> Answer:
     return yes if tuple(perm) == (1, 0) else no("the transposition changes nothing", at=node.outputs[0])
 
 
-def _with_flag(op: Builder, node: ir.Node, turned: ir.Node, flag: str) -> Rewritten:
+def with_flag(op: Builder, node: ir.Node, turned: ir.Node, slot: int) -> Rewritten:
     """Build a Gemm that transposes an operand itself, or no longer."""
-    inputs = [turned.inputs[0] if value is turned.outputs[0] else value for value in node.inputs]
-    return op.like(node, inputs, **{flag: 1 - node.attributes.get_int(flag, 0) or None})
+    flag = ("transA", "transB")[slot]
+    given = integer(node, flag, 0)
+    if given is None:
+        return no(f"attribute '{flag}' is a parameter of a function", at=node)
+    inputs = [turned.inputs[0] if index == slot else value for index, value in enumerate(node.inputs)]
+    return op.like(node, inputs, **{flag: 1 - given or None})
 
 
 def _merged(op: Builder, x: ir.Value, a: ir.Value, b: ir.Value) -> Rewritten:
@@ -122,7 +126,7 @@ def _transposed(op: Builder, w: ir.Value) -> ir.Value | Refusal:
     return op.initializer(ir.Tensor(np.ascontiguousarray(tensor.numpy().T), dtype=tensor.dtype), w.name)
 
 
-_law = Vocabulary(_fits_into, _is_product_of_floats, _merged, _sum_of_stacked, _swaps_axes, _with_bias, _with_flag).law
+_law = Vocabulary(_fits_into, _is_product_of_floats, _merged, _sum_of_stacked, _swaps_axes, _with_bias, with_flag).law
 
 
 @passes.verify.tolerance
@@ -137,7 +141,6 @@ class FuseGemm(LawPass):
     Exactness: rounding.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("reassoc", "contract", "nsz")
     fuzz_hints = hints(
         shapes={"a": ((2, 3), (4, 3)), "b": ((3, 2), (3, 4)), "c": ((2,), (4,), (1,), (4, 1), (1, 4), ())},
@@ -157,12 +160,12 @@ class FuseGemm(LawPass):
         ),
         *(
             _law(
-                f"Gemm({operand}, ...) → with_flag(result, turned, 'trans{side}')",
+                f"Gemm({operands}, ...) → with_flag(result, turned, {slot})",
                 When("swaps_axes(turned)"),
-                name=f"Transpose{side}",
+                name=f"Transpose{'AB'[slot]}",
                 forks="duplicate",
             )
-            for side, operand in (("A", "turned := Transpose(a), b"), ("B", "a, turned := Transpose(b)"))
+            for slot, operands in enumerate(("turned := Transpose(a), b", "a, turned := Transpose(b)"))
         ),
     )
 
@@ -178,7 +181,6 @@ class FuseMatmul(LawPass):
     Exactness: rounding; computed in double precision and rounded once.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
     fuzz_hints = hints(
         dtypes=("float32", "float16", "float64"),
@@ -201,7 +203,6 @@ class FuseReshapedGemm(LawPass):
     Exactness: rounding.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("reassoc", "contract", "nsz")
     fuzz_hints = hints(
         *(

@@ -184,7 +184,6 @@ class AbsorbTranspose(LawPass):
     Exactness: up to rounding; sums are taken in another order.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
     fuzz_hints = hints(*_EXAMPLES)
     laws = (
@@ -215,7 +214,6 @@ class AbsorbTransposeIntoLayout(LawPass):
     Exactness: bit-exact.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(*(f"{_HEAD} {chain}" for chain in _CHAINS))
     laws = tuple(
         _law(f"{outer.format('inner := ' + inner.format('x'))} → converted(result, inner)", name=name)

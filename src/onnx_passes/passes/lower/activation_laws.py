@@ -52,7 +52,6 @@ class LowerGelu(LawPass):
     Exactness: rounding.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nsz",)
     laws = (
         _law(
@@ -79,7 +78,6 @@ class LowerHardsigmoid(LawPass):
     Exactness: rounding; NaN stays NaN, where some kernels make it a number.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nnan", "nsz")
     laws = (_law("HardSigmoid(x, alpha=a, beta=b) → Clip(x * a + b, 0.0, 1.0)", *_ELEMENTWISE),)
 
@@ -94,7 +92,6 @@ class LowerHardswish(LawPass):
     Exactness: rounding; NaN stays NaN, where some kernels make it a number.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nnan", "nsz")
     laws = (_law(f"HardSwish(x) → x * Clip(x * {1 / 6} + 0.5, 0.0, 1.0)", *_ELEMENTWISE),)
 
@@ -109,7 +106,6 @@ class LowerLogsoftmax(LawPass):
     Exactness: rounding; where there is a NaN, ONNX Runtime may return anything for the rest of its row.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz")
     laws = (
         _law(
@@ -129,7 +125,6 @@ class LowerMish(LawPass):
     Exactness: rounding; finite also where some kernels overflow.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz")
     laws = (_law(f"Mish(x) → x * Tanh({_SOFTPLUS})", *_ELEMENTWISE),)
 
@@ -146,7 +141,6 @@ class LowerSigmoid(LawPass):
     Exactness: rounding.
     """
 
-    needs = ("shape-inference",)
     laws = (_law(f"Sigmoid(x) → {_SIGMOID.format('x')}", *_ELEMENTWISE),)
 
 
@@ -160,7 +154,6 @@ class LowerSilu(LawPass):
     Exactness: rounding.
     """
 
-    needs = ("shape-inference",)
     fuzz_hints = hints(
         *(
             f"""<ir_version: 11, opset_import: ["" : 24]> g ({dtype}[{shape}] x) => ({dtype}[{shape}] y)
@@ -186,7 +179,6 @@ class LowerSoftmax(LawPass):
     Exactness: rounding.
     """
 
-    needs = ("shape-inference",)
     laws = (
         _law(f"Softmax(x, axis=axis) → (e := Exp({_SHIFTED})) / ReduceSum(e, axes(axis), keepdims=1)", *_ALONG_AXIS),
     )
@@ -202,6 +194,5 @@ class LowerSoftplus(LawPass):
     Exactness: rounding; finite also where some kernels overflow.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("ninf", "nsz")
     laws = (_law(f"Softplus(x) → {_SOFTPLUS}", *_ELEMENTWISE),)

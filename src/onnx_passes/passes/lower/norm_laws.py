@@ -56,7 +56,6 @@ class LowerLayernorm(LawPass):
     Exactness: rounding.
     """
 
-    needs = ("shape-inference",)
     fast_math = _FAST_MATH
     laws = (_law("LayerNormalization(x, ...) → definition(result, x, True)", *_KNOWN, name="LowerLayernorm"),)
 
@@ -72,7 +71,6 @@ class LowerRmsnorm(LawPass):
     Exactness: rounding.
     """
 
-    needs = ("shape-inference",)
     fast_math = _FAST_MATH
     fuzz_hints = hints(
         *(

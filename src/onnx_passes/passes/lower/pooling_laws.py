@@ -93,7 +93,6 @@ class LowerPooling(LawPass):
     Exactness: rounding for averages.
     """
 
-    needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc")
     fuzz_hints = hints(dtypes=("float32", "float16", "float64", "int8", "uint8"))
 
