@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.shapes import rank, static_shape
 
 
 def argument(node: ir.Node, index: int) -> ir.Value | None:
@@ -41,3 +42,25 @@ def text(node: ir.Node, attribute: str, default: str) -> str | None:
     if given is None:
         return default
     return None if given.is_ref() else given.as_string()
+
+
+def reduced_axes(node: ir.Node) -> list[int] | None:
+    """Return the axes of a reduction, if known: none given means all, unless the node says that it means none."""
+    axes = integers(node, 1, "axes") if is_given(node, 1, "axes") else []
+    if axes:
+        return axes
+    empty_means_none, length = integer(node, "noop_with_empty_axes", 0), rank(node.inputs[0])
+    if axes is None or empty_means_none is None:
+        return None
+    if empty_means_none:
+        return []
+    return None if length is None else list(range(length))
+
+
+def squeezed_axes(node: ir.Node, length: int) -> list[int] | None:
+    """Return the axes of a Squeeze or Unsqueeze, counted from the front of its longer side, which has this rank."""
+    if not is_given(node, 1, "axes"):
+        shape = static_shape(node.inputs[0])
+        return None if shape is None else [axis for axis, size in enumerate(shape) if size == 1]
+    axes = integers(node, 1, "axes")
+    return None if axes is None else sorted(axis + length if axis < 0 else axis for axis in axes)

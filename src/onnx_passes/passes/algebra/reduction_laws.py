@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.arguments import integer, integers, is_given
+from onnx_passes.graph.arguments import integer, reduced_axes
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import rank
 from onnx_passes.rewrite.hints import hints
@@ -28,14 +28,10 @@ class _Reduction:
 
     @staticmethod
     def of(node: ir.Node) -> _Reduction | None:
-        """Read a reduction whose axes are known; none given means all, unless the node says that it means none."""
-        length, keeps = rank(node.inputs[0]), integer(node, "keepdims", 1)
-        axes = integers(node, 1, "axes") if is_given(node, 1, "axes") else []
-        empty_means_none = integer(node, "noop_with_empty_axes", 0)
-        if length is None or keeps is None or axes is None or empty_means_none is None:
+        """Read a reduction whose axes are known."""
+        length, keeps, axes = rank(node.inputs[0]), integer(node, "keepdims", 1), reduced_axes(node)
+        if length is None or keeps is None or axes is None:
             return None
-        if not axes and not empty_means_none:
-            axes = list(range(length))
         return _Reduction(frozenset(axis % length for axis in axes), bool(keeps))
 
     def then(self, outer: _Reduction, length: int) -> _Reduction | None:

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.arguments import integer, integers, is_given
+from onnx_passes.graph.arguments import integer, reduced_axes
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.rewrite.laws import Law, LawPass, Vocabulary
@@ -22,7 +22,7 @@ _ADD_TO_ZERO = ("ReduceMean", "ReduceSum")
 
 
 def _unreduced(op: Builder, x: ir.Value, node: ir.Node, signs_matter: bool) -> Rewritten:
-    axes = _axes(node)
+    axes = reduced_axes(node)
     if axes is None:
         return no("the axes are not known", at=node)
     if any(dimension(x, axis) != 1 for axis in axes):
@@ -41,19 +41,6 @@ def _unreduced(op: Builder, x: ir.Value, node: ir.Node, signs_matter: bool) -> R
 
 def _adds(node: ir.Node) -> bool:
     return node.op_type not in ("ReduceMax", "ReduceMin")
-
-
-def _axes(node: ir.Node) -> list[int] | None:
-    """Return the axes that are reduced: none given means all, unless the node says that it means none."""
-    axes = integers(node, 1, "axes") if is_given(node, 1, "axes") else []
-    if axes:
-        return axes
-    empty_means_none, length = integer(node, "noop_with_empty_axes", 0), rank(node.inputs[0])
-    if axes is None or empty_means_none is None:
-        return None
-    if empty_means_none:
-        return []
-    return None if length is None else list(range(length))
 
 
 _law = Vocabulary(_unreduced).law

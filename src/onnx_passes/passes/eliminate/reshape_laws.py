@@ -6,9 +6,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.arguments import argument, integer, integers, is_given
+from onnx_passes.graph.arguments import argument, integer, integers, squeezed_axes
 from onnx_passes.graph.builder import Builder
-from onnx_passes.graph.shapes import dims, rank, same_dim, static_shape, stays
+from onnx_passes.graph.shapes import dims, rank, same_dim, stays
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 from onnx_passes.rewrite.refusal import Answer, Refusal, Rewritten, no, yes
@@ -65,22 +65,13 @@ def _keeps_rank(node: ir.Node) -> Answer:
     return yes if nothing or stays(node) else no("the rank changes", at=node)
 
 
-def _axes(node: ir.Node, length: int) -> list[int] | None:
-    """Return the axes, counted from the front of the longer one of input and output, which has this rank."""
-    if not is_given(node, 1, "axes"):
-        shape = static_shape(node.inputs[0])
-        return None if shape is None else [axis for axis, size in enumerate(shape) if size == 1]
-    axes = integers(node, 1, "axes")
-    return None if axes is None else sorted(axis + length if axis < 0 else axis for axis in axes)
-
-
 def _apply(layout: list[int], node: ir.Node) -> list[int] | None:
     """Let a node remove or insert axes of a layout: numbers of axes of the first input, or new ones."""
     if node.op_type == "Squeeze":
-        axes = _axes(node, len(layout))
+        axes = squeezed_axes(node, len(layout))
         return None if axes is None else [item for axis, item in enumerate(layout) if axis not in axes]
     given = integers(node, 1, "axes")
-    axes = None if given is None else _axes(node, len(layout) + len(given))
+    axes = None if given is None else squeezed_axes(node, len(layout) + len(given))
     if axes is None:
         return None
     result = list(layout)

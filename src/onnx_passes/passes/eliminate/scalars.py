@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.graph.arguments import integers, is_given
+from onnx_passes.graph.arguments import integers, is_given, squeezed_axes
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, constant_tensor, is_constant
 from onnx_passes.graph.shapes import dimension, rank, static_shape
@@ -192,14 +192,6 @@ def picked(squeeze: ir.Node, cut: ir.Node) -> tuple[int, int] | Refusal:
     taken = range(size)[start:end]
     if step != 1 or len(taken) != 1:
         return no("it is not one element that is taken", at=cut)
-    if _squeezed_axes(squeeze, length) != [axis % length]:
+    if squeezed_axes(squeeze, length) != [axis % length]:
         return no("it is not the sliced axis alone that goes", at=squeeze)
     return axis % length, taken[0]
-
-
-def _squeezed_axes(squeeze: ir.Node, length: int) -> list[int] | None:
-    if is_given(squeeze, 1, "axes"):
-        axes = integers(squeeze, 1, "axes")
-        return None if axes is None else [axis % length for axis in axes]
-    shape = static_shape(squeeze.inputs[0])
-    return None if shape is None else [axis for axis, size in enumerate(shape) if size == 1]

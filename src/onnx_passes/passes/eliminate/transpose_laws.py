@@ -8,38 +8,28 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.arguments import integers
 from onnx_passes.graph.builder import Builder
-from onnx_passes.graph.shapes import Dim, dims, rank
-from onnx_passes.passes.move.layout import moves_only_ones, permutation, reshape_target
+from onnx_passes.graph.permutations import moves_only_ones, permutation, reshape_target
+from onnx_passes.graph.shapes import Dim, dims
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 from onnx_passes.rewrite.refusal import Answer, Rewritten, no, yes
 
-_NO_INPUT = 1
 _RESHAPE_HAS_AN_INPUT = 5
 
 
-def _permutation(node: ir.Node, length: int | None = None) -> list[int] | None:
-    given = node.attributes.get("perm")
-    if given is not None:
-        return integers(node, _NO_INPUT, "perm")
-    length = rank(node.inputs[0]) if length is None else length
-    return None if length is None else list(range(length))[::-1]
-
-
 def _moves_nothing(node: ir.Node) -> Answer:
-    perm = _permutation(node)
+    perm = permutation(node)
     if perm is None:
         return no("the rank is not known", at=node)
     return yes if perm == sorted(perm) else no("it moves axes", at=node)
 
 
 def _transposed_once(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten:
-    first = _permutation(inner)
-    second = _permutation(outer, None if first is None else len(first))
+    first = permutation(inner)
+    second = permutation(outer, None if first is None else len(first))
     if first is None and second is not None:
-        first = _permutation(inner, len(second))
+        first = permutation(inner, len(second))
     x = inner.inputs[0]
     if first is None or second is None:
         both_reverse = "perm" not in inner.attributes and "perm" not in outer.attributes

@@ -11,12 +11,12 @@ from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.permutations import Permutation, inverse, permutation, permuted, untransposed
 from onnx_passes.graph.shapes import dims, rank
 from onnx_passes.ops.collection import definitions
 from onnx_passes.ops.definition import GENERAL_DOMAINS, OUR_DOMAIN
 from onnx_passes.ops.quantizer import Quantizer
 from onnx_passes.passes.move.forms import shaped
-from onnx_passes.passes.move.layout import Permutation, inverse, permutation, permuted, untransposed
 from onnx_passes.passes.thresholds.nodes import Thresholds
 from onnx_passes.passes.thresholds.writing import layout_of_channels
 from onnx_passes.rewrite.hints import hints

@@ -12,11 +12,11 @@ from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.arguments import argument, integer
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.permutations import moves_only_ones, permutation, reshape_target
 from onnx_passes.graph.shapes import dims, same_dim
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.definition import OUR_DOMAIN
 from onnx_passes.passes.move.forms import shaped
-from onnx_passes.passes.move.layout import moves_only_ones, permutation, reshape_target
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary
 from onnx_passes.rewrite.refusal import Rewritten, no

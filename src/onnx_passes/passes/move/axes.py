@@ -10,9 +10,7 @@ import onnx_ir as ir
 from onnx_passes.graph.arguments import argument, integer, integers, is_given
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.operators import Interface
-from onnx_passes.graph.shapes import dims, is_integral, rank, static_shape
-from onnx_passes.graph.traits import operators
-from onnx_passes.passes.move.layout import (
+from onnx_passes.graph.permutations import (
     Permutation,
     compacted,
     extended,
@@ -22,6 +20,8 @@ from onnx_passes.passes.move.layout import (
     transposed,
     untransposed,
 )
+from onnx_passes.graph.shapes import dims, is_integral, rank, static_shape
+from onnx_passes.graph.traits import operators
 from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 
 Handler = Callable[[Builder, ir.Node, ir.Value, Permutation], Rewritten]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.graph.permutations import permutation
 from onnx_passes.passes.fuse.product_laws import with_flag
-from onnx_passes.passes.move.layout import permutation
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 from onnx_passes.rewrite.refusal import Answer, no, yes
 

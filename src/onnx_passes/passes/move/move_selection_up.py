@@ -13,10 +13,10 @@ from onnx_passes import passes
 from onnx_passes.graph.arguments import argument, integer, integers, is_given
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.permutations import is_axis
 from onnx_passes.graph.shapes import Dim, dims, rank, same_dim, static_shape
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.passes.move.forms import MovePass, exchange, operands, shaped
-from onnx_passes.passes.move.layout import is_axis
 from onnx_passes.passes.move.steady import elementwise
 from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 from onnx_passes.rewrite.rule import Rule

@@ -11,10 +11,10 @@ from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.arguments import argument, integer, integers, is_given
 from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.permutations import is_axis
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.graph.uses import is_used_elsewhere
 from onnx_passes.passes.move.forms import exchange
-from onnx_passes.passes.move.layout import is_axis
 from onnx_passes.passes.move.move_selection_up import sliced_axes
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.passes import RewriteRuleSetPass

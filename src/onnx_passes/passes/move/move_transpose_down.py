@@ -8,11 +8,11 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.permutations import extended, inverse, permutation, permuted, transposed, untransposed
 from onnx_passes.graph.shapes import dims
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.passes.move import axes
 from onnx_passes.passes.move.forms import MovePass, exchange, is_forked, operands, shaped, slots
-from onnx_passes.passes.move.layout import extended, inverse, permutation, permuted, transposed, untransposed
 from onnx_passes.passes.move.steady import elementwise
 from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule

@@ -9,9 +9,9 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.permutations import Permutation, permutation
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.move.forms import exchange
-from onnx_passes.passes.move.layout import Permutation, permutation
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.patterns import Op, Var
 from onnx_passes.rewrite.refusal import Rewritten, no

@@ -12,9 +12,9 @@ import onnx_ir as ir
 from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import is_constant
+from onnx_passes.graph.permutations import reshape_target
 from onnx_passes.graph.shapes import Dim, dims, rank, same_dim
 from onnx_passes.graph.uses import is_used_elsewhere
-from onnx_passes.passes.move.layout import reshape_target
 from onnx_passes.rewrite.refusal import Refusal, no
 
 SIZES_TO_TRY: Mapping[str, Any] = MappingProxyType(

@@ -16,12 +16,15 @@ T = TypeVar("T")
 Permutation = list[int]
 
 
-def permutation(node: ir.Node | None) -> Permutation | None:
-    """Return the permutation of a Transpose; nothing if it reverses an unknown number of axes, or is damaged."""
+def permutation(node: ir.Node | None, length: int | None = None) -> Permutation | None:
+    """Return the permutation of a Transpose; nothing if it reverses an unknown number of axes, or is damaged.
+
+    ``length`` is how many axes there are, where the value itself does not say.
+    """
     if node is None or node.op_type != "Transpose" or node.domain != "":
         return None
-    given = node.attributes.get("perm")
-    length = rank(node.inputs[0])
+    given, known = node.attributes.get("perm"), rank(node.inputs[0])
+    length = length if known is None else known
     if given is None:
         return None if length is None else list(range(length))[::-1]
     perm = [] if given.is_ref() else list(given.as_ints())
