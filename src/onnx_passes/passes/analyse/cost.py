@@ -12,7 +12,7 @@ from onnx_passes.core.base import Analysis
 @passes.verify.equality
 @passes.register(tags=("analyse", "cost"))
 class Cost(Analysis):
-    """Count multiply-accumulates, other operations, parameters and bytes of every node, and the peak of memory.
+    """Count multiply-accumulates, other operations, parameters and bytes of every node, and peak memory.
 
     Rewrites: nothing; finds a ``ModelCost``: ``apply(model, "cost")["cost"].macs``.
     Refuses:  nothing; a node whose shapes are not known is left out of the sums and named, an operator without a

@@ -12,7 +12,7 @@ from onnx_passes.core.base import Analysis
 @passes.verify.equality
 @passes.register(tags=("analyse",))
 class Statistics(Analysis):
-    """Measure how deep and wide the graph is, where it forks and joins, and find its longest path.
+    """Measure depth, width, fan-out and fan-in of the graph, and find its longest path.
 
     Rewrites: nothing; finds ``GraphStatistics``: ``apply(model, "statistics")["statistics"].depth``.
     Refuses:  nothing.

@@ -14,7 +14,7 @@ from onnx_passes.core.options import option
 @passes.verify.equality
 @passes.register(tags=("annotate", "ranges"))
 class RangeAnnotation(Annotation):
-    """Find the range of every value, as an interval and as scaled integers, and write it into the metadata.
+    """Infer the range of every value, as an interval and as scaled integers, and annotate it.
 
     Rewrites: ``y = Quant <signed = 0> (x, 0.5, 0, 4)`` → ``y`` with ``onnx_passes.range`` =
               ``{"low":0,"high":7.5,"scale":0.5,"bias":0,"qlow":0,"qhigh":15}``: every value of ``y`` lies between

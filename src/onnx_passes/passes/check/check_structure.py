@@ -16,7 +16,7 @@ from onnx_passes.verify.structure.vocabulary import parse_property
 @passes.verify.equality
 @passes.register(tags=("check",))
 class CheckStructure(Analysis):
-    """Hold the model to structural properties; those that do not hold end the run.
+    """Check structural properties of the model; one that does not hold ends the run.
 
     Rewrites: nothing; the model, its subgraphs and functions are only looked at.
     Refuses:  a model with a property violated, naming the property and the first nodes or values at fault.

@@ -31,7 +31,7 @@ class InvalidModelError(PassFailedError):
 @passes.verify.equality
 @passes.register(tags=("check",))
 class Checker(Analysis):
-    """Let the ONNX checker judge the model; the first fault ends the run.
+    """Run the ONNX checker; the first fault ends the run.
 
     Rewrites: nothing; the model is only looked at.
     Refuses:  models that ONNX does not allow: unknown operators, wrong attributes, missing opset imports, nodes

@@ -12,7 +12,7 @@ from onnx_passes.core.base import Analysis
 
 @passes.register(tags=("check",))
 class Verify(Analysis):
-    """Run the model at this point and compare its results with those of the original.
+    """Run the model at this point, and compare its results with those of the original.
 
     Rewrites: nothing; the verification of the run does the work, also where it otherwise checks at the end only.
     Refuses:  results that are not within tolerance of the original model's; nothing if verification is off.

@@ -9,7 +9,7 @@ from onnx_passes.core.compose import ComposePass
 @passes.verify.equality
 @passes.register(tags=("cleanup",))
 class Cleanup(ComposePass):
-    """Tidy a model: nothing unused, nothing twice, nodes in order, names unique, constants as initializers.
+    """Clean up a model: remove what is unused or there twice, sort nodes, make names unique, lift constants.
 
     Rewrites: ``remove-unused, topological-sort, lift-constants, unique-names, deduplicate-initializers``.
     Refuses:  to touch the interface: inputs and outputs keep names, order and types, and initializers that a

@@ -26,7 +26,7 @@ _FIRST = 64
 @passes.verify.equality
 @passes.register(tags=("cleanup", "constants"))
 class DeduplicateInitializers(EditorPass):
-    """Keep the first of several initializers with the same element type, shape and bits.
+    """Merge initializers with the same element type, shape and bits.
 
     Rewrites: ``Add (x, a), Add (y, b)`` → ``Add (x, a), Add (y, a)``, if ``a`` and ``b`` are bit-identical;
               the initializers of a subgraph also merge with those of the graphs around it.

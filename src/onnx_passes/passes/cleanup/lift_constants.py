@@ -17,7 +17,7 @@ _RULE = "Constant node as an initializer"
 @passes.verify.equality
 @passes.register(tags=("cleanup", "constants"))
 class LiftConstants(EditorPass):
-    """Turn Constant nodes into initializers of the graph they are in, with name, type, shape and annotations.
+    """Convert Constant nodes to initializers, with name, type, shape and annotations.
 
     Rewrites: ``c = Constant <value_float = 2.0> (); y = Mul (x, c)`` → ``y = Mul (x, c)`` with initializer ``c``.
     Refuses:  constants that are outputs of their graph; functions, which cannot hold initializers; models of IR

@@ -15,7 +15,7 @@ _INPUTS_OPTIONAL_SINCE = 4
 @passes.verify.equality
 @passes.register(tags=("cleanup", "interface"))
 class RemoveInitializersFromInputs(EditorPass):
-    """Remove initializers from the inputs of the model, so that they are constants that nobody can override.
+    """Remove initializers from the inputs of the model, so that no caller can override them.
 
     Rewrites: ``g (float[1] x, float[1] w = {2}) => (y)`` → ``g (float[1] x) => (y) <float[1] w = {2}>``.
               This changes the interface on purpose: a caller can no longer pass ``w``. A model of IR version 3

@@ -20,7 +20,7 @@ from onnx_passes.rewrite.passes import EditorPass
 @passes.verify.equality
 @passes.register(tags=("cleanup",))
 class TopologicalSort(EditorPass):
-    """Order the nodes of all graphs and functions so that each comes after those it reads from.
+    """Sort the nodes of all graphs and functions topologically: each comes after those it reads from.
 
     Rewrites: ``b = Relu(a); a = Abs(x)`` → ``a = Abs(x); b = Relu(a)``; what already is in order stays.
     Refuses:  a graph with a cycle, naming the nodes on it.

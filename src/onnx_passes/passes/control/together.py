@@ -8,7 +8,7 @@ from onnx_passes.rewrite import together
 
 @passes.register(tags=("control",))
 class Together(together.Together):
-    """Apply the rules of several passes in one go, until none fits: faster than one pass after the other.
+    """Apply the rules of several passes in one worklist until none fits: faster than pass after pass.
 
     Rewrites: ``together(a, b)`` applies the rules of ``a`` and ``b`` wherever they fit, those of ``a`` first.
     Refuses:  passes that are not made of rules, except in a group, where they are left out; what its members refuse.

@@ -32,7 +32,7 @@ class DataTypeError(PassFailedError):
 @passes.verify.equality
 @passes.register(tags=("check", "datatypes"))
 class CheckDatatypes(Analysis):
-    """Hold tensors to the data types that they are annotated with (``finn_datatype``).
+    """Check tensors against the data types that they are annotated with (``finn_datatype``).
 
     Rewrites: nothing; the model is only looked at and, unless ``execute`` is off, run on generated inputs.
     Refuses:  constants, defaults of inputs and interior results with a number that their type has not, naming tensor,

@@ -27,7 +27,7 @@ _INDICES = (ir.DataType.INT64, ir.DataType.BOOL)
 @passes.verify.equality
 @passes.register(tags=("annotate", "datatypes"))
 class InferDatatypes(Annotation):
-    """Annotate tensors with their data types (``finn_datatype``), carried forward through the graph.
+    """Infer the data types of tensors, and annotate them (``finn_datatype``).
 
     Rewrites: ``y = MatMul(x, w)`` with ``x: UINT2`` and constant ``w`` of -1 and 1 in 8 rows → ``w: BIPOLAR``,
               ``y: INT6`` or less. Quantizers give the type that they round to, or a smaller one where not all of it

@@ -18,7 +18,7 @@ from onnx_passes.rewrite.passes import EditorPass
 @passes.verify.equality
 @passes.register(tags=("export", "quantized", "qonnx", "convert"))
 class ExportFinn(EditorPass):
-    """Bring a streamlined network to the form that FINN builds hardware from.
+    """Convert a streamlined network to the form that FINN builds hardware from.
 
     Rewrites: what export-qonnx does; thresholds that differ along several axes, or in height → those of channels
               (separate-thresholds, decompose-thresholds), of integers → integers within their range; all tensors of

@@ -62,7 +62,7 @@ _PRODUCTS = ("Conv", "ConvTranspose", "Einsum", "Gemm", "MatMul")
 @passes.verify.equality
 @passes.register(tags=("export", "quantized", "convert"))
 class ExportInteger(EditorPass):
-    """Compute integers as integers, in standard operators that any runtime has, with the results of the model before.
+    """Lower integers held in floats to integer tensors and standard operators, with the same results.
 
     Rewrites: floats that hold integers → uint8, int8 or int32, whichever holds their range; ``MatMul`` and ``Conv`` of
               up to eight bits → ``MatMulInteger`` and ``ConvInteger``, others → ``MatMul`` of int32, and

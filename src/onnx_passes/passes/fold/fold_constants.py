@@ -33,7 +33,7 @@ _INFERENCE = ShapeInference(check_type=False, strict_mode=False, gaps_only=False
 @passes.verify.equality
 @passes.register(tags=("fold", "constants"))
 class FoldConstants(Transformation):
-    """Replace what depends on constants alone by its value, computed in ONNX Runtime as the model would.
+    """Fold what depends on constants alone into its value, computed in ONNX Runtime as the model would.
 
     Rewrites: ``c = Mul (a, b); y = Add (x, c)`` → ``y = Add (x, c)`` with initializer ``c``, if ``a`` and ``b`` are
               constant; all that ``fold-shapes`` and ``fold-if`` do; also in the bodies of If, Loop and Scan.

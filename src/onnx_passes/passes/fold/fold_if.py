@@ -21,7 +21,7 @@ _RULE = "If with one branch left"
 @passes.verify.equality
 @passes.register(tags=("fold", "constants"))
 class FoldIf(EditorPass):
-    """Put the nodes of the only branch that a model can take in the place of an If.
+    """Inline the only branch of an If that a model can take.
 
     Rewrites: ``y = If (true) <then_branch = … {r = Relu (x)}, …>`` → ``y = Relu (x)``, also where the condition is
               computed, but a recurrent layer or a convolution refuses the rank that the other branch returns; the

@@ -24,7 +24,7 @@ _KNOWN, _TARGET = "shape known before the run", "constant shape of a Reshape or 
 @passes.verify.equality
 @passes.register(tags=("fold", "constants", "shapes"))
 class FoldShapes(EditorPass):
-    """Replace what is computed from shapes by constants, where the shapes are known.
+    """Fold computations on shapes into constants, where the shapes are known.
 
     Rewrites: ``Shape (x)`` with ``x: float[2, 3]`` → ``[2, 3]``; ``Gather (Shape (x), 1)`` with ``x: float[N, 3]`` →
               ``3``; the same through Slice, Concat, arithmetic, comparisons and so on, in which named dimensions are

@@ -20,7 +20,7 @@ from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 @passes.verify.tolerance
 @passes.register("inline", aliases={"inline-batch-normalization": ""})
 class InlineBatchnorm(Transformation, RewriteRulePass):
-    """Put a factor and a shift for each channel in the place of batch normalization.
+    """Lower batch normalization to a factor and a shift for each channel.
 
     Rewrites: ``BatchNormalization(x, scale, b, mean, var)`` → ``x * f + s`` with constants ``f`` and ``s`` of the type
               of ``x``, whatever type the parameters have; where parameters are computed or inputs, ``f`` and ``s`` are

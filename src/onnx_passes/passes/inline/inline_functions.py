@@ -29,7 +29,7 @@ Functions = Mapping[ir.OperatorIdentifier, ir.Function]
 @passes.verify.equality
 @passes.register(tags=("inline", "functions"))
 class InlineFunctions(Transformation):
-    """Put the bodies of model-local functions in the place of their calls, and remove the functions.
+    """Inline model-local functions, and remove them.
 
     Rewrites: ``y = local.f <k = 2> (x)`` → the nodes of ``f`` on ``x``, with ``k`` filled in; results keep the
               names, types and annotations they have at the call, nodes inherit its metadata.

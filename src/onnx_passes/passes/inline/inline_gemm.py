@@ -23,7 +23,7 @@ from onnx_passes.rewrite.refusal import Answer, Rewritten, no, yes
 @passes.verify.tolerance
 @passes.register("inline")
 class InlineGemm(Transformation, RewriteRulePass):
-    """Put product, factors and sum in the place of Gemm.
+    """Lower Gemm to a product, factors and a sum.
 
     Rewrites: ``Gemm(a, b, c)`` → ``MatMul(a, b) + c``, with ``Transpose`` and ``Mul`` where attributes ask for it; a
               constant matrix is transposed at once, a constant ``c`` multiplied at once.

@@ -9,7 +9,7 @@ from onnx_passes.core.compose import ComposePass
 @passes.verify.tolerance
 @passes.register(tags=("layout",))
 class AbsorbLayouts(ComposePass):
-    """Move transpositions through the model until operators absorb them or they cancel.
+    """Sink transposes through the model until operators absorb them or they cancel.
 
     Rewrites: ``absorb-transpose-into-layout, absorb-transpose, absorb-transpose-into-gemm, move-transpose-down,
               move-transpose-down-rounding, move-transpose-past-matmul, eliminate-transpose``, as long as something

@@ -25,7 +25,7 @@ _MARK = "onnx_passes.layout"
 @passes.verify.equality
 @passes.register(tags=("layout",))
 class ConvertLayouts(EditorPass):
-    """Let the model take inputs and return outputs in another layout: a transposition at the interface.
+    """Change the layout of inputs and outputs: a transpose at the interface.
 
     Rewrites: with ``inp=[NHWC>NCHW]`` the first input ``x: float[1,3,8,9]`` → ``x: float[1,8,9,3]``, and what read it
               reads ``Transpose<perm=[0,3,1,2]>(x)``; with ``out=[NCHW>NHWC]`` the first output is transposed before it

@@ -48,7 +48,7 @@ _EXAMPLES = [
 @passes.verify.equality
 @passes.register(tags=("layout",))
 class MoveTransposePastQuantizer(Transformation, RewriteRuleSetPass):
-    """Sink transpositions past quantizers and thresholds of QONNX, towards the outputs; import-qonnx names them.
+    """Sink transposes below quantizers and thresholds of QONNX.
 
     Rewrites: ``Quant(Transpose(x), s, z, b)`` → ``Transpose(Quant(x, s', z', b'))`` with the axes of constant
               parameters put back, and so on for all quantizers;

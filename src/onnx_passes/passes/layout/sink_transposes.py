@@ -9,7 +9,7 @@ from onnx_passes.core.compose import ComposePass
 @passes.verify.equality
 @passes.register(tags=("layout",))
 class SinkTransposes(ComposePass):
-    """Sink transpositions towards the outputs, past elementwise operators and quantizers, until they cancel.
+    """Sink transposes below elementwise operators and quantizers until they cancel.
 
     Rewrites: ``move-transpose-past-quantizer, move-transpose-down, eliminate-transpose``, as long as something changes.
     Refuses:  what its members refuse.

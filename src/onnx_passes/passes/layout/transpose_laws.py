@@ -173,7 +173,7 @@ _law = Vocabulary(_converted, _mean_before, _product_channels_last, _product_of_
 @passes.verify.tolerance
 @passes.register(tags=("layout",))
 class AbsorbTranspose(LawPass):
-    """Let products and pooling read what was transposed for them as it was before.
+    """Absorb transposes into the products and pooling that read them.
 
     Rewrites: ``Flatten(Transpose(x)) @ w`` → ``Flatten(x) @ w'`` with the rows of ``w`` in the order of ``x``, for
               MatMul and Gemm, Flatten and Reshape; ``Conv(Transpose(x), w, b)`` with windows of one element, channels
@@ -204,7 +204,7 @@ class AbsorbTranspose(LawPass):
 @passes.verify.equality
 @passes.register(tags=("layout",))
 class AbsorbTransposeIntoLayout(LawPass):
-    """Let layout converters take up the transpositions and converters beside them.
+    """Merge layout converters with the transposes and converters next to them.
 
     Rewrites: ``LayoutConverter<NCHW, NHWC>(Transpose<0312>(x))`` → ``LayoutConverter<NHWC, NHWC>(x)``, likewise with
               the transposition behind; two converters where one ends as the other begins → one. A converter stays, also

@@ -25,7 +25,7 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.equality
 @passes.register("reorder")
 class MoveSlicePastConcat(Transformation, RewriteRuleSetPass):
-    """Slice only those parts of a Concat that are selected from.
+    """Drop the parts of a Concat that a Slice does not select from.
 
     Rewrites: ``Slice(Concat(a, b, c))`` → ``Slice(Concat(a, b))`` or ``Slice(a)``, if nothing else is selected.
     Refuses:  ranges and sizes that are not known; ranges with steps, of nothing, or with something of every part;

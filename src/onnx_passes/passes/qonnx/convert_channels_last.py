@@ -36,7 +36,7 @@ _MODELS = tuple(
 @passes.verify.equality
 @passes.register(tags=("qonnx", "layout", "convert"))
 class ConvertChannelsLast(Transformation, RewriteRuleSetPass):
-    """Put standard operators between transpositions in the place of QONNX's for images whose channels come last.
+    """Lower QONNX's operators on channels-last images to standard operators between transposes.
 
     Rewrites: ``qonnx.custom_op.channels_last.Conv(x, w)`` → ``Transpose(Conv(Transpose(x), Transpose(w)))``, and so on
               for MaxPool, AveragePool and BatchNormalization; ``sink-transposes`` then lets the transpositions between

@@ -16,7 +16,7 @@ from onnx_passes.rewrite.passes import EditorPass
 @passes.verify.equality
 @passes.register(tags=("qonnx", "functions"))
 class EjectOps(EditorPass):
-    """Take the functions that inject-ops or version 0.4 made for operators out of a model again.
+    """Remove the functions that inject-ops or version 0.4 added for custom operators.
 
     Rewrites: nodes with an ``overload`` made by inject-ops → the same nodes without it, and no function;
               ``onnx_passes.ops::Quant``, ``MultiThreshold`` and ``LayoutConverter``, as 0.4 saves them → the operators

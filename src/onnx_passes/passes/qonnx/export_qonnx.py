@@ -36,7 +36,7 @@ _COMPLETE = "attributes that QONNX asks for"
 @passes.verify.equality
 @passes.register(tags=("qonnx", "convert"))
 class ExportQonnx(EditorPass):
-    """Bring a model to the form that QONNX and FINN read, with a shape for every tensor and data types as annotations.
+    """Convert a model to the form that QONNX and FINN read: all shapes known, data types as annotations.
 
     Rewrites: what import-qonnx does; operators of the domain ``onnx_passes`` → those of QONNX; layouts, steps and
               padding that are left open → the usual ones; constants → initializers, where QONNX looks for them;

@@ -41,7 +41,7 @@ LEAST_OPSET = 13
 @passes.verify.equality
 @passes.register(tags=("qonnx", "convert"))
 class ImportQonnx(EditorPass):
-    """Bring a model of QONNX, Brevitas or FINN, of any age, to one form.
+    """Canonicalize models of QONNX, Brevitas and FINN, of any age, to one form.
 
     Rewrites: the domains ``onnx.brevitas``, ``finn.custom_op.general`` and ``finn`` → ``qonnx.custom_op.general``, with
               the version that Trunc asks for; the operator ``IntQuant`` → ``Quant``, the name that all tools know;

@@ -22,7 +22,7 @@ _KNOWN_TO_ONNX_RUNTIME = ("ai.onnx.ml", "ai.onnx.preview.training", "com.microso
 @passes.verify.equality
 @passes.register(tags=("qonnx", "functions"))
 class InjectOps(EditorPass):
-    """Give a model functions for the custom operators that it uses, so that the file runs in stock ONNX Runtime.
+    """Add a function for each custom operator, so that the model runs in stock ONNX Runtime.
 
     Rewrites: ``Quant <rounding_mode = "ROUND"> (x, s, z, b)`` → the same node with an ``overload``, and a function of
               that name; one function for each combination of attributes, as functions cannot decide by text. Readers of

@@ -28,7 +28,7 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.equality
 @passes.register("inline", tags=("qonnx",))
 class InlineQonnx(Transformation, RewriteRuleSetPass):
-    """Put standard operators in the place of those of QONNX, Brevitas and FINN, also in subgraphs and functions.
+    """Lower operators of QONNX, Brevitas and FINN to standard ones, also in subgraphs and functions.
 
     Rewrites: ``Quant(x, s, z, b)`` → ``(Round(Clip(x / s + z)) - z) * s``, and so on for all operators that are
               defined here; what is constant in them is computed at once.

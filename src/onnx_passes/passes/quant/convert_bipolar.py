@@ -32,7 +32,7 @@ _UNDERFLOWS = 2.0
 @passes.verify.equality
 @passes.register(tags=("quant",))
 class ConvertBipolar(Transformation, RewriteRuleSetPass):
-    """Write quantizers to -1 or 1 in one way: as Quant of one signed bit, as BipolarQuant, or as a comparison.
+    """Canonicalize quantizers to -1 or 1: as Quant of one signed bit, as BipolarQuant, or as a comparison.
 
     Rewrites: ``BipolarQuant(x, s)`` → ``Quant(x, s, 0, 1)``; with ``to=bipolar-quant`` the other way round, and
               ``Where(x >= 0, s, -s)`` → ``BipolarQuant(x, s)``; with ``to=standard`` ``BipolarQuant(x, s)`` →

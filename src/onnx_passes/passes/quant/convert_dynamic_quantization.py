@@ -23,7 +23,7 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.tolerance
 @passes.register(tags=("quant",))
 class ConvertDynamicQuantization(Transformation, RewriteRuleSetPass):
-    """Put standard operators in the place of those that multiply quantized values and return floats.
+    """Lower operators that multiply quantized values and return floats to standard operators.
 
     Rewrites: ``DynamicQuantizeMatMul(x, b)`` → ``Cast(MatMulInteger(q, b)) * (s * b_scale)`` and a bias, if any, with
               ``q, s = DynamicQuantizeLinear(x)``; ``MatMulIntegerToFloat(a, b)`` likewise where a scale or zero point

@@ -21,7 +21,7 @@ _STEPS = 255.0
 @passes.verify.equality
 @passes.register(tags=("quant",))
 class ConvertDynamicQuantizer(Transformation, RewriteRulePass):
-    """Compute scale and zero point by standard operators, in the place of DynamicQuantizeLinear.
+    """Lower DynamicQuantizeLinear to standard operators that compute scale and zero point.
 
     Rewrites: ``DynamicQuantizeLinear(x)`` → ``QuantizeLinear(x, scale, zero)`` with ``scale = (max - min) / 255`` and
               ``zero = round(-min / scale)``.

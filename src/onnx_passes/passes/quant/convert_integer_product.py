@@ -28,7 +28,7 @@ _GREATEST_UNSIGNED_PAIR = 255
 @passes.verify.equality
 @passes.register(tags=("quant",))
 class ConvertIntegerProduct(Transformation, RewriteRuleSetPass):
-    """Multiply floats that hold integers in the place of MatMulInteger and ConvInteger.
+    """Lower MatMulInteger and ConvInteger to products of floats that hold integers.
 
     Rewrites: ``MatMulInteger(a, b)`` → ``Cast(MatMul(DequantizeLinear(a), DequantizeLinear(b)))`` with the scale one;
               ``ConvInteger(x, w)`` → ``Cast(Conv(DequantizeLinear(x), DequantizeLinear(w)))``.

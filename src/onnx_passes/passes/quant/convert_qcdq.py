@@ -40,7 +40,7 @@ _INT32 = np.iinfo(np.int32)
 @passes.verify.equality
 @passes.register(tags=("quant",))
 class ConvertQcdq(Transformation, RewriteRuleSetPass):
-    """Put Quant in the place of QuantizeLinear and DequantizeLinear, with or without Clip between them.
+    """Fuse QuantizeLinear and DequantizeLinear, with or without Clip between them, into Quant.
 
     Rewrites: ``DequantizeLinear(Clip(QuantizeLinear(x)))`` → ``Quant(x)`` of the width whose range is that of the
               integers less the zero point, and of the next wider one with a ``Clip`` after it where no width has this

@@ -24,7 +24,7 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.tolerance(atol=1.0)
 @passes.register(tags=("quant",))
 class ConvertQoperator(Transformation, RewriteRuleSetPass):
-    """Put float operators in the place of ONNX Runtime's operators on quantized values.
+    """Lower ONNX Runtime's operators on quantized values to float operators.
 
     Rewrites: ``QLinearConv(x, w)`` → ``QuantizeLinear(Conv(DequantizeLinear(x), DequantizeLinear(w)))``; QLinearMatMul,
               QGemm, QLinearAdd, QLinearMul, QLinearConcat, QLinearAveragePool, QLinearGlobalAveragePool,

@@ -31,7 +31,7 @@ _MODES = {"Round": "ROUND", "Floor": "FLOOR", "Ceil": "CEIL"}
 @passes.verify.equality
 @passes.register(tags=("quant",))
 class ConvertRounding(Transformation, RewriteRuleSetPass):
-    """Put Quant in the place of rounding between two bounds, as inline-qonnx and others write quantizers.
+    """Fuse rounding between two bounds, as inline-qonnx and others write quantizers, into Quant.
 
     Rewrites: ``Round(Clip(x, -8, 7))`` and ``Clip(Round(x), -8, 7)`` → ``Quant(x, 1, 0, 4)``, likewise with ``Floor``
               and ``Ceil``; before rounding, bounds may also be by ``Min`` and ``Max``, or by comparing. Where no width

@@ -32,7 +32,7 @@ _LEAST = 13
 @passes.verify.tolerance
 @passes.register(tags=("quant",))
 class ConvertToQcdq(Transformation, RewriteRuleSetPass):
-    """Put QuantizeLinear and DequantizeLinear in the place of Quant, with Clip between them for uncommon widths.
+    """Lower Quant to QuantizeLinear and DequantizeLinear, with Clip between them for uncommon bit widths.
 
     What stays is counted at the end of the run, with the reasons. Parameters that are inputs with a default become
     constants.

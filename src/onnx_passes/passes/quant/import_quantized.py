@@ -9,7 +9,7 @@ from onnx_passes.core.compose import ComposePass
 @passes.verify.tolerance(atol=1.0)
 @passes.register(tags=("quant",))
 class ImportQuantized(ComposePass):
-    """Bring networks that ONNX Runtime, Brevitas and others quantized into one form: float operators between Quants.
+    """Canonicalize networks quantized by ONNX Runtime, Brevitas and others: float operators between Quants.
 
     Rewrites: ``convert-rounding, convert-qoperator, convert-dynamic-quantization, convert-integer-product,
               move-dequantize-up, convert-qcdq``.

@@ -29,7 +29,7 @@ _MOVING = (*(name for name in operators("movement") if name not in _FILLING | _S
 @passes.verify.equality
 @passes.register(tags=("quant",))
 class MoveDequantizeUp(Transformation, RewriteRuleSetPass):
-    """Dequantize before data is moved, so that DequantizeLinear comes next to QuantizeLinear or to constants.
+    """Hoist DequantizeLinear above data movement, next to QuantizeLinear or constants.
 
     Rewrites: ``DequantizeLinear(Flatten(q))`` → ``Flatten(DequantizeLinear(q))``, and likewise for Reshape, Transpose,
               Slice, Gather, MaxPool and others that select and arrange.

@@ -31,7 +31,7 @@ _CHANNELS = {"MatMul": -1, "Gemm": -1, "Conv": 0, "ConvTranspose": 1}
 @passes.verify.equality
 @passes.register(tags=("quant", "streamline"))
 class RecoverWeightScales(Transformation, RewriteRuleSetPass):
-    """Put quantizers behind constant weights that are a scale times integers, in networks that are quantized.
+    """Insert quantizers behind constant weights that are a scale times integers, in quantized networks.
 
     Rewrites: ``MatMul(x, w)`` with ``w = s * q`` → ``MatMul(x, Quant(w, s, 0, bits))``, with one scale for all weights
               or one for each channel of the result; ``BipolarQuant`` where all integers are -1 and 1. Gemm, Conv and

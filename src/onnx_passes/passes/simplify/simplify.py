@@ -21,7 +21,7 @@ _ROUND = ", ".join(
 @passes.verify.tolerance
 @passes.register(tags=("simplify",))
 class Simplify(ComposePass):
-    """Simplify a model: what is constant is computed, what does nothing or is there twice goes, what belongs is fused.
+    """Simplify a model: fold constants, remove what does nothing or is there twice, and fuse operators.
 
     Rewrites: ``eliminate-zero-state, fold-constants, simplify-rules, deduplicate-initializers,
               eliminate-common-subexpression, remove-unused`` until nothing changes, then ``cleanup``; before that,

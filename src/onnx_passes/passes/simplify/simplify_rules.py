@@ -9,7 +9,7 @@ from onnx_passes.rewrite.together import Together
 @passes.verify.tolerance
 @passes.register(tags=("simplify",))
 class SimplifyRules(Together):
-    """Apply the rules of ``eliminate`` and ``fuse`` in one go, until none fits.
+    """Apply the rules of ``eliminate`` and ``fuse`` in one worklist, until none fits.
 
     Rewrites: ``together(eliminate, fuse)``; types and shapes that were known before stay known, those of new values
               inside may be missing.

@@ -84,7 +84,7 @@ INTEGER_FORMS.attach(
 @passes.verify.tolerance
 @passes.register(tags=("streamline", "quantized"))
 class AggregateScales(EditorPass):
-    """Compute on integers wherever the ranges of values allow it; one scale and one bias remain behind them.
+    """Aggregate scales and biases behind computations on integers, wherever the ranges of values allow it.
 
     Rewrites: ``Relu(BatchNorm(Conv(s * q, t * w)))`` → ``Relu(Conv(q, w) * S + B)``, whatever lies between quantizers:
               forks, joins of equal or integer-ratio scales, averages, maxima, movements, products of two activations.

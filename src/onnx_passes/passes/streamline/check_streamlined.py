@@ -17,7 +17,7 @@ _SHOWN = 10
 @passes.verify.equality
 @passes.register(tags=("streamline", "check", "quantized"))
 class CheckStreamlined(Analysis):
-    """Say what part of the multiply-accumulates is computed on integers, and name every node that stands in the way.
+    """Report the share of multiply-accumulates on integers, and every node that stands in the way.
 
     Rewrites: nothing; finds a ``Streamlined``: ``apply(model, "check-streamlined")["check-streamlined"].fraction``.
     Refuses:  a model with a smaller part behind its first quantizer than ``least`` asks for.

@@ -42,7 +42,7 @@ def _examples() -> Iterator[str]:
 @passes.verify.equality
 @passes.register(tags=("streamline", "quantized"))
 class ExtractQuantScaleZeropoint(Transformation, RewriteRuleSetPass):
-    """Take scale and zero point out of the quantizers of activations, so that they round to integers.
+    """Factor scale and zero point out of activation quantizers, so that they round to integers.
 
     Rewrites: ``Quant(x, s, z, bits)`` → ``(Quant(x / s + z, 1, 0, bits) - z) * s``; ``BipolarQuant(x, s)`` →
               ``BipolarQuant(x, 1) * s``; ``Trunc(x, s, 0, in, t, out)`` → ``Trunc(x / t, s / t, 0, in, 1, out) * t``.

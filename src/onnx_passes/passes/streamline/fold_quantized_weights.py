@@ -16,7 +16,7 @@ from onnx_passes.rewrite.passes import EditorPass
 @passes.verify.equality
 @passes.register(tags=("streamline", "quantized"))
 class FoldQuantizedWeights(EditorPass):
-    """Compute the quantizers of constants: what remains are the weights that the network really uses.
+    """Fold quantizers of constants into the weights that the network really uses.
 
     Rewrites: ``Quant(w, s, z, bits)`` with constant inputs → a constant.
     Refuses:  quantizers of which an input is computed, or can be overridden by the caller.

@@ -18,7 +18,7 @@ from onnx_passes.passes.datatypes.inference import Inference
 @passes.verify.equality
 @passes.register(tags=("streamline", "annotate", "quantized"))
 class MinimizeAccumulators(Annotation):
-    """Annotate every tensor of integers with the least data type that holds its values, accumulators above all.
+    """Annotate integer tensors with the smallest data type that holds their values, accumulators above all.
 
     Rewrites: ``y = MatMul(x, w)`` with integers from -37 to 90 in y → ``y: INT8``; from the values of weights and the
               ranges of inputs, not from their types. Tensors that hold no integers lose an integer annotation.

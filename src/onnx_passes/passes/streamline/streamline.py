@@ -9,7 +9,7 @@ from onnx_passes.core.compose import ComposePass
 @passes.verify.tolerance
 @passes.register(tags=("streamline", "quantized"))
 class Streamline(ComposePass):
-    """Take a quantized network to integers: integer weights, integer thresholds, one scale and bias at the end.
+    """Streamline a quantized network to integers: integer weights, integer thresholds, one scale and bias at the end.
 
     Rewrites: quantizers lose their scales (``extract-quant-scale-zeropoint``), scales and biases come together behind
               integer operators (``aggregate-scales``), and what lies between an accumulator and the next quantizer

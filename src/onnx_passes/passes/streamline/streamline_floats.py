@@ -16,7 +16,7 @@ _ROUNDING = frozenset({"Ceil", "Floor", "Round", "Sign", "QuantizeLinear", "Dequ
 @passes.verify.tolerance
 @passes.register(tags=("streamline",))
 class StreamlineFloats(ComposePass):
-    """Bring data movement and constant factors of a float network together, towards its outputs.
+    """Sink data movement and constant factors of a float network towards its outputs, where they merge.
 
     Rewrites: ``reorder, move-scale-down, eliminate, fold-constants``, as long as something changes: transpositions and
               reshapes meet and cancel behind elementwise operators, factors come together behind products and joins.

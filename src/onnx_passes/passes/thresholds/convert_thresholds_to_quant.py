@@ -25,7 +25,7 @@ _DOMAIN = COUNTING_DOMAINS[0]
 @passes.verify.equality
 @passes.register(tags=("thresholds", "quantized"))
 class ConvertThresholdsToQuant(EditorPass):
-    """Turn evenly spaced thresholds of integers, and single thresholds of anything, into quantizers.
+    """Convert evenly spaced thresholds of integers, and single thresholds of anything, to quantizers.
 
     Rewrites: ``MultiThreshold(q, [[3, 5, 7]])`` → ``Quant((q - 1) / 2, 1, 0, 2)`` that rounds downwards;
               ``MultiThreshold(x, [[t]])`` with levels -1 and 1 → ``BipolarQuant(x - t, 1)``.

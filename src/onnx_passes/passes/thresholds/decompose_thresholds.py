@@ -30,7 +30,7 @@ _MOST_STEPS = 2**16
 @passes.verify.equality
 @passes.register(tags=("thresholds", "quantized"))
 class DecomposeThresholds(Transformation, RewriteRulePass):
-    """Write thresholds with weights as QONNX knows them: those of steps up minus those of steps down.
+    """Decompose weighted thresholds, as QONNX has none: those of steps up minus those of steps down.
 
     Rewrites: ``onnx_passes.MultiThreshold(x, [1, 2, 3], [1, 2, -1])`` →
               ``MultiThreshold(x, [[1, 2, 2]]) - MultiThreshold(x, [[3]])``; channels with fewer steps than others get

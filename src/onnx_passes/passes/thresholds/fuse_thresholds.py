@@ -37,7 +37,7 @@ _COMPUTE: dict[str, Callable[[Any, Any], Any]] = {
 @passes.verify.equality
 @passes.register(tags=("thresholds", "quantized"))
 class FuseThresholds(Transformation, RewriteRuleSetPass):
-    """Take what is computed elementwise before thresholds into them, and constants behind them into their levels.
+    """Fuse elementwise operators before thresholds into them, and constants behind them into their levels.
 
     Rewrites: ``MultiThreshold(Relu(q * s + b), T)`` → ``MultiThreshold(q, T')``, searched as infer-thresholds does;
               ``MultiThreshold(q, T) + c`` → ``MultiThreshold(q, T, out_bias=c)``, and ``* c`` → ``out_scale=c``.

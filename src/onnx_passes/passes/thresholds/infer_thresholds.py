@@ -16,7 +16,7 @@ from onnx_passes.rewrite.passes import EditorPass
 @passes.verify.equality
 @passes.register(tags=("thresholds", "quantized"))
 class InferThresholds(EditorPass):
-    """Turn quantizers, with everything elementwise before them, into counting of thresholds.
+    """Fuse quantizers and the elementwise operators before them into thresholds.
 
     Rewrites: ``Quant(Relu(q * s + b), 1, 0, bits)`` → ``MultiThreshold(q, T)``. The thresholds are searched on the
               computation itself, which ONNX Runtime runs: over the integers that q can be, or over all floats where q

@@ -26,7 +26,7 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.equality
 @passes.register(tags=("thresholds", "quantized"))
 class InlineThresholds(Transformation, RewriteRuleSetPass):
-    """Compare with thresholds in standard operators, one by one or, if there are many, by halving.
+    """Lower thresholds to comparisons in standard operators: one by one, or by bisection if there are many.
 
     Rewrites: ``MultiThreshold(x, T)`` → ``Cast(x >= T[:, 0]) + Cast(x >= T[:, 1]) + …``; quantizers stay, unlike with
               inline-qonnx.

@@ -13,7 +13,7 @@ from onnx_passes.passes.thresholds.nodes import Thresholds, integers
 @passes.verify.equality
 @passes.register(tags=("thresholds", "quantized"))
 class RoundThresholds(ByRange):
-    """Round the thresholds of integers up to integers, not further than one beyond their range.
+    """Round thresholds of integers up to integers, at most one beyond the range of the values.
 
     Rewrites: ``MultiThreshold(q, [[-99, 0.3, 2.5]])`` → ``MultiThreshold(q, [[-4, 1, 3]])`` for q from -4 to 3:
               an integer reaches a threshold if it reaches the next integer. Their number stays as it is.

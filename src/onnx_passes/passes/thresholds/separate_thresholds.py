@@ -31,7 +31,7 @@ from onnx_passes.rewrite.refusal import Refusal, no, yes
 @passes.verify.equality
 @passes.register(tags=("thresholds", "quantized"))
 class SeparateThresholds(Transformation, RewriteRulePass):
-    """Write thresholds that differ along several axes as thresholds of channels, which is all that QONNX and FINN know.
+    """Split thresholds that differ along several axes into thresholds of channels, as QONNX and FINN have them.
 
     Rewrites: ``MultiThreshold(q, T[l, c])`` → ``MultiThreshold(q + b[l, c], t)`` for integers q, where integers b and t
               with ``T = t - b`` exist as far as q can tell: what a positional embedding made of thresholds becomes the

@@ -23,7 +23,7 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.equality
 @passes.register(tags=("thresholds", "quantized"))
 class SortThresholds(Transformation, RewriteRuleSetPass):
-    """Sort the thresholds of every channel; where they have weights, those at the same place become one.
+    """Sort the thresholds of every channel, and merge weighted ones at the same place.
 
     Rewrites: ``MultiThreshold(x, [[3, 1, 2]])`` → ``MultiThreshold(x, [[1, 2, 3]])``: how many are reached does not
               depend on their order. Their number stays as it is, unless they have weights.

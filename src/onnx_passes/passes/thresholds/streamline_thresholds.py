@@ -9,7 +9,7 @@ from onnx_passes.core.compose import ComposePass
 @passes.verify.equality
 @passes.register(tags=("thresholds", "streamline", "quantized"))
 class StreamlineThresholds(ComposePass):
-    """Make thresholds of quantizers and of all that is elementwise around them.
+    """Fuse quantizers and the elementwise operators around them into thresholds.
 
     Rewrites: quantizers lose their scales (``extract-quant-scale-zeropoint``), become thresholds with what is before
               them (``infer-thresholds``), thresholds take up what is around them (``fuse-thresholds``), are in order

@@ -13,7 +13,7 @@ from onnx_passes.passes.thresholds.nodes import Thresholds, bounds, level_values
 @passes.verify.equality
 @passes.register(tags=("thresholds", "quantized"))
 class TrimThresholds(ByRange):
-    """Leave out the thresholds that no channel ever reaches, and add those to the bias that all channels always reach.
+    """Remove thresholds that no channel reaches, and fold those that all channels always reach into the bias.
 
     Rewrites: ``MultiThreshold(q, [[-9, 0, 1, 7]])`` → ``MultiThreshold(q, [[0, 1]], out_bias=1)`` for q from -4 to 3.
     Refuses:  steps of different height, biases that would be rounded, and to leave no threshold at all. FINN wants as
