@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
+from itertools import zip_longest
 
 import onnx_ir as ir
 
+from onnx_passes.analysis.dataflow import Forward
 from onnx_passes.analysis.ranges.elementwise import either
 from onnx_passes.analysis.ranges.exactness import held, judged
 from onnx_passes.analysis.ranges.quantizers import by_grid
@@ -14,7 +15,6 @@ from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.seeds import Known, seeds
 from onnx_passes.analysis.ranges.settle import settle
 from onnx_passes.analysis.ranges.site import RANGES, Site
-from onnx_passes.core.walk import nested_graphs
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.ops.quantizing import is_quantizer
 
@@ -29,49 +29,38 @@ def ranges_of(model: ir.Model, inputs: Mapping[str, Known] | None = None) -> dic
     Shapes and types must have been inferred before; where a shape is missing less is known, and where a type is
     missing it is taken for ``float32``.
     """
-    graph = model.graph
-    found: dict[ir.Value, Range] = {}
-    found.update((value, held(known, value.dtype)) for value, known in seeds(graph.inputs, inputs or {}).items())
-    _follow(graph, found)
-    return found
+    ranges = _Ranges()
+    given = seeds(model.graph.inputs, inputs or {})
+    ranges.known.update((value, held(known, value.dtype)) for value, known in given.items())
+    ranges.run(model.graph)
+    return ranges.known
 
 
-def _follow(graph: ir.Graph, found: dict[ir.Value, Range]) -> None:
-    for node in graph:
-        branches = list(nested_graphs(node))
-        for branch in branches:
-            _follow(branch, found)
+class _Ranges(Forward[Range]):
+    def source(self, value: ir.Value) -> Range:
+        return _of_constant(value) or settle(UNKNOWN, value)
+
+    def join(self, a: Range, b: Range) -> Range:
+        return either(a, b)
+
+    def transfer(self, node: ir.Node) -> list[Range]:
         rule = RANGES.get(node) or (by_grid if node.domain and is_quantizer(node) else None)
         ranges: Sequence[Range | None] = ()
         results: Sequence[Range | None] = ()
         if rule is not None:
-            ranges = [_known(value, found) for value in node.inputs]
+            ranges = [None if value is None else self.of(value) for value in node.inputs]
             try:
-                results = _results(rule(Site(node, ranges)))
+                found = rule(Site(node, ranges))
+                results = () if found is None else (found,) if isinstance(found, Range) else found
             except (IndexError, ValueError):
                 # Shapes that contradict each other: nothing is known of what a model computes that does not run.
                 results = ()
         elif (node.domain, node.op_type) == ("", "If"):
-            results = [
-                reduce(either, [_known(value, found) or UNKNOWN for value in outputs])
-                for outputs in zip(*(branch.outputs for branch in branches), strict=True)
-            ]
-        for index, value in enumerate(node.outputs):
-            result = results[index] if index < len(results) else None
-            found[value] = _of_constant(value) or judged(settle(result or UNKNOWN, value), node, ranges)
-
-
-def _results(found: Range | Sequence[Range | None] | None) -> Sequence[Range | None]:
-    return () if found is None else (found,) if isinstance(found, Range) else found
-
-
-def _known(value: ir.Value | None, found: dict[ir.Value, Range]) -> Range | None:
-    if value is None:
-        return None
-    known = found.get(value)
-    if known is None:
-        known = found[value] = _of_constant(value) or settle(UNKNOWN, value)
-    return known
+            results = self.of_branches(node)
+        return [
+            _of_constant(value) or judged(settle(result or UNKNOWN, value), node, ranges)
+            for value, result in zip_longest(node.outputs, results[: len(node.outputs)])
+        ]
 
 
 def _of_constant(value: ir.Value) -> Range | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,6 @@ import onnx_ir as ir
 from onnx_passes.datatypes import FLOAT32, DataType, Integer, Interval, smallest_for, smallest_for_values
 from onnx_passes.datatypes.integers import BINARY
 from onnx_passes.datatypes.smallest import integer_ends, range_of, smallest_for_both
-from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.tensor_types import datatype_of
 
@@ -63,35 +62,6 @@ def fact_of_element(dtype: ir.DataType | None) -> Fact:
     return Fact.of(Integer(dtype.bitwidth, is_signed=dtype.is_signed()))
 
 
-class Facts:
-    """Facts of values by value; those of constants and inputs are found out when first asked for."""
-
-    def __init__(self) -> None:
-        self._known: dict[ir.Value, Fact] = {}
-        self._constants: dict[ir.Value, Fact] = {}
-
-    def of(self, value: ir.Value | None) -> Fact:
-        """Return what is known of a value, at least its element type."""
-        if value is None:
-            return UNKNOWN
-        found = self._known.get(value) or self._constants.get(value)
-        if found is None:
-            array = constant(value)
-            if array is None:
-                found = self._known[value] = _fact_of_input(value)
-            else:
-                found = self._constants[value] = fact_of_constant(value, array)
-        return found
-
-    def learn(self, value: ir.Value, fact: Fact) -> None:
-        """Keep what was found out about a result."""
-        self._known[value] = fact
-
-    def constants(self) -> Iterator[tuple[ir.Value, Fact]]:
-        """Yield the constants that were asked for."""
-        yield from self._constants.items()
-
-
 def fact_of_constant(value: ir.Value, array: np.ndarray) -> Fact:
     """Look at the numbers; a declared type that has all of them stays, unless it says nothing."""
     declared = datatype_of(value)
@@ -102,7 +72,7 @@ def fact_of_constant(value: ir.Value, array: np.ndarray) -> Fact:
     return UNKNOWN if range_ is None else Fact(smallest_for_values(array), range_)
 
 
-def _fact_of_input(value: ir.Value) -> Fact:
+def fact_of_input(value: ir.Value) -> Fact:
     """Believe what is declared of an input; a result that no node before has computed may be anything."""
     declared = datatype_of(value) if value.producer() is None else None
     return fact_of_element(value.dtype) if declared is None else Fact.of(declared)

@@ -52,7 +52,7 @@ class InferDatatypes(Annotation):
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Infer, then write what is new."""
         inference = Inference(ranges_of(model), allow_scaledint=self.allow_scaledint)
-        inference.graph(model.graph)
+        inference.run(model.graph)
         modified, wrong, wide = False, list[str](), 0
         for value, fact in list(_to_be_written(model.graph, inference)):
             before = datatype_of(value)
@@ -80,8 +80,8 @@ def _to_be_written(graph: ir.Graph, inference: Inference) -> Iterator[tuple[ir.V
     declared = {value for value in annotations.values(graph) if datatype_of(value) is not None}
     for value in declared:
         if is_constant(value) and datatype_of(value) != FLOAT32:
-            inference.facts.of(value)
-    for value, fact in inference.facts.constants():
+            inference.of(value)
+    for value, fact in inference.constants.items():
         if value in declared or (isinstance(fact.datatype, IntegerType) and value.dtype not in _INDICES):
             yield value, fact
     for value, fact in inference.results.items():

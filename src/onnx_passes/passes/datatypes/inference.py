@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 
 import onnx_ir as ir
 
+from onnx_passes.analysis.dataflow import Forward
 from onnx_passes.analysis.ranges import range as analysis
 from onnx_passes.analysis.ranges.rounding import exact_up_to
 from onnx_passes.analysis.sums import sums_within
-from onnx_passes.core.walk import nested_graphs
 from onnx_passes.datatypes import DataType, FixedPoint, IntegerType, Interval, ScaledInteger
+from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import datatype_of
 from onnx_passes.graph.traits import is_product, traits_of
-from onnx_passes.passes.datatypes.facts import DATATYPES, Fact, Facts, fact_of_element
+from onnx_passes.passes.datatypes.facts import DATATYPES, Fact, fact_of_constant, fact_of_element, fact_of_input
 from onnx_passes.passes.datatypes.names import name_of_moved, name_of_scaled
 
 _SCALED_SUMS = {"Add", "Conv", "Gemm", "MatMul", "Mul", "Sub"}
@@ -28,27 +28,41 @@ _OF_SOME: Mapping[str, tuple[int, ...]] = {
 """Inputs that are numbers like the results, where others are not."""
 
 
-class Inference:
-    """Facts about all values of a model; ``results`` are those of the nodes, ``inexact`` sums that floats may round."""
+class Inference(Forward[Fact]):
+    """Facts about all values of a model: ``results`` of nodes, and ``constants`` as far as somebody reads them.
+
+    ``inexact`` are sums that floats may round.
+    """
 
     def __init__(self, ranges: Mapping[ir.Value, analysis.Range], *, allow_scaledint: bool = False) -> None:
-        self.facts = Facts()
+        super().__init__()
         self.results: dict[ir.Value, Fact] = {}
+        self.constants: dict[ir.Value, Fact] = {}
         self.inexact: list[ir.Value] = []
         self._ranges = ranges
         self._allow_scaledint = allow_scaledint
 
-    def graph(self, graph: ir.Graph) -> None:
-        """Visit the nodes in their order, those of nested graphs before the node that holds them."""
-        for node in graph:
-            for nested in nested_graphs(node):
-                self.graph(nested)
-            if (node.domain, node.op_type) != ("", "Constant"):
-                for value in _operands(node):
-                    self.facts.of(value)
-                for index, value in enumerate(node.outputs):
-                    self.results[value] = found = self._fact(node, index, value)
-                    self.facts.learn(value, found)
+    def source(self, value: ir.Value) -> Fact:
+        """Look at the numbers of a constant; believe what is declared of an input."""
+        array = constant(value)
+        if array is None:
+            return fact_of_input(value)
+        self.constants[value] = fact_of_constant(value, array)
+        return self.constants[value]
+
+    def join(self, a: Fact, b: Fact) -> Fact:
+        """Know what holds for the numbers of both."""
+        return a.joined(b)
+
+    def transfer(self, node: ir.Node) -> list[Fact]:
+        """Combine the name of a data type with the range of the numbers."""
+        if (node.domain, node.op_type) == ("", "Constant"):
+            return []
+        for value in _operands(node):
+            self.of(value)
+        found = [self._fact(node, index, value) for index, value in enumerate(node.outputs)]
+        self.results.update(zip(node.outputs, found, strict=True))
+        return found
 
     def _fact(self, node: ir.Node, index: int, value: ir.Value) -> Fact:
         numbers, name = self._numbers(node, value), self._name(node, index)
@@ -89,13 +103,12 @@ class Inference:
 
     def _name(self, node: ir.Node, index: int) -> DataType | None:
         if (node.domain, node.op_type) == ("", "If"):
-            joined = reduce(Fact.joined, [self.facts.of(branch.outputs[index]) for branch in nested_graphs(node)])
-            return joined.datatype
+            return self.of_branches(node)[index].datatype
         rule = DATATYPES.get(node) if index == 0 else None
         scaled = name_of_scaled(node) if rule is None and index == 0 else None
         if rule is not None or scaled is not None:
             return scaled if rule is None else rule(node)
-        known = [self.facts.of(value).datatype for value in _operands(node)]
+        known = [self.of(value).datatype for value in _operands(node)]
         moved = name_of_moved(node, known)
         if moved is None and self._allow_scaledint and node.op_type in _SCALED_SUMS and _all_scaled(known):
             return _SCALED_SUM

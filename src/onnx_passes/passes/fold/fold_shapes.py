@@ -48,6 +48,7 @@ class FoldShapes(EditorPass):
 def fold_shapes(editor: Editor, *, nonempty: bool) -> None:
     """Fold in a graph and its subgraphs."""
     vectors = Vectors()
+    vectors.run(editor.graph)
     nodes = list(all_nodes(editor.graph))
     known = _known(nodes, vectors, editor)
     for node, arrays in known.items():
@@ -63,7 +64,7 @@ def _known(nodes: Sequence[ir.Node], vectors: Vectors, editor: Editor) -> dict[i
     """Return the nodes of which all that is read is known, with the contents of their results."""
     known: dict[ir.Node, dict[ir.Value, np.ndarray]] = {}
     for node in nodes:
-        if not vectors.visit(node) or node.op_type == "Constant":
+        if node.op_type == "Constant" or not any(vectors.known.get(value) for value in node.outputs):
             continue
         read = [value for value in node.outputs if value.uses() or value.is_graph_output()]
         arrays = {value: array for value in read if (array := vectors.array(value)) is not None}

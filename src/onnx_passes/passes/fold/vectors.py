@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.analysis.dataflow import Forward
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.extents import Element, extent
 from onnx_passes.graph.operators import Interface
@@ -38,39 +39,40 @@ VECTORS: Interface[VectorRule] = Interface(
 )
 
 
-class Vectors:
-    """Follows vectors from node to node; producers come first."""
+class Vectors(Forward["Vector | None"]):
+    """Follows vectors from node to node."""
 
-    def __init__(self) -> None:
-        self._known: dict[ir.Value, Vector] = {}
-
-    def visit(self, node: ir.Node) -> bool:
-        """Take in a node; tells whether anything is known of its results."""
-        rule = VECTORS.get(node)
-        made = None if rule is None else rule(self, node)
-        results = [made] if isinstance(made, Vector) or made is None else made
-        for output, vector in zip(node.outputs, results, strict=False):
-            if vector is not None and len(vector.elements) <= LONGEST and _fits(vector, output):
-                self._known[output] = vector
-        return any(result is not None for result in results)
-
-    def get(self, value: ir.Value | None) -> Vector | None:
-        """Return what is known of the elements of a value."""
-        if value is None:
-            return None
-        if value in self._known:
-            return self._known[value]
+    def source(self, value: ir.Value) -> Vector | None:
+        """Read the elements of a constant."""
         tensor = constant_tensor(value)
         if tensor is None or len(tensor.shape) > 1 or tensor.dtype not in TRACKED or tensor.size > LONGEST:
             return None
         array = tensor.numpy()
-        vector = Vector(tuple(int(element) for element in array.ravel().tolist()), is_scalar=array.ndim == 0)
-        self._known[value] = vector
-        return vector
+        return Vector(tuple(int(element) for element in array.ravel().tolist()), is_scalar=array.ndim == 0)
+
+    def join(self, a: Vector | None, b: Vector | None) -> Vector | None:
+        """Know what is the same in both."""
+        return a if a == b else None
+
+    def transfer(self, node: ir.Node) -> list[Vector | None]:
+        """Let the operator say what it makes of what is known."""
+        rule = VECTORS.get(node)
+        if rule is None:
+            return []
+        made = rule(self, node)
+        results = [made] if isinstance(made, Vector) or made is None else made
+        return [
+            vector if vector is not None and len(vector.elements) <= LONGEST and _fits(vector, output) else None
+            for output, vector in zip(node.outputs, results, strict=False)
+        ]
+
+    def get(self, value: ir.Value | None) -> Vector | None:
+        """Return what is known of the elements of a value."""
+        return None if value is None else self.of(value)
 
     def array(self, value: ir.Value) -> np.ndarray | None:
         """Return the contents of a result, if all its elements are numbers."""
-        vector = self._known.get(value)
+        vector = self.known.get(value)
         numbers = None if vector is None else vector.numbers()
         if vector is None or numbers is None or value.dtype is None:
             return None
@@ -79,7 +81,7 @@ class Vectors:
 
     def shape(self, value: ir.Value | None) -> tuple[Element, ...] | None:
         """Return the dimensions of a value, if at least their number is known."""
-        vector = None if value is None else self._known.get(value)
+        vector = None if value is None else self.known.get(value)
         if vector is not None:
             return () if vector.is_scalar else (len(vector.elements),)
         if value is None or value.shape is None:

@@ -36,7 +36,7 @@ class MinimizeAccumulators(Annotation):
         """Annotate results of nodes, and the constants they use."""
         ranges = ranges_of(model)
         inference = Inference(ranges)
-        inference.graph(model.graph)
+        inference.run(model.graph)
         changed = 0
         for value, known in ranges.items():
             if value.is_graph_input() or value.dtype not in (None, ir.DataType.FLOAT, ir.DataType.DOUBLE):
