@@ -36,6 +36,7 @@ _INTERFACES = {
     "critical": "verify.samples.critical:CRITICAL",
     "datatype": "passes.datatypes.facts:DATATYPES",
     "definition": "ops.definition:DEFINITIONS",
+    "demands": "verify.samples.sizes:DEMANDS",
     "exact": "verify.ties.exact:EXACT",
     "fuzz": "testing.fuzz.site:RECIPES",
     "integer_export": "passes.export.export_integer:INTEGER_EXPORTS",

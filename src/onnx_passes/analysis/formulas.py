@@ -14,6 +14,7 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 from onnx_passes.analysis.amounts import UnknownSizeError, dims, size
+from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.extents import Amount, product
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.traits import operators
@@ -37,10 +38,6 @@ def work_of(node: ir.Node) -> Work | None:
     return None if formula is None else formula(node)
 
 
-def _given(node: ir.Node, index: int) -> ir.Value | None:
-    return node.inputs[index] if index < len(node.inputs) else None
-
-
 def _nothing(node: ir.Node) -> Work:
     return Work()
 
@@ -59,20 +56,20 @@ def _variadic(node: ir.Node) -> Work:
 
 def _conv(node: ir.Node, weight: int = 1, bias: int | None = 2) -> Work:
     result = size(node.outputs[0])
-    added = result if bias is not None and _given(node, bias) is not None else 0
-    return Work(result * product(dims(_given(node, weight))[1:]), added)
+    added = result if bias is not None and argument(node, bias) is not None else 0
+    return Work(result * product(dims(argument(node, weight))[1:]), added)
 
 
 def _conv_transpose(node: ir.Node) -> Work:
-    added = size(node.outputs[0]) if _given(node, 2) is not None else 0
-    return Work(size(node.inputs[0]) * product(dims(_given(node, 1))[1:]), added)
+    added = size(node.outputs[0]) if argument(node, 2) is not None else 0
+    return Work(size(node.inputs[0]) * product(dims(argument(node, 1))[1:]), added)
 
 
 def _gemm(node: ir.Node, bias: int = 2) -> Work:
     result, first = size(node.outputs[0]), dims(node.inputs[0])
     if len(first) != 2:
         raise UnknownSizeError("the first input is no matrix")
-    steps = (_given(node, bias) is not None) + (node.attributes.get_float("alpha", 1.0) != 1.0)
+    steps = (argument(node, bias) is not None) + (node.attributes.get_float("alpha", 1.0) != 1.0)
     return Work(result * first[0 if node.attributes.get_int("transA", 0) else 1], result * steps)
 
 
@@ -100,7 +97,7 @@ def _einsum(node: ir.Node) -> Work:
 
 
 def _recurrent(node: ir.Node, steps: int) -> Work:
-    sequence, weights, recurrence = dims(node.inputs[0]), size(_given(node, 1)), dims(_given(node, 2))
+    sequence, weights, recurrence = dims(node.inputs[0]), size(argument(node, 1)), dims(argument(node, 2))
     places = product(sequence[:2])
     # Steps of one hidden element: adding up the gates, the activations, and the new state.
     hidden = recurrence[0] * recurrence[-1]
@@ -109,9 +106,9 @@ def _recurrent(node: ir.Node, steps: int) -> Work:
 
 def _attention(node: ir.Node, key: int = 1, past: int = 4) -> Work:
     query, shape = size(node.inputs[0]), dims(node.inputs[0])
-    keys = dims(_given(node, key))[-2]
-    if _given(node, past) is not None:
-        keys = dims(_given(node, past))[-2] + keys
+    keys = dims(argument(node, key))[-2]
+    if argument(node, past) is not None:
+        keys = dims(argument(node, past))[-2] + keys
     heads = shape[1] if len(shape) == 4 else _heads(node)
     scores = shape[0] * heads * shape[-2] * keys
     return Work((query + size(node.outputs[0])) * keys, scores * 6)
@@ -129,7 +126,7 @@ def _packed_attention(node: ir.Node) -> Work:
     batch, length, _ = dims(node.inputs[0])
     rows, result = batch * length, size(node.outputs[0])
     scores = rows * length * _heads(node)
-    return Work(rows * size(_given(node, 1)) + result * length * 2, scores * 6)
+    return Work(rows * size(argument(node, 1)) + result * length * 2, scores * 6)
 
 
 def _pool(node: ir.Node) -> Work:
@@ -147,7 +144,7 @@ def _resize(node: ir.Node) -> Work:
 
 
 def _thresholds(node: ir.Node) -> Work:
-    return Work(0, size(node.outputs[0]) * dims(_given(node, 1))[-1])
+    return Work(0, size(node.outputs[0]) * dims(argument(node, 1))[-1])
 
 
 def _packed_matmul(node: ir.Node) -> Work:

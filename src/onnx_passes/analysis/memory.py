@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from onnx_passes.analysis.amounts import UnknownSizeError, nbytes, nominal
+from onnx_passes.analysis.amounts import UnknownSizeError, nbytes, nominal, total
 from onnx_passes.core.walk import all_nodes, nested_graphs
 from onnx_passes.graph.extents import Amount
 from onnx_passes.graph.wording import name_of
@@ -53,9 +53,7 @@ def traffic_of(node: ir.Node) -> Traffic:
     """Return what a node moves; views move nothing, picking reads what it picks. Raises UnknownSizeError."""
     if node.domain == "" and (is_view(node) or node.op_type == "Constant"):
         return Traffic(0, 0, 0)
-    written: Amount = 0
-    for value in node.outputs:
-        written = written + nbytes(value)
+    written = total(map(nbytes, node.outputs))
     read: Amount = 0
     weights: Amount = 0
     for index, value in enumerate(dict.fromkeys(node.inputs)):
@@ -97,9 +95,7 @@ def _follow(
     for value, index in last.items():
         ends[index].append(value)
     own = set(given)
-    alive: Amount = 0
-    for value in given:
-        alive = alive + sizes.of(value)
+    alive = total(map(sizes.of, given))
     highest = Peak(alive, "the inputs", 0)
     for index, node in enumerate(nodes):
         for value in node.outputs:
@@ -113,7 +109,7 @@ def _follow(
         sizes.unknown += 0 if inside is None else inside.unknown
         for value in ends[index]:
             if value in own:
-                alive = alive + sizes.of(value) * -1
+                alive = alive - sizes.of(value)
     return highest._replace(unknown=sizes.unknown)
 
 

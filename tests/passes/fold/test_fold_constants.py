@@ -618,3 +618,19 @@ def test_shared_models_compute_the_same(path: object):
     assert first.evidence is not None
     assert first.evidence.level in ("sampled", "unchanged", "unverified")
     assert not second.modified
+
+
+def test_sizes_in_function_bodies_are_told_by_the_contents_of_inputs():
+    model = model_of(
+        """g (float[2] x) => (float[2] y) { y = local.f (x) }
+        <domain: "local", opset_import: ["" : 18]>
+        f (x) => (y) {
+          s = Constant <value = int64[1] {2}> () a = ConstantOfShape <value = float[1] {3}> (s)
+          i = Constant <value = int64 {0}> () j = Constant <value = int64 {2}> () k = Constant <value = int64 {1}> ()
+          r = Range (i, j, k) q = Cast <to = 1> (r) d = Add (a, q) y = Add (x, d)
+        }""",
+        domains='"local" : 1',
+    )
+    apply(FoldConstants(functions=True), model)
+    (function,) = model.functions.values()
+    assert [node.op_type for node in function] == ["Constant", "Add"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -38,6 +39,11 @@ def along(array: np.ndarray, axis: int, rank: int) -> np.ndarray:
     shape = [1] * rank
     shape[axis] = array.size
     return array.reshape(shape)
+
+
+def spanned(arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and the greatest of several numbers, element by element."""
+    return reduce(np.minimum, arrays), reduce(np.maximum, arrays)
 
 
 def nearly_integer(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

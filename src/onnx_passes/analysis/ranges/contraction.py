@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onnx_passes.analysis.ranges.arrays import nearly_integer, same
+from onnx_passes.analysis.ranges.arrays import nearly_integer, same, spanned
 from onnx_passes.analysis.ranges.grid import Grid
 from onnx_passes.analysis.ranges.range import Range
 
@@ -74,9 +74,7 @@ def _of_two_ranges(a: Bounds, b: Bounds, k: int) -> Bounds:
     columns = b.low.min(axis=-1, keepdims=True), b.high.max(axis=-1, keepdims=True)
     turned = [np.swapaxes(column, -1, -2) for column in columns]
     ends = [row * column for row in rows for column in turned]
-    low, high = ends[0], ends[0]
-    for end in ends[1:]:
-        low, high = np.minimum(low, end), np.maximum(high, end)
+    low, high = spanned(ends)
     times = k if low.shape[-1] == 1 else 1
     return Bounds(low.sum(axis=-1, keepdims=True) * times, high.sum(axis=-1, keepdims=True) * times)
 

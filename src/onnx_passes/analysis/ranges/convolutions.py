@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product as combinations
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.arrays import along, same, shrink
+from onnx_passes.analysis.ranges.arrays import along, same, shrink, spanned
 from onnx_passes.analysis.ranges.contraction import Bounds, of_grid, of_range
+from onnx_passes.analysis.ranges.elementwise import either
 from onnx_passes.analysis.ranges.grid import Grid
 from onnx_passes.analysis.ranges.products import with_addend
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
@@ -60,9 +62,7 @@ class _Kernel:
                 _summed(above, high) + _summed(below, low),
             )
         ends = [w * c[:, None, :, None] for w in weights for c in (low, high)]
-        least, most = ends[0], ends[0]
-        for end in ends[1:]:
-            least, most = np.minimum(least, end), np.maximum(most, end)
+        least, most = spanned(ends)
         return Bounds(least.sum((-1, -2)) * share, most.sum((-1, -2)) * share)
 
     def sizes(self, weights: Bounds, x: Bounds) -> np.ndarray:
@@ -82,26 +82,12 @@ def convolution(site: Site, x: Range, w: Range, kernels: list[tuple[_Kernel, tup
     if not (x.is_finite and w.is_finite):
         return UNKNOWN
     dtype = site.node.outputs[0].dtype
-    found: Range | None = None
-    for kernel, taps in kernels:
-        part = w.mapped(lambda array, taps=taps: _sliced(array, taps))
-        result = _convolved(site, kernel, x, part, exact_up_to(dtype), rank)
-        found = result if found is None else _either(found, result)
-    if found is None:
-        return UNKNOWN
+    parts = [(kernel, w.mapped(lambda array, taps=taps: _sliced(array, taps))) for kernel, taps in kernels]
+    found = reduce(either, [_convolved(site, kernel, x, part, exact_up_to(dtype), rank) for kernel, part in parts])
     if not site.has(2):
         return found
     addend = site[2].mapped(lambda array: along(array.reshape(-1), 1, rank))
     return with_addend(found, addend, kernels[0][0].terms, site.unit, exact_up_to(dtype))
-
-
-def _either(a: Range, b: Range) -> Range:
-    grid = None
-    if a.grid is not None and b.grid is not None:
-        grid = Grid.of(
-            a.grid.scale, a.grid.bias, np.minimum(a.grid.low, b.grid.low), np.maximum(a.grid.high, b.grid.high)
-        )
-    return Range(np.minimum(a.low, b.low), np.maximum(a.high, b.high), grid)
 
 
 def _sliced(array: np.ndarray, taps: tuple[slice, ...]) -> np.ndarray:

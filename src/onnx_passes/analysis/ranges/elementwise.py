@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.analysis.ranges.arrays import spanned
 from onnx_passes.analysis.ranges.grid import Grid, aligned, product_of, sum_of
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.rounding import integer_limits
@@ -58,10 +59,7 @@ def corners(
             for x in (a.low, a.high)
             for y in (b.low, b.high)
         ]
-    low, high = ends[0], ends[0]
-    for end in ends[1:]:
-        low, high = np.minimum(low, end), np.maximum(high, end)
-    return low, high
+    return spanned(ends)
 
 
 def _sum_grid(a: Range, b: Range) -> Grid | None:

@@ -12,6 +12,7 @@ from onnx_passes.analysis.ranges.grid import Grid, aligned
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.regroup import regrouped
 from onnx_passes.analysis.ranges.site import RANGES, Site, axis_of, dims_of
+from onnx_passes.graph.arguments import integers
 from onnx_passes.ops.definition import GENERAL_DOMAINS
 
 
@@ -49,10 +50,7 @@ def _slice(site: Site) -> Range:
     x, rank = site[0], site.rank()
     if rank is None:
         return x
-    given = "starts" in site.node.attributes
-    starts = site.attr_ints("starts") if given else site.integers(1)
-    ends = site.attr_ints("ends") if given else site.integers(2)
-    axes = site.attr_ints("axes") if given else site.integers(3)
+    starts, ends, axes = (integers(site.node, *where) for where in ((1, "starts"), (2, "ends"), (3, "axes")))
     if not site.has(3) and axes is None and starts is not None:
         axes = list(range(len(starts)))
     steps = site.integers(4) if site.has(4) else [1] * len(starts or ())
@@ -175,7 +173,7 @@ def concatenated(parts: Sequence[tuple[np.ndarray, int]], axis: int) -> np.ndarr
 
 def _pad(site: Site) -> Range:
     x, rank = site[0], site.rank()
-    pads = site.integers(1) if site.has(1) else site.attr_ints("pads")
+    pads = integers(site.node, 1, "pads")
     if rank is not None:
         touched = _touched(pads, site.integers(3) if site.has(3) else None, rank)
         if site.has(3) and site.integers(3) is None:

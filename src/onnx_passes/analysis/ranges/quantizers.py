@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.arrays import along, of_rank
+from onnx_passes.analysis.ranges.arrays import along, of_rank, spanned
 from onnx_passes.analysis.ranges.elementwise import corners
 from onnx_passes.analysis.ranges.grid import Grid
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
@@ -70,10 +70,7 @@ def _quant(site: Site) -> Range:
 def _ends(x: Range, integers: Callable[[np.ndarray, type[np.floating]], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Quantize both ends of a range, in either precision: quantizers never fall, or never rise."""
     ends = [integers(end, kind).astype(np.float64) for end in (x.low, x.high) for kind in (np.float32, np.float64)]
-    low, high = ends[0], ends[0]
-    for end in ends[1:]:
-        low, high = np.minimum(low, end), np.maximum(high, end)
-    return low, high
+    return spanned(ends)
 
 
 def _grid(scale: np.ndarray, zero: np.ndarray, low: np.ndarray, high: np.ndarray) -> Grid | None:

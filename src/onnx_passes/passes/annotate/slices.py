@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 from onnx_shape_inference import ShapeInferenceContext, check_inputs
 
+from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.extents import Amount, Element, Extent, greatest, least
 
 Dim = int | ir.SymbolicDim
@@ -21,12 +22,12 @@ def infer_slice(ctx: ShapeInferenceContext, node: ir.Node) -> None:
         ctx.set_shape_and_dtype(output, None, data.dtype)
         return
     starts, ends, axes, steps = (_elements(ctx, node, index) for index in range(1, 5))
-    if axes is None and not _has(node, 3):
+    if axes is None and argument(node, 3) is None:
         axes = list(range(len(shape) if starts is None else len(starts)))
     if axes is None or not all(isinstance(axis, int) for axis in axes):
         ctx.set_shape_and_dtype(output, ir.Shape([ctx.new_symbolic_dim() for _ in shape]), data.dtype)
         return
-    if steps is None and not _has(node, 4):
+    if steps is None and argument(node, 4) is None:
         steps = [1] * len(axes)
     dims = list(shape.dims)
     for place, axis in enumerate(axes):
@@ -44,12 +45,8 @@ def infer_slice(ctx: ShapeInferenceContext, node: ir.Node) -> None:
         ctx.set_symbolic_value(output, elements[part[0] : part[1] : part[2]])
 
 
-def _has(node: ir.Node, index: int) -> bool:
-    return index < len(node.inputs) and node.inputs[index] is not None
-
-
 def _elements(ctx: ShapeInferenceContext, node: ir.Node, index: int) -> list[Dim] | None:
-    value = node.inputs[index] if index < len(node.inputs) else None
+    value = argument(node, index)
     return None if value is None else ctx.get_symbolic_value(value)
 
 

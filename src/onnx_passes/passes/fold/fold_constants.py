@@ -127,7 +127,7 @@ class _Round:
         """Say what was left alone, and why."""
         for note in self.refused.notes():
             context.note(note)
-        for reason, nodes in self.refused.reasons.items():
+        for reason, nodes in self.refused.items():
             for node in nodes:
                 self.editor.refuse(_CONSTANT, reason, node)
         for node in all_nodes(self.editor.graph) if self.editor.is_watched else ():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
@@ -37,36 +37,25 @@ class Limits:
         return size <= _ALWAYS or size <= min(_NEVER, _GROWTH * source)
 
 
-@dataclass
-class Refusals:
-    """Nodes that a limit left alone, with the bytes that they would have needed."""
+_LARGE = "too large to store (max-size)"
+_GROWING = "beyond the growth of the model that is allowed (max-growth)"
+_FED = "with a constant too large to compute with (max-input)"
+_INEXACT = "in half precision that ONNX Runtime does not round where they stand"
+_OVERRIDABLE = "on defaults of inputs, constant only after remove-initializers-from-inputs"
 
-    large: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
-    growing: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
-    fed: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
-    inexact: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
-    overridable: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
 
-    @property
-    def reasons(self) -> dict[str, dict[ir.Node, int]]:
-        """Return the nodes by the reason why they were left alone, which names the option that would change it."""
-        return {
-            "too large to store (max-size)": self.large,
-            "beyond the growth of the model that is allowed (max-growth)": self.growing,
-            "with a constant too large to compute with (max-input)": self.fed,
-            "in half precision that ONNX Runtime does not round where they stand": self.inexact,
-            "on defaults of inputs, constant only after remove-initializers-from-inputs": self.overridable,
-        }
+class Refusals(dict[str, dict[ir.Node, int]]):
+    """Nodes that were left alone, with the bytes that they would have needed, by the reason; it names the option."""
 
     def has(self, node: ir.Node) -> bool:
         """Tell whether a node was left alone by a limit."""
-        return any(node in nodes for nodes in self.reasons.values())
+        return any(node in nodes for nodes in self.values())
 
     def notes(self) -> list[str]:
         """Say what was left alone."""
         return [
             f"left {count(nodes, 'node')} {why}: the largest is {name_of(worst)} with {_bytes(nodes[worst])}"
-            for why, nodes in self.reasons.items()
+            for why, nodes in self.items()
             if nodes and (worst := max(nodes, key=nodes.__getitem__))
         ]
 
@@ -87,9 +76,8 @@ class Selection:
     ) -> None:
         self.wanted: list[ir.Value] = []
         self.added: dict[ir.Node, int] = {}
-        self.refused = Refusals(
-            large=dict(candidates.huge), fed=dict(candidates.fed), overridable=candidates.overridable
-        )
+        self.refused = Refusals({_LARGE: dict(candidates.huge), _GROWING: {}, _FED: dict(candidates.fed)})
+        self.refused |= {_INEXACT: {}, _OVERRIDABLE: candidates.overridable}
         folded = set(candidates.nodes)
         readers = Counter(value for node in candidates.nodes for value in node.inputs if value is not None)
         freed = {value for value, number in readers.items() if number == 1 and len(value.uses()) == 1}
@@ -101,11 +89,11 @@ class Selection:
             size = sum(candidates.bytes[value] for value in read)
             added = size - _bytes_of(value for value in node.inputs if value in freed)
             if any(value in inexact for value in read):
-                self.refused.inexact[node] = size
+                self.refused[_INEXACT][node] = size
             elif not all(limits.allow(candidates.bytes[value], candidates.source[value]) for value in read):
-                self.refused.large[node] = size
+                self.refused[_LARGE][node] = size
             elif added > room:
-                self.refused.growing[node] = size
+                self.refused[_GROWING][node] = size
             else:
                 room -= added
                 self.added[node] = added

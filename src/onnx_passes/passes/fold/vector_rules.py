@@ -9,20 +9,13 @@ from functools import reduce
 import onnx_ir as ir
 
 from onnx_passes.graph import extents
+from onnx_passes.graph.arguments import argument, is_given
 from onnx_passes.graph.extents import Element
 from onnx_passes.passes.fold.vectors import LONGEST, TRACKED, VECTORS, Made, Vector, VectorRule, Vectors
 
 
-def _input(node: ir.Node, index: int) -> ir.Value | None:
-    return node.inputs[index] if index < len(node.inputs) else None
-
-
-def _has(node: ir.Node, index: int) -> bool:
-    return _input(node, index) is not None
-
-
 def _shape(vectors: Vectors, node: ir.Node) -> Made:
-    dims = vectors.shape(_input(node, 0))
+    dims = vectors.shape(argument(node, 0))
     if dims is None:
         return None
     start, end = node.attributes.get_int("start", 0), node.attributes.get_int("end", len(dims))
@@ -32,7 +25,7 @@ def _shape(vectors: Vectors, node: ir.Node) -> Made:
 
 
 def _size(vectors: Vectors, node: ir.Node) -> Made:
-    dims = vectors.shape(_input(node, 0))
+    dims = vectors.shape(argument(node, 0))
     return None if dims is None else Vector((_product(dims),), is_scalar=True)
 
 
@@ -41,11 +34,11 @@ def _product(elements: Sequence[Element]) -> Element:
 
 
 def _same(vectors: Vectors, node: ir.Node) -> Made:
-    return vectors.get(_input(node, 0))
+    return vectors.get(argument(node, 0))
 
 
 def _cast(vectors: Vectors, node: ir.Node) -> Made:
-    vector, target = vectors.get(_input(node, 0)), node.attributes.get_int("to", 0)
+    vector, target = vectors.get(argument(node, 0)), node.attributes.get_int("to", 0)
     if vector is None or ir.DataType(target) not in TRACKED:
         return None
     if ir.DataType(target) is not ir.DataType.BOOL:
@@ -54,7 +47,7 @@ def _cast(vectors: Vectors, node: ir.Node) -> Made:
 
 
 def _gather(vectors: Vectors, node: ir.Node) -> Made:
-    data, index = vectors.get(_input(node, 0)), vectors.get(_input(node, 1))
+    data, index = vectors.get(argument(node, 0)), vectors.get(argument(node, 1))
     numbers = None if index is None else index.numbers()
     if data is None or data.is_scalar or index is None or numbers is None:
         return None
@@ -65,9 +58,9 @@ def _gather(vectors: Vectors, node: ir.Node) -> Made:
 
 
 def _slice(vectors: Vectors, node: ir.Node) -> Made:
-    data = vectors.get(_input(node, 0))
+    data = vectors.get(argument(node, 0))
     starts, ends = vectors.numbers(node, 1, "starts"), vectors.numbers(node, 2, "ends")
-    steps = vectors.numbers(node, 4) if _has(node, 4) else [1]
+    steps = vectors.numbers(node, 4) if argument(node, 4) is not None else [1]
     if data is None or data.is_scalar or starts is None or ends is None or steps is None:
         return None
     if not len(starts) == len(ends) == len(steps) == 1 or steps[0] == 0:
@@ -96,27 +89,27 @@ def _concat(vectors: Vectors, node: ir.Node) -> Made:
 
 
 def _squeeze(vectors: Vectors, node: ir.Node) -> Made:
-    vector = vectors.get(_input(node, 0))
+    vector = vectors.get(argument(node, 0))
     return None if vector is None or len(vector.elements) != 1 else Vector(vector.elements, is_scalar=True)
 
 
 def _unsqueeze(vectors: Vectors, node: ir.Node) -> Made:
-    vector, axes = vectors.get(_input(node, 0)), vectors.numbers(node, 1, "axes")
+    vector, axes = vectors.get(argument(node, 0)), vectors.numbers(node, 1, "axes")
     is_first = axes is not None and len(axes) == 1 and axes[0] in (0, -1)
     return Vector(vector.elements) if vector is not None and vector.is_scalar and is_first else None
 
 
 def _reshape(vectors: Vectors, node: ir.Node) -> Made:
-    vector, target = vectors.get(_input(node, 0)), vectors.get(_input(node, 1))
+    vector, target = vectors.get(argument(node, 0)), vectors.get(argument(node, 1))
     if vector is None or target is None or len(target.elements) > 1:
         return None
     return Vector(vector.elements, is_scalar=not target.elements)
 
 
 def _reduce(vectors: Vectors, node: ir.Node) -> Made:
-    vector, axes = vectors.get(_input(node, 0)), vectors.numbers(node, 1, "axes")
+    vector, axes = vectors.get(argument(node, 0)), vectors.numbers(node, 1, "axes")
     keeps = node.attributes.get_int("keepdims", 1) == 1
-    all_axes = not _has(node, 1) and "axes" not in node.attributes
+    all_axes = not is_given(node, 1, "axes")
     if vector is None or vector.is_scalar or not (all_axes or axes in ([0], [-1])):
         return None
     if all_axes and node.attributes.get_int("noop_with_empty_axes", 0):
@@ -137,10 +130,10 @@ def _constant_of_shape(vectors: Vectors, node: ir.Node) -> Made:
 
 
 def _split(vectors: Vectors, node: ir.Node) -> Made:
-    vector = vectors.get(_input(node, 0))
+    vector = vectors.get(argument(node, 0))
     if vector is None or vector.is_scalar:
         return None
-    explicit = _has(node, 1) or "split" in node.attributes
+    explicit = is_given(node, 1, "split")
     parts, length = len(node.outputs), len(vector.elements)
     even = -(-length // parts)
     sizes = vectors.numbers(node, 1, "split") if explicit else [min(even, length - i * even) for i in range(parts)]
@@ -151,7 +144,7 @@ def _split(vectors: Vectors, node: ir.Node) -> Made:
 
 
 def _expand(vectors: Vectors, node: ir.Node) -> Made:
-    vector, target = vectors.get(_input(node, 0)), vectors.numbers(node, 1)
+    vector, target = vectors.get(argument(node, 0)), vectors.numbers(node, 1)
     if vector is None or target is None or len(target) != 1 or not 0 < target[0] <= LONGEST:
         return None
     if len(vector.elements) == 1:

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.dataflow import Forward
+from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.extents import Element, extent
 from onnx_passes.graph.operators import Interface
@@ -93,7 +94,7 @@ class Vectors(Forward["Vector | None"]):
         ints = node.attributes.get_ints(attribute) if attribute else None
         if ints is not None:
             return list(ints)
-        vector = self.get(node.inputs[index] if index < len(node.inputs) else None)
+        vector = self.get(argument(node, index))
         return None if vector is None else vector.numbers()
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import cast
+from typing import NamedTuple, cast
 
 import onnx_ir as ir
 
+from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.constants import constant, constant_tensor
+from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.traits import traits_of
+from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN
 
 Sizes = Mapping[str, int]
 
@@ -21,26 +24,31 @@ _MORE = 9
 _MOVES_DATA = {"Identity", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Flatten", "Expand", "Slice", "Tile"}
 _WINDOWS = {"Conv", "MaxPool", "AveragePool", "Pad", "ConvInteger", "QLinearConv", "DFT", "Scan", "STFT"}
 """Operators that need room: images of some dozens of pixels, signals of some hundreds of values."""
-_TABLE_OF_INDICES = {
-    ("", "Gather", 1): 0,
-    ("", "GatherElements", 1): 0,
-    ("", "GatherND", 1): 0,
-    ("", "Scatter", 1): 0,
-    ("", "ScatterElements", 1): 0,
-    ("", "ScatterND", 1): 0,
-    ("com.microsoft", "EmbedLayerNormalization", 0): 2,
-    ("com.microsoft", "EmbedLayerNormalization", 1): 4,
-}
-"""Inputs of operators that hold indices, and the input that holds what they point into."""
-_DEMANDS = {
-    ("", "Div", 1): (1, 4),
-    ("", "Mod", 1): (1, 4),
-    ("", "Expand", 1): (1, 1),
-    ("", "Tile", 1): (1, 2),
-    ("", "ConstantOfShape", 0): (1, 3),
-    ("", "TopK", 1): (1, 1),
-}
-"""Inputs of operators that fail, some of them by ending the process, on integers out of this range."""
+
+
+class Indices(NamedTuple):
+    """Integers that point into another input."""
+
+    into: int
+
+
+Demand = tuple[int, int] | Indices
+DEMANDS: Interface[Mapping[int, Demand]] = Interface(
+    "demands", "which integers its inputs must be: between two numbers, or indices of another input"
+)
+# Outside of these, some operators fail by ending the process.
+DEMANDS.attach(
+    {
+        **{name: {1: Indices(0)} for name in ("Gather", "GatherElements", "GatherND")},
+        **{name: {1: Indices(0)} for name in ("Scatter", "ScatterElements", "ScatterND")},
+        **{name: {1: (1, 4)} for name in ("Div", "Mod")},
+        "ConstantOfShape": {0: (1, 3)},
+        "Expand": {1: (1, 1)},
+        "Tile": {1: (1, 2)},
+        "TopK": {1: (1, 1)},
+    }
+)
+DEMANDS.attach({"EmbedLayerNormalization": {0: Indices(2), 1: Indices(4)}}, domains=(CONTRIBUTED_DOMAIN,))
 _COMPARES = {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}
 _TAKES_ANY_INTEGER = {"Add", "Sub", "Mul", "Neg", "Abs", "Sign", "Min", "Max", "Clip", "Where", "Concat"} | _COMPARES
 _DIVIDES = {"Div", "Mod"}
@@ -137,11 +145,13 @@ def demanded(model: ir.Model, value: ir.Value, sizes: Sizes, *, floats: bool = F
     """Return the range that every operator reached accepts, if any cares; for floats, as indices only."""
     low, high = None, None
     for node, index in reached(model, value):
-        table = _TABLE_OF_INDICES.get((node.domain, node.op_type, index))
-        found = None if floats else _DEMANDS.get((node.domain, node.op_type, index))
-        if table is not None and table < len(node.inputs):
-            found = 0, max(_rows(node, node.inputs[table], sizes) - 1, 0)
-        elif (node.domain, node.op_type, index) == ("", "OneHot", 0):
+        found = (DEMANDS.get(node) or {}).get(index)
+        if isinstance(found, Indices):
+            table = argument(node, found.into)
+            found = None if table is None else (0, max(_rows(node, table, sizes) - 1, 0))
+        elif floats:
+            found = None
+        if (node.domain, node.op_type, index) == ("", "OneHot", 0):
             depth = constant(node.inputs[1])
             found = 0, max(int(depth.reshape(-1)[0]) - 1, 0) if depth is not None and depth.size else 0
         if found is not None:
