@@ -24,7 +24,11 @@ AGGREGATED = "extract-quant-scale-zeropoint, aggregate-scales, fold-quantized-we
 
 @dataclass(frozen=True)
 class Planted:
-    """A pass on the example CNN as others leave it, and what in it is made wrong the second time it is called."""
+    """A pass on the example CNN as others leave it, or on a text, and what in it is wrong the second time it is called.
+
+    ``number`` is that of the wrong rewrite among those of the pass. What is wrong ``always`` chooses a node itself: no
+    local check finds it, so that the pass is repeated.
+    """
 
     text: str
     before: str
@@ -32,6 +36,8 @@ class Planted:
     wrong: Callable[..., Any]
     rule: str
     matched: str
+    number: int = 2
+    always: bool = False
 
 
 def late_thresholds(right: Callable[..., Any], op: Any, x: ir.Value, tail: Any, found: Any, levels: Any) -> ir.Value:
@@ -47,7 +53,80 @@ def one_more(right: Callable[..., Any], twins: Any, integer: ir.Value, old: ir.V
     return right(twins, twins.op.Add(integer, np.ones((), integer.dtype.numpy())), old)
 
 
+def larger_filters(right: Callable[..., Any], weights: np.ndarray, groups: int) -> np.ndarray:
+    return right(weights, groups) + np.float32(len(weights) == 2)
+
+
+def unsigned(right: Callable[..., Any], definition: Any, node: ir.Node) -> dict[str, ir.Attr | None]:
+    return {**right(definition, node), **({"signed": ir.AttrInt64("signed", 0)} if node.name == "second" else {})}
+
+
+def late_rows(right: Callable[..., Any], found: Any, op: Any, node: ir.Node) -> ir.Value:
+    return right(replace(found, rows=found.rows + np.float32(node.name == "second")), op, node)
+
+
+def larger_tensors(right: Callable[..., Any], editor: Any, rule: str, node: ir.Node, tensors: Any, **how: Any) -> bool:
+    wrong = {value: ir.Tensor(tensor.numpy() + (node.name == "second")) for value, tensor in tensors.items()}
+    return right(editor, rule, node, wrong, **how)
+
+
+SHAPES = """<ir_version: 10, opset_import: ["": 20]> g (float[2,3] x, float[4,5] z) => (int64[2] y, int64[2] w) {
+    a = Shape (x) [first] y = Neg (a) b = Shape (z) [second] w = Neg (b)
+}"""
+THRESHOLDS = """<ir_version: 10, opset_import: ["": 20, "onnx_passes": 1]> g (float[2,3] x) => (float[2,3] y)
+    <float[1,3,2] t = {0, 1, 2, 1, 3, 2}, float s = {0.5}> {
+    [first] a = onnx_passes.MultiThreshold (x, t) b = Mul (a, s) [second] y = onnx_passes.MultiThreshold (b, t)
+}"""
+QUANTIZERS = """<ir_version: 10, opset_import: ["": 20, "onnx.brevitas": 1]> g (float[2,3] x) => (float[2,3] y)
+    <float s = {0.5}, float z = {0}, float b = {4}> {
+    [first] a = onnx.brevitas.Quant (x, s, z, b) c = Neg (a) [second] y = onnx.brevitas.Quant (c, s, z, b)
+}"""
+IMAGES = """<ir_version: 8, opset_import: ["": 13, "qonnx.custom_op.general": 1]>
+    g (float[1,2,3,3] x) => (float[1,2,1,1] y) <float[1,3] t = {-1, 0, 1}, float[3,2,2,2] v = {
+    1, 2, -1, 0, 1, 1, 0, -1, 2, 1, 0, 1, 1, 2, -1, 0, 1, 1, 0, -1, 2, 1, 0, 1}, float[2,3,2,2] w = {
+    1, 2, -1, 0, 1, 1, 0, -1, 2, 1, 0, 1, 1, 2, -1, 0, 1, 1, 0, -1, 2, 1, 0, 1}> {
+    a = qonnx.custom_op.general.MultiThreshold <out_dtype = "UINT2", data_layout = "NCHW"> (x, t)
+    [first] b = Conv (a, v) [second] y = Conv (b, w)
+}"""
 PLANTED = [
+    Planted(
+        "export-finn{lower-convs=true}",
+        IMAGES,
+        "onnx_passes.passes.export.channels_last._matrix",
+        larger_filters,
+        "channels last of Conv",
+        "y = Conv(b, w)",
+        always=True,
+    ),
+    Planted(
+        "import-qonnx",
+        QUANTIZERS,
+        "onnx_passes.passes.qonnx.import_qonnx._respelled",
+        unsigned,
+        "QONNX form of Quant",
+        "y = Quant(c, s, z, b)",
+        number=3,
+        always=True,
+    ),
+    Planted(
+        "export-qonnx",
+        THRESHOLDS,
+        "onnx_passes.passes.qonnx.qonnx_thresholds.QonnxThresholds.build",
+        late_rows,
+        "QONNX form of MultiThreshold",
+        "y = MultiThreshold(b, t)",
+        number=3,
+        always=True,
+    ),
+    Planted(
+        "fold-shapes",
+        SHAPES,
+        "onnx_passes.rewrite.editor.Editor.store",
+        larger_tensors,
+        "shape",
+        "w = Neg(b)",
+        always=True,
+    ),
     Planted(
         "export-integer",
         "streamline",
@@ -78,6 +157,8 @@ ids = [planted.text for planted in PLANTED]
 
 @cache
 def _example(before: str) -> ir.Model:
+    if before.startswith("<"):
+        return ir.from_onnx_text(before)
     return apply(examples.path("digits-cnn"), before, verify=False).model
 
 
@@ -92,7 +173,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, planted: Planted) -> None:
 
     def either(*args: Any, **kwargs: Any) -> Any:
         calls[0] += 1
-        return planted.wrong(right, *args, **kwargs) if calls[0] == 2 else right(*args, **kwargs)
+        return planted.wrong(right, *args, **kwargs) if calls[0] == 2 or planted.always else right(*args, **kwargs)
 
     monkeypatch.setattr(planted.target, either)
 
@@ -104,7 +185,7 @@ def test_a_fault_is_blamed_on_its_rewrite_and_nodes(planted: Planted, monkeypatc
         apply(example(planted.before), planted.text)
     failure = raised.value.failure
     assert planted.rule in failure.application
-    assert failure.application.startswith("number 2 of "), failure.application
+    assert failure.application.startswith(f"number {planted.number} of "), failure.application
     assert planted.matched in failure.matched
     assert failure.replacement
 
@@ -112,8 +193,10 @@ def test_a_fault_is_blamed_on_its_rewrite_and_nodes(planted: Planted, monkeypatc
 @pytest.mark.parametrize("planted", PLANTED, ids=ids)
 def test_a_limit_stops_inside(planted: Planted):
     before = example(planted.before)
-    image = {"x": np.random.default_rng(0).normal(size=(1, 1, 8, 8)).astype(np.float32)}
-    image = {str(value.name): array for value, array in zip(before.graph.inputs, image.values(), strict=True)}
+    inputs = before.graph.inputs
+    random = np.random.default_rng(0)
+    sizes = {str(value.name): [size if isinstance(size, int) else 1 for size in value.shape or ()] for value in inputs}
+    image = {name: random.normal(size=shape).astype(np.float32) for name, shape in sizes.items()}
     expected = Executor().prepare(copy_model(before)).run(image)
     limit = Limit(1)
     result = apply(before, planted.text, instruments=[limit], paranoid=True)

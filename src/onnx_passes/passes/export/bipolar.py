@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx_ir as ir
 
@@ -74,11 +72,11 @@ def _count(editor: Editor, source: ir.Node) -> dict[ir.Node, ir.Node]:
         return {}
     replaced: dict[ir.Node, ir.Node] = {}
     with editor.rewrite(_RULE, thresholds[-1], matched=[source, *kept, *products, *thresholds]) as r:
-        attributes: dict[str, Any] = {**source.attributes, "out_scale": 1.0, "out_bias": 0.0, "out_dtype": "BINARY"}
-        bits = {source.outputs[0]: r.op.MultiThreshold(*source.inputs, _domain=GENERAL, **attributes)}
+        binary = r.op.like(source, source.inputs, out_scale=1.0, out_bias=0.0, out_dtype="BINARY")
+        bits: dict[ir.Value, ir.Value] = {source.outputs[0]: binary}
         for node in kept:
             inputs = [None if value is None else bits.get(value, value) for value in node.inputs]
-            bits[node.outputs[0]] = r.op.like(node, inputs)[0]
+            bits[node.outputs[0]] = r.op.like(node, inputs)
         for old, new in bits.items():
             new.name = f"{old.name}_bits"
             copy_type_and_shape(old, new)
@@ -93,7 +91,7 @@ def _count(editor: Editor, source: ir.Node) -> dict[ir.Node, ir.Node]:
             counted.name = f"{product.outputs[0].name}_agreeing"
             copy_type_and_shape(product.outputs[0], counted)
             for user in users:
-                new = r.op.MultiThreshold(counted, _moved(r.op, user, len(weights)), _domain=GENERAL, **user.attributes)
+                new = r.op.like(user, [counted, _moved(r.op, user, len(weights))])
                 r.replace(user.outputs[0], new)
                 replaced[user] = new.producer()
     return replaced if r.applied else {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -172,8 +171,7 @@ def _multi_threshold(images: ChannelsLast, node: ir.Node) -> ir.Value | str:
     x, thresholds = node.inputs
     if x is None or rank(x) != _IMAGE or node.attributes.get_string("data_layout", "NCHW") != "NCHW":
         return "it is not for the channels of an image"
-    attributes: dict[str, Any] = {**node.attributes, "data_layout": "NHWC"}
-    return images.op.MultiThreshold(images.last(x), thresholds, _domain=GENERAL, **attributes)
+    return images.op.like(node, [images.last(x), thresholds], data_layout="NHWC")
 
 
 def _max_pool(images: ChannelsLast, node: ir.Node) -> ir.Value | str:
@@ -197,7 +195,7 @@ def _elementwise(images: ChannelsLast, node: ir.Node) -> ir.Value | str:
         if value is None or (held is None and rank(value) != _IMAGE):
             return _NO_IMAGE
         found.append(images.last(value) if held is None else images.parameter(value, held))
-    return _NO_IMAGE if None in found else images.op.like(node, found)[0]
+    return _NO_IMAGE if None in found else images.op.like(node, found)
 
 
 def _reduce_sum(images: ChannelsLast, node: ir.Node) -> ir.Value | str:
@@ -205,7 +203,7 @@ def _reduce_sum(images: ChannelsLast, node: ir.Node) -> ir.Value | str:
     if x is None or axes is None or not node.attributes.get_int("keepdims", 1) or not axes.size:
         return "its axes are computed, or gone"
     moved = np.array(sorted(_TO_LAST.index(int(axis) % _IMAGE) for axis in axes.reshape(-1)), np.int64)
-    return images.op.ReduceSum(images.last(x), moved, **node.attributes)
+    return images.op.like(node, [images.last(x), moved])
 
 
 def _concat(images: ChannelsLast, node: ir.Node) -> ir.Value | str:

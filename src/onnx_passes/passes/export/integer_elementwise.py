@@ -93,7 +93,7 @@ def move(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     integer = twins.integer(x)
     if integer is None:
         return _NO_INTEGERS
-    return twins.op.like(node, [integer, *node.inputs[1:]])[0]
+    return twins.op.like(node, [integer, *node.inputs[1:]])
 
 
 def resize(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
