@@ -206,3 +206,46 @@ def test_pass_without_laws_is_not_registered():
         @passes.register()
         class LawlessPass(LawPass):
             """Do nothing."""
+
+
+def of_node(op: Any, node: ir.Node, inner: ir.Node) -> ir.Value | Refusal:
+    return op.like(node, inner.inputs) if node.op_type == inner.op_type else no("other operators", at=node)
+
+
+def _is_relu(node: ir.Node) -> bool:
+    return node.op_type == "Relu"
+
+
+known = Vocabulary(of_node, _is_relu, Steps=("Relu", "Abs")).law
+
+
+def test_functions_are_given_the_nodes_of_values():
+    one = known("Relu(inner := Steps(x)) → of_node(result, inner)", When("is_relu(result)"))
+    assert nodes(one, "g (float[4] x) => (float[4] z) {a = Relu (x) z = Relu (a)}") == ["Relu"]
+    assert nodes(one, "g (float[4] x) => (float[4] z) {a = Abs (x) z = Relu (a)}") == ["Abs", "Relu"]
+    assert nodes(one, "g (float[4] x) => (float[4] z) {a = Neg (x) z = Relu (a)}") == ["Neg", "Relu"]
+
+
+def test_name_of_a_result_means_it_again():
+    one = law("(d := Neg(x)) * Abs(d) → Neg(x * Abs(x))")
+    assert nodes(one, "g (float[4] x) => (float[4] z) {d = Neg (x) a = Abs (d) z = Mul (d, a)}") == [
+        "Abs",
+        "Mul",
+        "Neg",
+    ]
+    other = law("(d := Neg(x)) + Relu(d) → Relu(x)", forks="duplicate")
+    text = "g (float[4] x, float[4] y) => (float[4] z) {d = Neg (x) e = Neg (y) a = Relu (e) z = Add (d, a)}"
+    assert nodes(other, text) == ["Neg", "Neg", "Relu", "Add"]
+
+
+def test_any_input_may_be_left_out():
+    one = law("Clip(x, _, high) → Min(x, high)")
+    text = "g (float[4] x) => (float[4] z) <float h = {1}> {z = Clip (x, , h)}"
+    assert nodes(one, text) == ["Min"]
+
+
+def test_several_results_have_names():
+    one = law("y, mask = Dropout(x) → negation(x)")
+    with pytest.raises(Exception, match="1 values for the 2"):
+        nodes(one, "g (float[4] x) => (float[4] z, bool[4] m) {z, m = Dropout (x)}")
+    assert "mask" in one.rule().pattern.outputs[1].name
