@@ -16,24 +16,17 @@ class State:
 
     __slots__ = ("bindings", "graph", "nodes", "nodes_by_operator", "partial", "taken", "values")
 
-    def __init__(self, graph: ir.Graph, nodes_by_operator: NodesByOperator | None = None) -> None:
+    def __init__(
+        self, graph: ir.Graph, nodes_by_operator: NodesByOperator | None = None, partial: Partial | None = None
+    ) -> None:
         self.graph = graph
         self.bindings: dict[str, Any] = {}
         self.values: dict[Any, ir.Value | None] = {}
         self.nodes: dict[Any, ir.Node] = {}
         self.taken: set[ir.Node] = set()
         self.nodes_by_operator = nodes_by_operator
-        self.partial: Partial | None = None
-        """Who asked for explanations: where nobody did, matchers need not find words for a failure."""
-
-    @property
-    def best(self) -> Partial | None:
-        """Return the failure that came furthest, if somebody asked for explanations."""
-        return self.partial
-
-    @best.setter
-    def best(self, partial: Partial | None) -> None:
         self.partial = partial
+        """Who asked for explanations: where nobody did, matchers need not find words for a failure."""
         if partial is not None:
             partial.state = self
 

@@ -87,8 +87,7 @@ class Rule:
     ) -> Match | None:
         """Match with ``node`` as the given root; tells ``refused`` why a structural match was turned down."""
         assert node.graph is not None
-        state = State(node.graph, others)
-        state.best = partial
+        state = State(node.graph, others, partial)
         found: list[Match] = []
 
         def accept() -> bool:

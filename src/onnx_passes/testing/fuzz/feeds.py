@@ -9,7 +9,8 @@ import onnx_ir as ir
 
 from onnx_passes.testing.fuzz.build import Input
 from onnx_passes.testing.fuzz.case import Arrays, Case
-from onnx_passes.testing.fuzz.values import Shape, convert, limits, special_floats, strings
+from onnx_passes.testing.fuzz.values import Shape, convert, special_floats, strings
+from onnx_passes.verify.samples.reference import integer_limits
 
 SMALL, NORMAL, SPECIAL, OVERRIDDEN, OTHER_SIZES = "small integers", "normal", "special", "overridden", "other sizes"
 
@@ -76,7 +77,7 @@ def _array(item: Input, name: str, shape: Shape, random: np.random.Generator, *,
 
 
 def _integers(dtype: ir.DataType, name: str, shape: Shape, random: np.random.Generator, *, divides: bool) -> np.ndarray:
-    low, high = limits(dtype)
+    low, high = integer_limits(dtype)
     if name == SPECIAL:
         pool = [high, high - 1, high // 2 + 1, 1, 2, *(() if divides else (low, low + 1, 0))]
         return np.array([int(pool[i]) for i in random.integers(len(pool), size=shape).flat], dtype.numpy()).reshape(

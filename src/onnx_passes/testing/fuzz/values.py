@@ -45,16 +45,11 @@ def convert(numbers: Any, dtype: ir.DataType) -> np.ndarray:
     with np.errstate(all="ignore"):
         if not dtype.is_integer():
             return array.astype(dtype.numpy())
-        low, high = limits(dtype)
+        low, high = integer_limits(dtype)
         if array.dtype.kind == "f":
             array = np.rint(np.nan_to_num(array, nan=0.0, posinf=float(high), neginf=float(low)))
         whole = [min(max(int(item), low), high) for item in array.reshape(-1)]
         return np.array(whole, dtype.numpy()).reshape(array.shape)
-
-
-def limits(dtype: ir.DataType) -> tuple[int, int]:
-    """Return the least and the greatest number of an integer type."""
-    return integer_limits(dtype)
 
 
 def special_floats(dtype: ir.DataType) -> list[float]:
@@ -100,9 +95,9 @@ def _numbers(recipe: str, dtype: ir.DataType, shape: Shape, random: np.random.Ge
         case "special":
             return random.choice(special_floats(dtype), shape)
         case "lowest" | "highest":
-            return np.full(shape, limits(dtype)[recipe == "highest"], dtype=object)
+            return np.full(shape, integer_limits(dtype)[recipe == "highest"], dtype=object)
         case "all-ones":
-            return np.full(shape, -1 if dtype.is_signed() else limits(dtype)[1], dtype=object)
+            return np.full(shape, -1 if dtype.is_signed() else integer_limits(dtype)[1], dtype=object)
         case "identity" | "diagonal":
             eye = np.eye(shape[-2], shape[-1]) * (1 if recipe == "identity" else random.integers(1, 4))
             return np.broadcast_to(eye, shape)
