@@ -82,7 +82,6 @@ def _members(pass_: Pass) -> Sequence[RewriteRuleSetPass]:
 
 
 def _targets(pass_: RewriteRuleSetPass) -> list[Target]:
-    rules = pass_.rules()
     alone = isinstance(pass_, RewriteRulePass)
     return [
         Target(
@@ -94,7 +93,7 @@ def _targets(pass_: RewriteRuleSetPass) -> list[Target]:
             Hints.of(pass_).about(rule),
             _SHAPES in pass_.needs,
         )
-        for rule in rules
+        for rule in pass_.compile().rules
     ]
 
 
