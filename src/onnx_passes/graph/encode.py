@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 
 import onnx
 import onnx_ir as ir
@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ModelError
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.external import standing_in
 from onnx_passes.graph.load import root_cause
 from onnx_passes.graph.wire import tag, varint
 
@@ -183,22 +184,13 @@ def _as_message(attribute: ir.Attr) -> bytes:
         return ir.serde.serialize_attribute(attribute).SerializeToString()
 
 
-@contextmanager
-def _weights_at_hand(graphs: list[ir.Graph]) -> Generator[None]:
+def _weights_at_hand(graphs: list[ir.Graph]) -> AbstractContextManager[None]:
     """Let weights that lie in files of their own be in memory for a while."""
-    external = [value for value in _initializers(graphs) if isinstance(value.const_value, ir.ExternalTensor)]
-    mapped = [value.const_value for value in external]
-    try:
-        for value, tensor in zip(external, mapped, strict=True):
-            assert tensor is not None
-            value.const_value = ir.Tensor(tensor.numpy(), tensor.dtype)
-        yield
-    finally:
-        for value, tensor in zip(external, mapped, strict=True):
-            value.const_value = tensor
-
-
-def _initializers(graphs: list[ir.Graph]) -> Iterator[ir.Value]:
-    for graph in graphs:
-        for holder in (graph, *graph.subgraphs()):
-            yield from holder.initializers.values()
+    weights: dict[ir.Value, ir.TensorProtocol] = {
+        value: ir.Tensor(value.const_value.numpy(), value.const_value.dtype)
+        for graph in graphs
+        for holder in (graph, *graph.subgraphs())
+        for value in holder.initializers.values()
+        if isinstance(value.const_value, ir.ExternalTensor)
+    }
+    return standing_in(weights)

@@ -7,6 +7,7 @@ import mmap
 import os
 import stat
 import weakref
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -17,7 +18,7 @@ from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.wire import tensor_data, tensor_nbytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator, Mapping
 
 _ALIGNMENT = 64
 
@@ -254,3 +255,16 @@ def stub(tensor: ir.TensorProtocol, name: str, location: str, offset: int) -> ir
         doc_string=tensor.doc_string,
         metadata_props=dict(tensor.metadata_props) or None,
     )
+
+
+@contextmanager
+def standing_in(tensors: Mapping[ir.Value, ir.TensorProtocol]) -> Generator[None]:
+    """Let values hold other tensors for a while."""
+    held = {value: value.const_value for value in tensors}
+    try:
+        for value, tensor in tensors.items():
+            value.const_value = tensor
+        yield
+    finally:
+        for value, tensor in held.items():
+            value.const_value = tensor

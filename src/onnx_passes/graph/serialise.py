@@ -8,7 +8,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.graph.external import initializers
+from onnx_passes.graph.external import initializers, standing_in
 from onnx_passes.graph.load import root_cause
 
 if TYPE_CHECKING:
@@ -19,20 +19,16 @@ def serialise(
     model: ir.Model, stand_in: Callable[[ir.Value, ir.TensorProtocol], ir.TensorProtocol], where: str
 ) -> onnx.ModelProto:
     """Serialise a model with stand-ins for its initializers, which it gets back in any case."""
-    originals: list[tuple[ir.Value, ir.TensorProtocol]] = []
+    given: dict[ir.Value, ir.TensorProtocol] = {}
+    for value in initializers(model):
+        if value.const_value is None:
+            raise ModelError(f"initializer '{value.name}' has no data", where=where)
+        given[value] = stand_in(value, value.const_value)
     try:
-        for value in initializers(model):
-            tensor = value.const_value
-            if tensor is None:
-                raise ModelError(f"initializer '{value.name}' has no data", where=where)
-            originals.append((value, tensor))
-            value.const_value = stand_in(value, tensor)
-        proto = ir.to_proto(model)
+        with standing_in(given):
+            proto = ir.to_proto(model)
     except ir.serde.SerdeError as error:
         raise ModelError(f"the model cannot be serialised: {root_cause(error)}", where=where) from error
-    finally:
-        for value, tensor in originals:
-            value.const_value = tensor
     _drop_repeated_annotations(proto.graph)
     return proto
 

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph.encode import encode, skeleton
-from onnx_passes.graph.external import stub
+from onnx_passes.graph.external import standing_in, stub
 
 if TYPE_CHECKING:
     import onnx
@@ -22,14 +22,9 @@ _PLACE = "weightless"
 
 def weightless(model: ir.Model) -> onnx.ModelProto:
     """Serialise a model with big initializers as inputs instead; the model stays as it is."""
-    hidden = list(_big_initializers(model))
-    try:
-        for value, tensor in hidden:
-            value.const_value = stub(tensor, value.name or "", _PLACE, 0)
+    hidden = {value: stub(tensor, value.name or "", _PLACE, 0) for value, tensor in _big_initializers(model)}
+    with standing_in(hidden):
         proto = ir.to_proto(model)
-    finally:
-        for value, tensor in hidden:
-            value.const_value = tensor
     if hidden:
         _turn_into_inputs(proto.graph)
     return proto

@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from onnx_passes.debug.reduce.case import Array, Case, declare, settle_symbols, tensor_of
 from onnx_passes.graph.edits import subgraphs_of
+from onnx_passes.graph.external import standing_in
 from onnx_passes.verify.run.execute import Sample
 
 
@@ -80,14 +81,8 @@ class Cutter:
 def _clone_with_data(view: ir.GraphView, fixed: dict[str, Array]) -> ir.Graph:
     """Clone with data for values that become initializers, which must have them from the start."""
     computed = [value for value in view.initializers.values() if value.name in fixed]
-    before = [value.const_value for value in computed]
-    try:
-        for value in computed:
-            value.const_value = tensor_of(fixed[value.name or ""], value.name)
+    with standing_in({value: tensor_of(fixed[value.name or ""], value.name) for value in computed}):
         return view.clone(deep_copy=True)
-    finally:
-        for value, tensor in zip(computed, before, strict=True):
-            value.const_value = tensor
 
 
 def _samples(graph: ir.Graph, case: Case, recorded: dict[str, tuple[Array, ...]]) -> list[Sample]:
