@@ -17,8 +17,8 @@ Fact = TypeVar("Fact")
 class Forward(ABC, Generic[Fact]):
     """A domain of facts: what is known of a source, what a node makes of that, and what holds for either branch.
 
-    ``known`` has what was found so far. Nodes come after those that they read from; a node that takes the place of
-    another is visited when it is there, and what nobody asks for is not looked at.
+    ``known`` has what was found so far. Nodes come after those that they read from, and a node that an edit makes is
+    visited by itself; sources are looked at when a node first asks for them.
     """
 
     def __init__(self) -> None:

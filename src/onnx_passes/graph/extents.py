@@ -18,8 +18,9 @@ import onnx_ir as ir
 
 Monomial = tuple[str, ...]
 
-_HIGHEST_POWER = 8
+_HIGHEST_DEGREE = 64
 _MOST_TERMS = 1000
+"""No size of a real model is beyond these; a few characters of arithmetic can be beyond all memory."""
 
 
 class Extent(ir.SymbolicDim):
@@ -203,8 +204,11 @@ def _evaluated(node: ast.expr) -> Any:
             return Extent({(name,): 1})
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_evaluated(operand)
-        case ast.BinOp(left=base, op=ast.Pow(), right=ast.Constant(value=int(power))) if power <= _HIGHEST_POWER:
-            return product([_evaluated(base)] * power)
+        case ast.BinOp(left=base, op=ast.Pow(), right=ast.Constant(value=int(power))) if power <= _HIGHEST_DEGREE:
+            found = _evaluated(base)
+            if isinstance(found, int) and found.bit_length() * power > _HIGHEST_DEGREE:
+                raise OverflowError("a power of a number is too large")
+            return product([found] * power)
         case ast.BinOp(left=left, op=operation, right=right) if type(operation) in _OPERATIONS:
             return _OPERATIONS[type(operation)](_evaluated(left), _evaluated(right))
         case ast.Call(func=ast.Name(id="floor"), args=[ast.BinOp(left=left, op=ast.Div(), right=right)]):
@@ -285,7 +289,7 @@ def _difference(a: Terms, b: Terms) -> Amount:
 
 
 def _product(a: Terms, b: Terms) -> Amount:
-    if len(a) * len(b) > _MOST_TERMS:
+    if len(a) * len(b) > _MOST_TERMS or max(map(len, a), default=0) + max(map(len, b), default=0) > _HIGHEST_DEGREE:
         raise OverflowError("a product of dimensions has too many terms")
     terms: dict[Monomial, int] = {}
     for p, m in a.items():
@@ -344,7 +348,8 @@ def _quotient(a: Terms, b: Terms) -> Element:
 def _cancelled(a: Terms, b: Terms) -> tuple[Terms, Terms]:
     """Divide both by the names that all their terms share."""
     names = functools.reduce(_shared, (*a, *b))
-    return ({_without(p, names) or (): factor for p, factor in terms.items()} for terms in (a, b))  # pyright: ignore
+    first, second = ({_without(p, names) or (): factor for p, factor in terms.items()} for terms in (a, b))
+    return first, second
 
 
 def _shared(a: Monomial, b: Monomial) -> Monomial:
