@@ -249,3 +249,8 @@ def test_several_results_have_names():
     with pytest.raises(Exception, match="1 values for the 2"):
         nodes(one, "g (float[4] x) => (float[4] z, bool[4] m) {z, m = Dropout (x)}")
     assert "mask" in one.rule().pattern.outputs[1].name
+
+
+def test_text_of_a_law_names_operators_that_may_stand_in_the_same_place():
+    one = known("Relu(inner := Steps(x)) → of_node(result, inner)", When("is_relu(result)"))
+    assert str(one).endswith("of_node(result, inner)   with Steps is Relu | Abs   when is_relu(result)")

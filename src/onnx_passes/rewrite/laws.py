@@ -37,6 +37,8 @@ from onnx_passes.rewrite.rule import Rule
 
 ARROW = "→"
 _RESULT = "result"
+_SHOWN = 6
+"""How many operators are named that may stand in the same place."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,12 @@ class Law:
     source: str
 
     def __str__(self) -> str:
+        used = {name: list(operators) for name, operators in self.kinds.items() if f"{name}(" in self.text}
+        for operators in used.values():
+            operators[_SHOWN:] = ["…"] if len(operators) > _SHOWN else []
+        meant = ", ".join(f"{name} is {' | '.join(operators)}" for name, operators in used.items())
         conditions = ", ".join(condition.text for condition in self.when)
-        return f"{self.text}   when {conditions}" if conditions else self.text
+        return self.text + (f"   with {meant}" if meant else "") + (f"   when {conditions}" if conditions else "")
 
     def rule(self) -> Rule:
         """Compile the law; what is read from the text is kept for the next time."""
