@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.graph.constants import constant
-from onnx_passes.passes.eliminate.row_laws import EliminateReshapeOfMatmul
+from onnx_passes.passes.eliminate.reshape_laws import EliminateReshapeOfMatmul
 from tests.passes.eliminate.tools import operators, refusals, rewritten
 
 PASS = EliminateReshapeOfMatmul()

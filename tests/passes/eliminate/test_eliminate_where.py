@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_passes.passes.eliminate.where_laws import EliminateWhere, EliminateWhereOfFloats
+from onnx_passes.passes.eliminate.lattice_laws import EliminateWhere, EliminateWhereOfFloats
 from tests.passes.eliminate.tools import body, refusals, rewritten
 
 

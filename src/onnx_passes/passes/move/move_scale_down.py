@@ -10,16 +10,14 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Transformation
 from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.arithmetic import rounded, wide
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, finite_constant, grows, is_constant
 from onnx_passes.graph.shapes import dims, is_float, keeps_shape
 from onnx_passes.graph.uses import is_used_elsewhere
-from onnx_passes.passes.move.forms import exchange, is_forked, shaped
+from onnx_passes.passes.move.forms import MovePass, exchange, is_forked, shaped
 from onnx_passes.rewrite.hints import hints
-from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
@@ -87,35 +85,6 @@ _EXAMPLES = (
         )
     ),
 )
-
-
-@passes.verify.tolerance
-@passes.register(tags=("streamline",))
-class MoveScaleDown(Transformation, RewriteRuleSetPass):
-    """Sink constant float factors below products, and to where branches with the same factor join.
-
-    Rewrites: ``MatMul(x * s, w)`` → ``MatMul(x, w) * s``, also at the second operand, and for Conv and Gemm, whose bias
-              is divided; ``x * s + y * s`` → ``(x + y) * s``, also with Sub. On the way to such an operator, and only
-              then, ``x * s + b`` → ``(x + b / s) * s``, and past reshapes, transpositions, means and, with
-              positive ``s``, Relu, LeakyRelu and MaxPool: ``m = x * s; m + (m @ w + b)`` →
-              ``(x + (x @ w + b / s)) * s``.
-    Refuses:  factors that are not one number, zero or not finite; integers; a factor that others use, too, unless they
-              join with what comes of it here; a bias that is computed, or not finite when it is divided.
-    Exactness: rounding; what overflows on the way, and only there, may be finite now, or the other way round.
-    """
-
-    needs = ("shape-inference",)
-    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
-    fuzz_hints = hints(*_EXAMPLES)
-
-    def rules(self) -> Sequence[Rule]:
-        """Return a rule for each operator, and input where it makes a difference."""
-        places = {**_PRODUCTS, "Add": (0,), "Sub": (0, 1)} | dict.fromkeys((*_LINEAR, *_OF_POSITIVE), (0,))
-        return [
-            exchange(name, "Mul", _past, slot=slot, forks="duplicate")
-            for name, slots in places.items()
-            for slot in slots
-        ]
 
 
 class _Scaled(NamedTuple):
@@ -249,3 +218,30 @@ def _leads_on(value: ir.Value, factor: np.ndarray) -> bool:
 def _goes_past(node: ir.Node, value: ir.Value, factor: np.ndarray) -> bool:
     passes: Callable[[ir.Node], bool] = partial(_is_linear, factor=factor)
     return _lets_through(node, value, factor) and not is_forked(value, node, passes)
+
+
+def _rules() -> list[Rule]:
+    places = {**_PRODUCTS, "Add": (0,), "Sub": (0, 1)} | dict.fromkeys((*_LINEAR, *_OF_POSITIVE), (0,))
+    return [
+        exchange(name, "Mul", _past, slot=slot, forks="duplicate") for name, slots in places.items() for slot in slots
+    ]
+
+
+@passes.verify.tolerance
+@passes.register(tags=("streamline",))
+class MoveScaleDown(MovePass):
+    """Sink constant float factors below products, and to where branches with the same factor join.
+
+    Rewrites: ``MatMul(x * s, w)`` → ``MatMul(x, w) * s``, also at the second operand, and for Conv and Gemm, whose bias
+              is divided; ``x * s + y * s`` → ``(x + y) * s``, also with Sub. On the way to such an operator, and only
+              then, ``x * s + b`` → ``(x + b / s) * s``, and past reshapes, transpositions, means and, with
+              positive ``s``, Relu, LeakyRelu and MaxPool: ``m = x * s; m + (m @ w + b)`` →
+              ``(x + (x @ w + b / s)) * s``.
+    Refuses:  factors that are not one number, zero or not finite; integers; a factor that others use, too, unless they
+              join with what comes of it here; a bias that is computed, or not finite when it is divided.
+    Exactness: rounding; what overflows on the way, and only there, may be finite now, or the other way round.
+    """
+
+    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
+    fuzz_hints = hints(*_EXAMPLES)
+    moves = partial(_rules)

@@ -2,51 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Transformation
 from onnx_passes.graph.arguments import argument, integer, integers, is_given
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.permutations import is_axis
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.graph.uses import is_used_elsewhere
-from onnx_passes.passes.move.forms import exchange
+from onnx_passes.passes.move.forms import MovePass, exchange
 from onnx_passes.passes.move.move_selection_up import sliced_axes
 from onnx_passes.rewrite.hints import hints
-from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
-
-
-@passes.verify.equality
-@passes.register("reorder")
-class MoveSlicePastConcat(Transformation, RewriteRuleSetPass):
-    """Drop the parts of a Concat that a Slice does not select from.
-
-    Rewrites: ``Slice(Concat(a, b, c))`` → ``Slice(Concat(a, b))`` or ``Slice(a)``, if nothing else is selected.
-    Refuses:  ranges and sizes that are not known; ranges with steps, of nothing, or with something of every part;
-              a joined value that others use too, unless one part is enough.
-    Exactness: bit-exact.
-    """
-
-    needs = ("shape-inference",)
-    fuzz_hints = hints(
-        """g (float[2] a, float[3] b, float[N] y) => (float[M] z) <int64[1] s = {2}, int64[1] e = {4}> {
-            j = Concat <axis = 0> (a, b) z = Slice (j, s, e)
-        }""",
-        """g (float[2,2] a, float[2,3] b, float[2,1] c) => (float[M,K] z)
-            <int64[2] s = {-9,0}, int64[2] e = {4,9}, int64[2] axes = {-1,0}> {
-            j = Concat <axis = 1> (a, b, c) z = Slice (j, s, e, axes)
-        }""",
-    )
-
-    def rules(self) -> Sequence[Rule]:
-        """Return the one rule."""
-        return [exchange("Slice", "Concat", _past_concat, forks="duplicate", name="SliceOfConcat")]
 
 
 def _past_concat(op: Builder, node: ir.Node, concat: ir.Node) -> Rewritten:
@@ -84,3 +55,30 @@ def _past_concat(op: Builder, node: ir.Node, concat: ir.Node) -> Rewritten:
         return no("the type of the start is not known", at=node)
     changed = [np.array(numbers, dtype.numpy()) for numbers in (starts, ends)]
     return op.like(node, [joined, *changed, *node.inputs[3:]])
+
+
+def _rules() -> list[Rule]:
+    return [exchange("Slice", "Concat", _past_concat, forks="duplicate", name="SliceOfConcat")]
+
+
+@passes.verify.equality
+@passes.register("reorder")
+class MoveSlicePastConcat(MovePass):
+    """Drop the parts of a Concat that a Slice does not select from.
+
+    Rewrites: ``Slice(Concat(a, b, c))`` → ``Slice(Concat(a, b))`` or ``Slice(a)``, if nothing else is selected.
+    Refuses:  ranges and sizes that are not known; ranges with steps, of nothing, or with something of every part;
+              a joined value that others use too, unless one part is enough.
+    Exactness: bit-exact.
+    """
+
+    fuzz_hints = hints(
+        """g (float[2] a, float[3] b, float[N] y) => (float[M] z) <int64[1] s = {2}, int64[1] e = {4}> {
+            j = Concat <axis = 0> (a, b) z = Slice (j, s, e)
+        }""",
+        """g (float[2,2] a, float[2,3] b, float[2,1] c) => (float[M,K] z)
+            <int64[2] s = {-9,0}, int64[2] e = {4,9}, int64[2] axes = {-1,0}> {
+            j = Concat <axis = 1> (a, b, c) z = Slice (j, s, e, axes)
+        }""",
+    )
+    moves = partial(_rules)

@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.permutations import Permutation, permutation
 from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.move.forms import exchange
-from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.passes.move.forms import MovePass, exchange
 from onnx_passes.rewrite.patterns import Op, Var
 from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 _MATRIX = 2
-
-
-@passes.verify.tolerance
-@passes.register("reorder")
-class MoveTransposePastMatmul(Transformation, RewriteRuleSetPass):
-    """Sink transposes below matrix products.
-
-    Rewrites: ``MatMul(Transpose(a), Transpose(b))`` → ``Transpose(MatMul(b, a))``, if both swap the last two axes;
-              ``MatMul(Transpose(a), b)`` → ``Transpose(MatMul(a, b))``, if ``b`` is a matrix and the last axis of
-              ``a`` stays the last.
-    Refuses:  transpositions that are used elsewhere; vectors and unknown ranks; other permutations.
-    Exactness: up to rounding; sums of products are taken in another order, and where they overflow, infinities and
-              NaN may change.
-    """
-
-    needs = ("shape-inference",)
-    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
-
-    def rules(self) -> Sequence[Rule]:
-        """Return the rules for two transposed operands and for one."""
-        both = Rule(_product, _swap, name="Both", commute=False)
-        return [both, exchange("MatMul", "Transpose", _past_rows, name="Rows")]
 
 
 def _product(op: Op, a: Var, b: Var) -> Var:
@@ -67,3 +43,25 @@ def _past_rows(op: Builder, node: ir.Node, transpose: ir.Node) -> Rewritten:
     if len(perm) < _MATRIX or perm[-1] != len(perm) - 1:
         return no("the last axis moves", at=transpose)
     return op.Transpose(op.MatMul(transpose.inputs[0], node.inputs[1]), perm=perm)
+
+
+def _rules() -> list[Rule]:
+    both = Rule(_product, _swap, name="Both", commute=False)
+    return [both, exchange("MatMul", "Transpose", _past_rows, name="Rows")]
+
+
+@passes.verify.tolerance
+@passes.register("reorder")
+class MoveTransposePastMatmul(MovePass):
+    """Sink transposes below matrix products.
+
+    Rewrites: ``MatMul(Transpose(a), Transpose(b))`` → ``Transpose(MatMul(b, a))``, if both swap the last two axes;
+              ``MatMul(Transpose(a), b)`` → ``Transpose(MatMul(a, b))``, if ``b`` is a matrix and the last axis of
+              ``a`` stays the last.
+    Refuses:  transpositions that are used elsewhere; vectors and unknown ranks; other permutations.
+    Exactness: up to rounding; sums of products are taken in another order, and where they overflow, infinities and
+              NaN may change.
+    """
+
+    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
+    moves = partial(_rules)
