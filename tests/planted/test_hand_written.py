@@ -15,6 +15,7 @@ import pytest
 from onnx_passes import apply, examples
 from onnx_passes.core.instruments import Limit
 from onnx_passes.debug.lineage import Lineage
+from onnx_passes.debug.why_not import why_not
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.run.execute import Executor
@@ -216,3 +217,29 @@ def test_why_follows_a_node_to_its_integers():
     assert "integer form of" in text
     assert "integers of Conv" in text
     assert any("ConvInteger" in str(item) for item in story.successors), text
+    assert "nothing → nothing" not in text
+    assert "(initializer), which nobody uses any more" in text
+
+
+def test_why_follows_a_node_to_finn():
+    lineage = Lineage()
+    apply(examples.path("digits-cnn"), "streamline, export-finn", verify=False, instruments=[lineage])
+    story = lineage.of("relu1/Quant")
+    assert not story.present
+    assert "thresholds of a tail" in str(story)
+    assert any("MultiThreshold" in str(item) for item in story.successors), str(story)
+    assert "nothing → nothing" not in str(story)
+
+
+def test_why_follows_a_node_that_became_another_in_place():
+    lineage = Lineage()
+    apply(ir.from_onnx_text(QUANTIZERS), "import-qonnx", verify=False, instruments=[lineage])
+    (event,) = lineage.of("second").events
+    assert event.rule == "QONNX form of Quant"
+    assert [item.op for item in event.matched] == ["onnx.brevitas::Quant"]
+
+
+def test_why_not_shows_rules_with_a_candidate_first_and_counts_the_others():
+    lines = str(why_not(examples.path("digits-cnn"), "import-quantized")).splitlines()
+    assert lines[-1].endswith("more rules have no candidate: no node of the model is what they end with")
+    assert not any("with which the pattern ends" in line for line in lines)

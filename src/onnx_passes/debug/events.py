@@ -32,6 +32,8 @@ class Event:
         what = f"step {self.step}, {self.text}"
         if self.application:
             what = f"application {self.application} of {self.rule}, {self.source} ({what})"
+        if not self.replacements:
+            return f"{what}: {items_text(self.matched)}, which nobody uses any more"
         return f"{what}: {items_text(self.matched)} → {items_text(self.replacements)}"
 
     @property
@@ -54,7 +56,7 @@ class Event:
         old = self._made_of.get(item.key, [])
         new = self._became.get(item.key, [])
         brought, taken = self._brought.get(item.key, []), self._taken.get(item.key, [])
-        if not new:
+        if brought and not new:
             return replace(self, matched=tuple(old), changes=Changes(tuple(brought), tuple(old)))
         return replace(self, matched=tuple(taken), changes=Changes(tuple(new), tuple(taken)))
 

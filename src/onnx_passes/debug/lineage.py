@@ -102,7 +102,7 @@ class Lineage(Instrument):
         """Note a rule application."""
         concerned, self._concerned = self._concerned, {}
         now = [(node, old, item_of(node)) for node, old in concerned.items() if node.graph is not None]
-        renamed = [(node, new, old) for node, old, new in now if old.outputs != new.outputs]
+        renamed = [(node, new, old) for node, old, new in now if old.key != new.key]
         links = tuple((new, old) for _, new, old in renamed)
         matched = tuple(concerned[node] for node in application.matched)
         removed = [concerned[node] for node in application.matched if node.graph is None]

@@ -91,8 +91,14 @@ class WhyNot:
         return any(report.applies for report in self.rules)
 
     def __str__(self) -> str:
-        first = [f"after {', '.join(self.before)}"] if self.before else []
-        return "\n".join([*first, *(map(str, self.rules) if self.rules else ["no rewrite of it was considered there"])])
+        lines = [f"after {', '.join(self.before)}"] if self.before else []
+        lines += map(str, (report for report in self.rules if report.candidates))
+        others = [report for report in self.rules if not report.candidates]
+        if len(others) == 1:
+            lines.append(str(others[0]))
+        elif others:
+            lines.append(f"{len(others)} more rules have no candidate: no node of the model is what they end with")
+        return "\n".join(lines if self.rules else [*lines, "no rewrite of it was considered there"])
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
