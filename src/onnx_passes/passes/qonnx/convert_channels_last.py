@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
+from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, DEFINITIONS
 from onnx_passes.passes.qonnx.inline_qonnx import inlining
 from onnx_passes.rewrite.leftovers import ANY
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
@@ -57,4 +57,4 @@ class ConvertChannelsLast(Transformation, RewriteRuleSetPass):
 
     def rules(self) -> Sequence[Rule]:
         """Return a rule for each operator."""
-        return inlining((CHANNELS_LAST_DOMAIN,))
+        return inlining(key for key in DEFINITIONS.table() if key[0] == CHANNELS_LAST_DOMAIN)

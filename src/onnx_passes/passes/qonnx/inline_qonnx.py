@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Iterable
 from functools import cache
 from types import MappingProxyType
 
@@ -19,8 +19,8 @@ from onnx_passes.passes.qonnx.dialect import is_backend_node
 from onnx_passes.rewrite.index import RuleIndex
 from onnx_passes.rewrite.leftovers import ANY
 from onnx_passes.rewrite.match import Match
+from onnx_passes.rewrite.node_rule import node_rule
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.patterns import Op, Var
 from onnx_passes.rewrite.refusal import Answer, Rewritten, no, yes
 from onnx_passes.rewrite.rule import Rule
 
@@ -54,46 +54,30 @@ class InlineQonnx(Transformation, RewriteRuleSetPass):
 
 @cache
 def _compiled(operators: frozenset[Key]) -> RuleIndex:
-    return RuleIndex(_rules(sorted(operators)))
+    return RuleIndex(inlining(operators))
 
 
-def inlining(domains: Collection[str]) -> list[Rule]:
-    """Make one rule for each operator of some domains that puts its definition in its place."""
-    return _rules(sorted(key for key in DEFINITIONS.table() if key[0] in domains))
-
-
-def _rules(operators: Sequence[Key]) -> list[Rule]:
+def inlining(operators: Iterable[Key]) -> list[Rule]:
+    """Make one rule for each operator that puts its definition in its place."""
     return [
-        Rule(_pattern(domain, name), _rewrite, _check, name=f"Inline{name}", commute=False)
-        for domain, name in operators
+        node_rule(name, _lowered, _check, domain=domain, name=f"Inline{name}") for domain, name in sorted(operators)
     ]
 
 
-def _pattern(domain: str, name: str) -> Callable[..., Var]:
-    def pattern(op: Op, x: Var) -> Var:
-        return getattr(op, name)(x, _domain=domain, _allow_other_inputs=True, _outputs=["y"])
-
-    return pattern
-
-
-def _check(op: Match, y: ir.Value) -> Answer:
-    node = y.producer()
-    assert node is not None
-    if node.op_identifier() in op.model.functions:
-        return no("the model has a function for the operator", at=y)
+def _check(match: Match, node: ir.Node) -> Answer:
+    if node.op_identifier() in match.model.functions:
+        return no("the model has a function for the operator", at=node)
     definition = definition_of(node)
     if definition is None:
-        return no("the operator is not defined with so many inputs", at=y)
+        return no("the operator is not defined with so many inputs", at=node)
     try:
         definition.call(node)
     except ModelError as error:
-        return no(error.what, at=y)
+        return no(error.what, at=node)
     return yes
 
 
-def _rewrite(op: Builder, y: ir.Value) -> Rewritten:
-    node = y.producer()
-    assert node is not None
+def _lowered(op: Builder, node: ir.Node) -> Rewritten:
     definition = definition_of(node)
     assert definition is not None
     return definition.lower(op, definition.call(node))

@@ -20,10 +20,12 @@ from onnx_passes.passes.quant.linear import argument
 from onnx_passes.passes.quant.quantizer import DOMAIN, quant, quantizer_of
 from onnx_passes.passes.quant.samples import BIPOLAR
 from onnx_passes.passes.quant.widths import Width
+from onnx_passes.rewrite.node_rule import node_rule
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.patterns import Op, Var
 from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 from onnx_passes.rewrite.rule import Rule
+from onnx_passes.rewrite.source import source_of
 
 _UNDERFLOWS = 2.0
 """Divided by this or more, the least negative number is zero, which is not negative."""
@@ -65,28 +67,18 @@ class ConvertBipolar(Transformation, RewriteRuleSetPass):
     def rules(self) -> Sequence[Rule]:
         """Return the rules that lead to the form that is asked for."""
         if self.to == "bipolar-quant":
-            return [_replacing(_quant, _to_bipolar), Rule(comparison, from_comparison, name="Where")]
-        return [_replacing(_bipolar_quant, _to_quant if self.to == "quant" else _to_standard)]
+            return [_replacing("Quant", _to_bipolar), Rule(comparison, from_comparison, name="Where")]
+        return [_replacing("BipolarQuant", _to_quant if self.to == "quant" else _to_standard)]
 
 
-def _bipolar_quant(op: Op, x: Var, scale: Var) -> Var:
-    return op.BipolarQuant(x, scale, _domain=DOMAIN, _outputs=["y"])
-
-
-def _quant(op: Op, x: Var, scale: Var, zero: Var, bits: Var) -> Var:
-    return op.Quant(x, scale, zero, bits, _domain=DOMAIN, _outputs=["y"])
-
-
-def _replacing(pattern: Callable[..., Var], build: Callable[[Builder, ir.Node], Rewritten]) -> Rule:
-    def rewrite(op: Builder, y: ir.Value) -> Rewritten:
-        node = y.producer()
-        assert node is not None
+def _replacing(operator: str, build: Callable[[Builder, ir.Node], Rewritten]) -> Rule:
+    def rewrite(op: Builder, node: ir.Node) -> Rewritten:
         x = argument(node, 0)
         if x is None or x.dtype is not ir.DataType.FLOAT:
             return no("the input is not known to be in single precision", at=x)
         return build(op, node)
 
-    return Rule(pattern, rewrite, name=pattern.__name__.strip("_"))
+    return node_rule(operator, rewrite, domain=DOMAIN, source=source_of(build))
 
 
 def _to_quant(op: Builder, node: ir.Node) -> Rewritten:

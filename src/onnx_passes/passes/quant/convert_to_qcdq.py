@@ -19,8 +19,8 @@ from onnx_passes.passes.quant.quantizer import DOMAIN, Quantizer, quantizer_of
 from onnx_passes.passes.quant.samples import QUANT
 from onnx_passes.passes.quant.storage import Storage, storage_of
 from onnx_passes.passes.quant.widths import Width, type_bounds
+from onnx_passes.rewrite.node_rule import node_rule
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.patterns import Op, Var
 from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.source import source_of
@@ -74,30 +74,20 @@ class ConvertToQcdq(Transformation, RewriteRuleSetPass):
     def rules(self) -> Sequence[Rule]:
         """Return the rule of each quantizer, under the name that all have once they are imported."""
 
-        def quantized(op: Builder, y: ir.Value) -> Rewritten:
-            node = y.producer()
-            assert node is not None
+        def quantized(op: Builder, node: ir.Node) -> Rewritten:
             return _linear_form(op, node, int4=self.int4, asymmetric=self.asymmetric)
 
         return [
-            Rule(_quant, quantized, name="Quant", source=source_of(_linear_form)),
-            Rule(_bipolar_quant, _signs, name="BipolarQuant"),
+            node_rule("Quant", quantized, domain=DOMAIN, source=source_of(_linear_form)),
+            node_rule("BipolarQuant", _signs, domain=DOMAIN),
         ]
 
 
-def _quant(op: Op, x: Var, scale: Var, zero: Var, bits: Var) -> Var:
-    return op.Quant(x, scale, zero, bits, _domain=DOMAIN, _outputs=["y"])
-
-
-def _bipolar_quant(op: Op, x: Var, scale: Var) -> Var:
-    return op.BipolarQuant(x, scale, _domain=DOMAIN, _outputs=["y"])
-
-
-def _signs(op: Builder, x: ir.Value, scale: ir.Value, y: ir.Value) -> Rewritten:
+def _signs(op: Builder, node: ir.Node) -> Rewritten:
     """Store the signs of a constant."""
-    node, values, held = y.producer(), constant(x), constant(scale)
-    assert node is not None
-    if values is None:
+    x, scale = node.inputs
+    values, held = constant(x), constant(scale)
+    if x is None or values is None:
         return no("one signed bit is -1 or 1, and QuantizeLinear has zero as well", at=node)
     if held is None or values.dtype != np.float32:
         return no("the scale is not constant, or the input not in single precision", at=node)

@@ -14,7 +14,7 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.passes.quant.linear import argument, not_constant
-from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.node_rule import node_rule
 from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.source import source_of
@@ -143,18 +143,13 @@ class Parts:
 def taking_apart(name: str, build: Build, domain: str = "", *, saturating: bool = False) -> Rule:
     """Make a rule that puts what ``build`` returns in the place of an operator."""
 
-    def pattern(op: Op, x: Var) -> Var:
-        return getattr(op, name)(x, _domain=domain, _allow_other_inputs=True, _outputs=["y"])
-
-    def rewrite(op: Builder, y: ir.Value) -> Rewritten:
-        node = y.producer()
-        assert node is not None
+    def rewrite(op: Builder, node: ir.Node) -> Rewritten:
         if op.opset < _LINEAR:
             return no(f"DequantizeLinear takes opset {_LINEAR}: convert-opset{{version={_LINEAR}}} first", at=node)
         return build(Parts(op, node, saturating=saturating))
 
     # Nothing is inside of one node, except further results of it, and those with any are refused for other reasons.
-    return Rule(pattern, rewrite, name=name, forks="duplicate", source=source_of(build))
+    return node_rule(name, rewrite, domain=domain, forks="duplicate", source=source_of(build))
 
 
 def columns(parts: Parts, index: int) -> np.ndarray | None:

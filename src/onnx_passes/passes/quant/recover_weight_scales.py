@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -19,8 +19,8 @@ from onnx_passes.passes.quant.quantizer import DOMAIN, quant
 from onnx_passes.passes.quant.samples import STORED_WEIGHTS
 from onnx_passes.passes.quant.stored_scales import Multiples, multiples
 from onnx_passes.passes.quant.widths import smallest_width
+from onnx_passes.rewrite.node_rule import node_rule
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.patterns import Op, Var
 from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
@@ -46,7 +46,7 @@ class RecoverWeightScales(Transformation, RewriteRuleSetPass):
 
     def rules(self) -> Sequence[Rule]:
         """Return a rule for each operator with weights."""
-        return [Rule(_pattern(name), _quantize, name=name) for name in _CHANNELS]
+        return [node_rule(name, _quantize) for name in _CHANNELS]
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Leave networks of floats alone, where a few equal weights say nothing."""
@@ -55,17 +55,10 @@ class RecoverWeightScales(Transformation, RewriteRuleSetPass):
         return super().run(model, context)
 
 
-def _pattern(operator: str) -> Callable[..., Var]:
-    def pattern(op: Op, x: Var, w: Var) -> Var:
-        return getattr(op, operator)(x, w, _allow_other_inputs=True, _outputs=["y"])
-
-    return pattern
-
-
-def _quantize(op: Builder, w: ir.Value, y: ir.Value) -> Rewritten:
-    node, weights = y.producer(), constant(w)
-    assert node is not None
-    if weights is None or weights.dtype != np.float32 or weights.ndim < 2:
+def _quantize(op: Builder, node: ir.Node) -> Rewritten:
+    w = node.inputs[1]
+    weights = constant(w)
+    if w is None or weights is None or weights.dtype != np.float32 or weights.ndim < 2:
         return no("the weights are not constant matrices of floats", at=w)
     if np.array_equal(weights, np.rint(weights)):
         return no("the weights are integers already", at=w)

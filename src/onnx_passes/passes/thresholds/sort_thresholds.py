@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,11 +12,10 @@ from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
 from onnx_passes.passes.thresholds.examples import examples
-from onnx_passes.passes.thresholds.nodes import DOMAINS, Thresholds
-from onnx_passes.rewrite.match import Match
+from onnx_passes.passes.thresholds.nodes import DOMAINS, OPERATOR, Thresholds
+from onnx_passes.rewrite.node_rule import node_rule
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.patterns import Op, Var
-from onnx_passes.rewrite.refusal import Refusal, no, yes
+from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 
@@ -37,42 +36,23 @@ class SortThresholds(Transformation, RewriteRuleSetPass):
 
     def rules(self) -> Sequence[Rule]:
         """Return a rule for each domain."""
-        return [Rule(_pattern(domain), _rewrite, _check, name=f"Sort of {domain}") for domain in DOMAINS]
+        return [node_rule(OPERATOR, _in_order, domain=domain, name=f"Sort of {domain}") for domain in DOMAINS]
 
 
-def _pattern(domain: str) -> Callable[..., Var]:
-    def pattern(op: Op, x: Var, t: Var) -> Var:
-        return op.MultiThreshold(x, t, _domain=domain, _allow_other_inputs=True, _outputs=["y"])
-
-    return pattern
-
-
-def _check(match: Match, y: ir.Value) -> Refusal | bool:
-    found = _read(y)
+def _in_order(op: Builder, node: ir.Node) -> Rewritten:
+    found, y = Thresholds.of(node), node.outputs[0]
     if isinstance(found, str):
         return no(found, at=y)
     if found.weights is not None and not found.is_in_integers:
         return no("its weights are no integers, so their sum depends on the order", at=y)
     rows, weights = _sorted(found)
     same = found.weights is None or (weights is not None and np.array_equal(found.weights, weights))
-    return no("they are sorted", at=y) if same and np.array_equal(found.rows, rows, equal_nan=True) else yes
-
-
-def _rewrite(op: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
-    node, found = y.producer(), _read(y)
-    assert node is not None
-    assert isinstance(found, Thresholds)
-    rows, weights = _sorted(found)
-    inputs = [x, found.shaped(rows)] + ([] if weights is None else [found.shaped(weights)])
-    result = op.MultiThreshold(*inputs, _domain=node.domain, **node.attributes)
+    if same and np.array_equal(found.rows, rows, equal_nan=True):
+        return no("they are sorted", at=y)
+    inputs = [found.x, found.shaped(rows)] + ([] if weights is None else [found.shaped(weights)])
+    result = op.like(node, inputs)
     result.type, result.shape = y.type, y.shape
     return result
-
-
-def _read(y: ir.Value) -> Thresholds | str:
-    node = y.producer()
-    assert node is not None
-    return Thresholds.of(node)
 
 
 def _sorted(found: Thresholds) -> tuple[np.ndarray, np.ndarray | None]:
