@@ -74,6 +74,21 @@ def test_other_names_stand_for_themselves():
         assert compare(leaf(name), -1) == 1
 
 
+def test_names_that_are_no_arithmetic_are_factors_all_the_same():
+    n, odd = leaf("N"), leaf("floor(N/2 - 1/2) + 1")
+    assert str(odd) == "floor(N/2 - 1/2) + 1"
+    assert str(2 * n * odd) == "2*N*(floor(N/2 - 1/2) + 1)"
+    assert meaning(2 * n * odd, {"N": 7}) == 2 * 7 * 4
+    assert meaning(odd // 2, {"N": 7}) == 2
+
+
+def test_dots_in_names_are_no_arithmetic():
+    size = leaf("x.1_dim_0")
+    assert str(2 * size + 1) == "2*x.1_dim_0 + 1"
+    assert leaf("2*x.1_dim_0 + 1") == 2 * size + 1
+    assert (size // 2 + 1).free_symbols() == {"x.1_dim_0"}
+
+
 def test_unknown_dimensions_stay_unknown():
     assert extent(ir.SymbolicDim(None)) is None
     assert add(None, 1) is None

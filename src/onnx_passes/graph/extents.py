@@ -11,6 +11,7 @@ import ast
 import functools
 import math
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ import onnx_ir as ir
 
 Monomial = tuple[str, ...]
 
+_DOT = "\ua78f"
 _HIGHEST_DEGREE = 64
 _MOST_TERMS = 1000
 """No size of a real model is beyond these; a few characters of arithmetic can be beyond all memory."""
@@ -189,10 +191,15 @@ def parse(text: str) -> Element:
     if text.isidentifier():
         return Extent({(text,): 1})
     try:
-        found = _evaluated(ast.parse(text, mode="eval").body)
+        found = _evaluated(_tree(text))
     except (ArithmeticError, MemoryError, RecursionError, SyntaxError, TypeError, ValueError):
         return None
     return found if isinstance(found, int | Extent) else None
+
+
+def _tree(text: str) -> ast.expr:
+    """Read the text; the dots in names, as in ``x.1_dim_0``, are letters while Python reads it."""
+    return ast.parse(re.sub(r"(?<=\w)\.(?=\w)", _DOT, text), mode="eval").body
 
 
 def _evaluated(node: ast.expr) -> Any:
@@ -201,7 +208,7 @@ def _evaluated(node: ast.expr) -> Any:
         case ast.Constant(value=int(number)):
             return number
         case ast.Name(id=name):
-            return Extent({(name,): 1})
+            return Extent({(name.replace(_DOT, "."),): 1})
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_evaluated(operand)
         case ast.BinOp(left=base, op=ast.Pow(), right=ast.Constant(value=int(power))) if power <= _HIGHEST_DEGREE:
@@ -225,9 +232,9 @@ def _names_in(text: str) -> set[str]:
     """Return the names that a name is made of: those of ``floor(N/2)`` are those of the dimensions in it."""
     if text.isidentifier() or parse(text) is None:
         return {text}
-    nodes = list(ast.walk(ast.parse(text, mode="eval")))
+    nodes = list(ast.walk(_tree(text)))
     functions = {node.func for node in nodes if isinstance(node, ast.Call)}
-    return {node.id for node in nodes if isinstance(node, ast.Name) and node not in functions}
+    return {node.id.replace(_DOT, ".") for node in nodes if isinstance(node, ast.Name) and node not in functions}
 
 
 Terms = Mapping[Monomial, int]
@@ -371,17 +378,26 @@ def _rounded(terms: Terms, divisor: int) -> Amount:
 
 
 def _operand(terms: Terms, *, single: bool = False) -> str:
-    text = _text(terms)
+    text = _sum_text(terms)
     return f"({text})" if len(terms) > 1 or (single and "*" in text) else text
 
 
 def _text(terms: Terms) -> str:
+    match list(terms.items()):
+        case [((name,), 1)]:
+            return name
+        case _:
+            return _sum_text(terms)
+
+
+def _sum_text(terms: Terms) -> str:
     ordered = sorted(terms.items(), key=lambda term: (-len(term[0]), term[0]))
     return " + ".join(_term_text(names, factor) for names, factor in ordered).replace("+ -", "- ") or "0"
 
 
 def _term_text(names: Monomial, factor: int) -> str:
-    powers = [name if (power := names.count(name)) == 1 else f"{name}**{power}" for name in dict.fromkeys(names)]
+    factors = {name: name if name.isidentifier() or parse(name) is not None else f"({name})" for name in names}
+    powers = [text if (power := names.count(name)) == 1 else f"{text}**{power}" for name, text in factors.items()]
     if factor == 1 and powers:
         return "*".join(powers)
     # Some readers take -N**2 for the square of -N.
