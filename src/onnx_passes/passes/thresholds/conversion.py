@@ -25,7 +25,7 @@ from onnx_passes.passes.thresholds.search import (
 )
 from onnx_passes.passes.thresholds.signs import flipped_base, may_flip
 from onnx_passes.passes.thresholds.tail import Tail, find_tails
-from onnx_passes.passes.thresholds.writing import Counting, Steps, is_exact, write
+from onnx_passes.passes.thresholds.writing import Counting, LevelSteps, is_exact, write
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.verify.run.execute import Executor
 
@@ -89,11 +89,11 @@ class _Conversion:
         found = self._search(tail, domain, levels)
         if isinstance(found, str):
             return found
-        if isinstance(found, Steps) and not is_exact(found, levels):
+        if isinstance(found, LevelSteps) and not is_exact(found, levels):
             return "its steps do not add up exactly"
         return self._replace(tail, found, levels)
 
-    def _replace(self, tail: Tail, found: Counting | Steps, levels: Levels) -> str:
+    def _replace(self, tail: Tail, found: Counting | LevelSteps, levels: Levels) -> str:
         end, base, before = tail.nodes[-1], tail.base, tail.base.producer()
         turned = found if isinstance(found, Counting) and found.falling is not None else None
         known = self._ranges.get(tail.result, UNKNOWN)
@@ -121,7 +121,7 @@ class _Conversion:
         within = integers(self._ranges.get(tail.base), tail.layout)
         return within if isinstance(within, str) else Integers(*within)
 
-    def _search(self, tail: Tail, domain: Domain, levels: Levels) -> Counting | Steps | str:
+    def _search(self, tail: Tail, domain: Domain, levels: Levels) -> Counting | LevelSteps | str:
         points = int((domain.high - domain.low).max() + 1) * domain.low.size
         look_at_all = not tail.is_monotone and points <= _MOST_POINTS
         if not look_at_all and not tail.is_nearly_monotone:
@@ -135,7 +135,7 @@ class _Conversion:
             return _enumerate(domain, function, levels)
         return self._bisect(tail, domain, function, levels)
 
-    def _bisect(self, tail: Tail, domain: Domain, function: Function, levels: Levels) -> Counting | Steps | str:
+    def _bisect(self, tail: Tail, domain: Domain, function: Function, levels: Levels) -> Counting | LevelSteps | str:
         ends = function(domain.points(np.stack([domain.low, domain.high], axis=1)))
         falling = ends[:, 0] > ends[:, 1]
         sign = np.where(falling, -1, 1)[:, None]
@@ -154,7 +154,7 @@ class _Conversion:
             return Counting(mirrored.points(numbers), mirrored, falling)
         # Where it falls, -x >= t says x <= -t: a step down at the next point.
         at = np.where(falling[:, None], 1 - numbers, numbers)
-        return Steps(np.where(falling, levels.steps, 0), domain.points(at), sign * np.ones_like(numbers))
+        return LevelSteps(np.where(falling, levels.steps, 0), domain.points(at), sign * np.ones_like(numbers))
 
 
 def _range(domain: Domain, layout: tuple[int, ...]) -> Range:
@@ -165,9 +165,9 @@ def _range(domain: Domain, layout: tuple[int, ...]) -> Range:
     return Range(found.low, found.high, None if found.grid is None else replace(found.grid, exact=True))
 
 
-def _is_identity(found: Counting | Steps, levels: Levels) -> bool:
+def _is_identity(found: Counting | LevelSteps, levels: Levels) -> bool:
     """Tell whether counting gives back every integer as it is."""
-    if isinstance(found, Steps) or not isinstance(found.domain, Integers):
+    if isinstance(found, LevelSteps) or not isinstance(found.domain, Integers):
         return False
     low, high = found.domain.low[:, None], found.domain.high[:, None]
     width = int((high - low).max())
@@ -178,14 +178,14 @@ def _is_identity(found: Counting | Steps, levels: Levels) -> bool:
     return bool((levels.values[reached] == points).all())
 
 
-def _enumerate(domain: Domain, function: Function, levels: Levels) -> Counting | Steps | str:
+def _enumerate(domain: Domain, function: Function, levels: Levels) -> Counting | LevelSteps | str:
     steps = enumerate_steps(function, domain)
     lowest = np.minimum(steps.start, (steps.start[:, None] + np.cumsum(steps.jump, axis=1)).min(axis=1))
     if (lowest == NOT_A_NUMBER).any():
         return "it is no number for some inputs"
     if (steps.jump >= 0).all():
         return Counting(_spread(steps.start, steps.at, steps.jump, domain, levels), domain)
-    return Steps(steps.start, domain.points(steps.at), steps.jump)
+    return LevelSteps(steps.start, domain.points(steps.at), steps.jump)
 
 
 def _spread(start: np.ndarray, at: np.ndarray, jump: np.ndarray, domain: Domain, levels: Levels) -> np.ndarray:

@@ -53,7 +53,7 @@ class Counting:
 
 
 @dataclass(frozen=True)
-class Steps:
+class LevelSteps:
     """The result starts at the level ``start`` and changes by ``jump`` levels at each threshold, for each channel."""
 
     start: np.ndarray
@@ -70,7 +70,7 @@ class _Weighted:
     bias: float
 
 
-def is_exact(steps: Steps, levels: Levels) -> bool:
+def is_exact(steps: LevelSteps, levels: Levels) -> bool:
     """Tell whether the general form adds steps up to the very levels."""
     form = _weighted(steps, levels)
     first = steps.start[:, None] - steps.start.min() if form.weights.shape != steps.jump.shape else steps.jump[:, :0]
@@ -79,7 +79,7 @@ def is_exact(steps: Steps, levels: Levels) -> bool:
     return bool(np.float32(form.bias) == levels.values[steps.start.min()] and (sums == levels.values[places]).all())
 
 
-def write(op: Builder, x: ir.Value, tail: Tail, found: Counting | Steps, levels: Levels) -> ir.Value:
+def write(op: Builder, x: ir.Value, tail: Tail, found: Counting | LevelSteps, levels: Levels) -> ir.Value:
     """Make the node that stands for a tail of x."""
     layout = layout_of_channels(rank(tail.base) or 0, tail.axes)
     name = f"{tail.result.name}_thresholds"
@@ -107,7 +107,7 @@ def write(op: Builder, x: ir.Value, tail: Tail, found: Counting | Steps, levels:
     return result
 
 
-def _weighted(found: Counting | Steps, levels: Levels) -> _Weighted:
+def _weighted(found: Counting | LevelSteps, levels: Levels) -> _Weighted:
     thresholds = found.thresholds
     if isinstance(found, Counting):
         return _Weighted(thresholds, np.full(thresholds.shape, levels.scale, np.float32), levels.bias)

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.verify.samples.grids import Grid, annotated_grid, broadcasts, float_info, grid_of
+from onnx_passes.verify.samples.grids import AllowedValues, annotated_grid, broadcasts, float_info, grid_of
 from onnx_passes.verify.samples.overlays import flat_rows, put_some
 from onnx_passes.verify.samples.reference import Array, integer_limits
 from onnx_passes.verify.samples.sizes import Sizes, demanded, only_calculates, shape_of
@@ -75,7 +75,7 @@ class Draw:
             put_some(array, self._finish(pool), self.random, share=0.25)
         return array
 
-    def _on_grid(self, grid: Grid, count: int, shape: Sequence[int]) -> Array:
+    def _on_grid(self, grid: AllowedValues, count: int, shape: Sequence[int]) -> Array:
         steps = self._steps(grid, count)
         scale, zero = grid.scale.reshape(()) if grid.scale.size == 1 else grid.scale, grid.zero
         zero = zero.reshape(()) if zero.size == 1 else zero
@@ -165,7 +165,7 @@ class Draw:
             return -4, 4
         return 0, 3
 
-    def _quantizer_grid(self, shape: Sequence[int]) -> Grid | None:
+    def _quantizer_grid(self, shape: Sequence[int]) -> AllowedValues | None:
         if not self.dtype.is_floating_point():
             return None
         for node, index in self.value.uses():
@@ -174,7 +174,7 @@ class Draw:
                 return grid
         return None
 
-    def _steps(self, grid: Grid, count: int) -> Array:
+    def _steps(self, grid: AllowedValues, count: int) -> Array:
         """Draw positions on the grid: steps, ties between them, anything, and what lies at and beyond its ends."""
         low, high, random = grid.low, grid.high, self.random
         if grid.closed:

@@ -19,7 +19,7 @@ from onnx_passes.verify.samples.reference import Array, integer_limits
 
 
 @dataclass(frozen=True)
-class Grid:
+class AllowedValues:
     """The values ``(k - zero) * scale`` for integers ``k`` from ``low`` to ``high``; ``closed`` if no others occur."""
 
     low: int
@@ -29,7 +29,7 @@ class Grid:
     closed: bool = False
 
 
-def annotated_grid(value: ir.Value) -> Grid | None:
+def annotated_grid(value: ir.Value) -> AllowedValues | None:
     """Return the values of the data type that a value is annotated with."""
     name = annotations.get(value).get("finn_datatype", "")
     dtype = cast("ir.DataType", value.dtype)
@@ -37,9 +37,9 @@ def annotated_grid(value: ir.Value) -> Grid | None:
         return None
     one, zero = np.array(1.0), np.array(0.0)
     if name == "BIPOLAR":
-        return Grid(0, 1, np.array(2.0), np.array(0.5), closed=True)
+        return AllowedValues(0, 1, np.array(2.0), np.array(0.5), closed=True)
     if name in ("BINARY", "TERNARY"):
-        return Grid(-1 if name == "TERNARY" else 0, 1, one, zero, closed=True)
+        return AllowedValues(-1 if name == "TERNARY" else 0, 1, one, zero, closed=True)
     parsed = re.fullmatch(r"(U?INT|FIXED<)(\d{1,4})(?:,(\d{1,4})>)?", name)
     if parsed is None or int(parsed[2]) == 0 or (parsed[1] == "FIXED<") != (parsed[3] is not None):
         return None
@@ -48,15 +48,15 @@ def annotated_grid(value: ir.Value) -> Grid | None:
     # Beyond the precision of the element type there are values of the data type that it cannot hold.
     exact = 2 ** (float_info(dtype).nmant + 1) if dtype.is_floating_point() else EXACT_IN_DOUBLE
     scale = one if parsed[3] is None else np.exp2(np.array(float(int(parsed[3]) - bits)))
-    return Grid(max(low, -exact), min(high, exact), scale, zero, closed=True)
+    return AllowedValues(max(low, -exact), min(high, exact), scale, zero, closed=True)
 
 
-def grid_of(node: ir.Node, rank: int) -> Grid | None:
+def grid_of(node: ir.Node, rank: int) -> AllowedValues | None:
     """Return the grid of a quantizer whose parameters are constant."""
     quantizer = quantizer_of(node)
     found = None if quantizer is None else quantizer.grid(node)
     if found is not None:
-        return Grid(found.low, found.high, found.scale, found.zero)
+        return AllowedValues(found.low, found.high, found.scale, found.zero)
     scale = constant(node.inputs[1]) if len(node.inputs) > 1 else None
     if (
         scale is None
@@ -67,7 +67,7 @@ def grid_of(node: ir.Node, rank: int) -> Grid | None:
     return _linear_grid(node, scale.astype(np.float64), rank)
 
 
-def _linear_grid(node: ir.Node, scale: Array, rank: int) -> Grid | None:
+def _linear_grid(node: ir.Node, scale: Array, rank: int) -> AllowedValues | None:
     dtype, zero = ir.DataType(node.attributes.get_int("output_dtype", 0) or ir.DataType.UINT8), np.array(0.0)
     if len(node.inputs) > 2 and node.inputs[2] is not None:
         tensor = constant_tensor(node.inputs[2])
@@ -81,10 +81,10 @@ def _linear_grid(node: ir.Node, scale: Array, rank: int) -> Grid | None:
     if scale.ndim == 1 and scale.size > 1 and 0 <= axis < rank:
         along = [-1 if dim == axis else 1 for dim in range(rank)]
         scale, zero = scale.reshape(along), zero.reshape(along) if zero.size > 1 else zero
-    return Grid(*integer_limits(dtype), scale, zero)
+    return AllowedValues(*integer_limits(dtype), scale, zero)
 
 
-def broadcasts(grid: Grid, shape: Sequence[int]) -> bool:
+def broadcasts(grid: AllowedValues, shape: Sequence[int]) -> bool:
     """Tell whether the parameters of a grid are sane and apply to the shape without enlarging it."""
     if not (np.isfinite(grid.scale).all() and np.isfinite(grid.zero).all() and grid.scale.size and grid.zero.size):
         return False
