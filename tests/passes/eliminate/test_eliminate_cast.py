@@ -4,7 +4,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.passes.eliminate import eliminate_cast
+from onnx_passes.passes.eliminate import cast_laws
 from onnx_passes.passes.eliminate.cast_laws import EliminateCast
 from tests.passes.eliminate.tools import body, refusals, rewritten
 
@@ -56,4 +56,4 @@ def test_what_a_type_holds_agrees_with_conversion_of_all_its_values():
                 there = bits.astype(wide.numpy()).astype(np.float64)
             lossless = np.array_equal(exact, there, equal_nan=True)
             if np.isfinite(exact).all() or not wide.is_integer():
-                assert eliminate_cast._holds(wide, narrow) == lossless, (wide, narrow)
+                assert cast_laws._holds(wide, narrow) == lossless, (wide, narrow)

@@ -27,7 +27,8 @@ def infer_symbolically(model: ir.Model, before: KnownShapes) -> str | None:
 
     _prepare_registry()
     inference = Inference(model.opset_imports, model.functions)
-    with _overridable_hidden(model), _readable_dimensions(list(annotations.values(model.graph))) as names:
+    values = list(annotations.values(model.graph))
+    with _tensor_names_kept(model), _overridable_hidden(model), _readable_dimensions(values) as names:
         inference.reserve_symbol_names(names)
         inference.infer(model.graph)
         inference.forget_constants()
@@ -47,6 +48,23 @@ def _prepare_registry() -> None:
 
     registry.collect()
     add_custom_operators(registry)
+
+
+@contextmanager
+def _tensor_names_kept(model: ir.Model) -> Generator[None]:
+    """Take back the names that tensors of Constant nodes get where rules ask for them."""
+    names = [
+        (attribute.value, attribute.value.name)
+        for node in all_nodes(model.graph)
+        if node.op_type == "Constant"
+        for attribute in node.attributes.values()
+        if attribute.type is ir.AttributeType.TENSOR and not attribute.is_ref()
+    ]
+    try:
+        yield
+    finally:
+        for tensor, name in names:
+            tensor.name = name
 
 
 @contextmanager

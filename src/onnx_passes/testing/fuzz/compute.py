@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_passes.ops.definition import GENERAL_DOMAINS
 from onnx_passes.testing.fuzz import shapes
 from onnx_passes.testing.fuzz.draws import UnbuildableError
 from onnx_passes.testing.fuzz.movement import axis_of, shape_of, some_axes
@@ -39,6 +40,14 @@ def _matmul(site: RecipeSite) -> None:
     if shapes.broadcast([actual[:-2], known[:-2]]) is None:
         known = known[-2:]
     site.input(1, known)
+
+
+def _agreeing_bits(site: RecipeSite) -> None:
+    inner = max(1, shapes.dim(site.draws))
+    rows, columns = (*site.want[-2:], 2, 3)[:2] if len(site.want) >= 2 else (2, 3)
+    for index, shape in enumerate(((rows, inner), (inner, columns))):
+        bits = [site.draws.number(0, 1) for _ in range(shape[0] * shape[1])]
+        site.input(index, shape, values=np.array(bits, np.float32).reshape(shape))
 
 
 def _gemm(site: RecipeSite) -> None:
@@ -247,3 +256,4 @@ RECIPES.attach(
         "TopK": _topk,
     }
 )
+RECIPES.attach({"XnorPopcountMatMul": _agreeing_bits}, domains=GENERAL_DOMAINS)
