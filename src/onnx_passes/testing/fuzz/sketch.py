@@ -10,6 +10,7 @@ import onnx
 from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
 
 from onnx_passes.graph.schemas import Signature, signature
+from onnx_passes.ops.definition import DEFINITIONS
 from onnx_passes.rewrite.patterns import choices, operator_of
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.testing.fuzz.draws import Draws, UnbuildableError
@@ -135,7 +136,11 @@ class _Drawing:
 
     def _add_inputs(self, op: Op) -> None:
         """Give an operator that may have more inputs than the pattern names some more."""
-        if not op.pattern.allow_other_inputs or op.signature is None:
+        if not op.pattern.allow_other_inputs:
+            return
+        for definition in (DEFINITIONS.get((op.domain, op.op_type)) or ())[:1]:
+            op.inputs.extend(Leaf(f"{op.op_type}.{given.name}") for given in definition.inputs[len(op.inputs) :])
+        if op.signature is None:
             return
         limit = len(op.inputs) + 2 if op.signature.variadic_inputs else len(op.signature.inputs)
         more = self.draws.choose(f"more:{op.op_type}", range(max(0, limit - len(op.inputs)) + 1))
