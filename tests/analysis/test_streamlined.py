@@ -8,6 +8,7 @@ import pytest
 import onnx_passes
 from onnx_passes.analysis.streamlined import Streamlined, streamlined
 from onnx_passes.ops.quantizing import is_quantizer
+from onnx_passes.passes.streamline.aggregate_scales import reasons_of
 from tests.passes.streamline.tools import DOMAIN, network, numbers, quant
 from tests.passes.tools import value
 
@@ -16,7 +17,7 @@ def found_in(body: str, x: str = "float[2,4] x", y: str = "float[2,3] y", **cons
     """Look at a network of a body and constants."""
     model = network(body, x, y, one=1.0, **constants)
     onnx_passes.apply(model, "shape-inference", in_place=True)
-    return streamlined(model)
+    return streamlined(model, reasons_of)
 
 
 def test_integer_product():
@@ -51,10 +52,11 @@ def test_accumulators_hold_all_that_is_computed():
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (f"q = {quant('x', 's')} y = MatMul(q, w)", "are not taken out"),
+        (f"q = {quant('x', 's')} y = MatMul(q, w)", "input 'q' has a scale"),
+        (f"q = {quant('x', 'one')} p = Mul(q, s) y = MatMul(p, w)", "are not taken out"),
         (f"q = {quant('x', 'one')} y = MatMul(q, f)", "weight 'f' is on no grid"),
         (f"q = {quant('x', 'one')} e = Exp(q) y = MatMul(e, w)", "input 'e' is on no grid"),
-        (f"q = {quant('x', 'each')} y = MatMul(q, w)", "vary along the sum"),
+        (f"q = {quant('x', 'one')} p = Mul(q, each) y = MatMul(p, w)", "vary along the sum"),
     ],
 )
 def test_a_product_of_floats_is_named_with_its_reason(body: str, reason: str):

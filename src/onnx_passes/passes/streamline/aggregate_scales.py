@@ -11,11 +11,13 @@ from onnx_passes import passes
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.analysis.streamlined import Reason, explain
+from onnx_passes.analysis.sums import terms_of
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.graph.tensor_types import set_sparsity, sparsity_of
+from onnx_passes.graph.traits import is_product
 from onnx_passes.ops.qonnx import DOMAIN
 from onnx_passes.passes.quant.stored_scales import multiples
 from onnx_passes.passes.streamline import averages, choices, elementwise, movement, products
@@ -144,7 +146,7 @@ class _Sweep:
                 found = self.make.lacking(next((value for value in node.inputs if value is not None), None))
             else:
                 found = self._found(node, rule)
-            self.reasons[node] = found if isinstance(found, Reason) else _LEFT
+            self.reasons[node] = found if isinstance(found, Reason) else self._left(node)
             if isinstance(found, Reason):
                 self.editor.refuse(_rule_of(node), str(found), node)
             else:
@@ -171,9 +173,21 @@ class _Sweep:
         """Tell whether integers that floats cannot hold are computed in doubles."""
         return node.op_type not in _NOT_OF_DOUBLES and all(self.make.fits_in_double(value) for value in node.outputs)
 
+    def _left(self, node: ir.Node) -> Reason:
+        """Say why a node that has an integer form is not computed so yet."""
+        if all(self.make.fits(value) for value in node.outputs):
+            return _LEFT
+        largest = int(max(self.make.largest(value) for value in node.outputs))
+        what = "sums" if is_product(node) else "integers"
+        return Reason(
+            f"its {what} reach {largest:,}, more than floats hold", "run aggregate-scales, which uses doubles"
+        )
+
     def _too_large(self, node: ir.Node) -> Reason:
         """Say what keeps a node that has an integer form from being computed so."""
         largest = max(self.make.largest(value) for value in node.outputs)
+        if not np.isfinite(largest) and is_product(node) and terms_of(node) is None:
+            return Reason("it is not known how many products it adds up", "give inputs sizes that are numbers")
         if not np.isfinite(largest):
             return Reason("its integers may be more than doubles hold", FEWER_BITS)
         if node.op_type in _NOT_OF_DOUBLES:
