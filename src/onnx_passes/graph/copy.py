@@ -1,6 +1,8 @@
-"""Copies of models that share nothing but tensors."""
+"""Copies of models that share nothing but tensors, and of nodes on other inputs."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
@@ -20,6 +22,25 @@ def copy_model(model: ir.Model) -> ir.Model:
     if source is not None:
         set_origin(copied, source)
     return copied
+
+
+def copy_node(
+    node: ir.Node,
+    inputs: Sequence[ir.Value | None],
+    attributes: Iterable[ir.Attr] | None = None,
+    *,
+    name: str | None = None,
+) -> ir.Node:
+    """Copy a node onto other inputs, and with other attributes if given; outputs have neither names nor types yet."""
+    return ir.Node(
+        node.domain,
+        node.op_type,
+        inputs,
+        tuple(node.attributes.values() if attributes is None else attributes),
+        overload=node.overload,
+        num_outputs=len(node.outputs),
+        name=name,
+    )
 
 
 def _copy(model: ir.Model) -> ir.Model:

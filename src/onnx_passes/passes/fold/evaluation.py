@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.copy import copy_node
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.verify.run.execute import Engine, ExecutionError, Executor, Profile
 
@@ -131,14 +132,7 @@ class _Copy:
 
     def add(self, node: ir.Node) -> None:
         inputs = [None if value is None else self.values.get(value) or self._weight(value) for value in node.inputs]
-        made = ir.Node(
-            node.domain,
-            node.op_type,
-            inputs,
-            list(node.attributes.values()),
-            overload=node.overload,
-            num_outputs=len(node.outputs),
-        )
+        made = copy_node(node, inputs)
         self.nodes.append(made)
         for old, new in zip(node.outputs, made.outputs, strict=True):
             new.name = self._name() if old.name else ""

@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.copy import copy_node
 from onnx_passes.passes.thresholds.tail import Tail
 from onnx_passes.verify.run.execute import Executor
 
@@ -22,7 +23,7 @@ class Evaluator:
         nodes: list[ir.Node] = []
         for number, node in enumerate(tail.nodes):
             inputs = [self._standing_for(value, values) for value in node.inputs]
-            copy = ir.Node(node.domain, node.op_type, inputs, node.attributes.values(), num_outputs=1)
+            copy = copy_node(node, inputs)
             output = self._typed(copy.outputs[0])
             output.name = f"v{number}"
             values[node.outputs[0]] = output

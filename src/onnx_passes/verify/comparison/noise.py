@@ -16,6 +16,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ModelError
 from onnx_passes.core.walk import all_nodes, nested_graphs
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.copy import copy_node
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Sample
@@ -129,15 +130,7 @@ class _Noisy:
         inputs = [None if value is None else known.get(value, value) for value in node.inputs]
         attributes = [_cloned(attribute, known) for attribute in node.attributes.values()]
         self.count += 1
-        made = ir.Node(
-            node.domain,
-            node.op_type,
-            inputs,
-            attributes,
-            overload=node.overload,
-            num_outputs=len(node.outputs),
-            name=f"{_MARK}{self.count}",
-        )
+        made = copy_node(node, inputs, attributes, name=f"{_MARK}{self.count}")
         for place, (old, new) in enumerate(zip(node.outputs, made.outputs, strict=True)):
             new.name, new.type = (f"{made.name}.{place}" if old.name else ""), old.type
         self.graph.append(made)

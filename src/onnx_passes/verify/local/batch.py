@@ -11,7 +11,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from onnx_passes.core.records import Application
 from onnx_passes.core.walk import nested_graphs
 from onnx_passes.graph.constants import constant_tensor
-from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.copy import copy_model, copy_node
 from onnx_passes.graph.randomness import is_random
 from onnx_passes.verify.comparison.noise import rounding_bounds
 from onnx_passes.verify.run.activations import Activations, Arrays
@@ -155,14 +155,7 @@ class Pieces:
         return self._copy(producer, inputs, value, self._known)
 
     def _copy(self, node: ir.Node, inputs: list[ir.Value | None], wanted: ir.Value, into: Values) -> ir.Value:
-        copy = ir.Node(
-            node.domain,
-            node.op_type,
-            inputs,
-            list(node.attributes.values()),
-            overload=node.overload,
-            num_outputs=len(node.outputs),
-        )
+        copy = copy_node(node, inputs)
         self.nodes.append(copy)
         for output, made in zip(node.outputs, copy.outputs, strict=True):
             made.name = "" if output.name == "" else self._name()

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.graph.constants import constant, constant_tensor
+from onnx_passes.graph.copy import copy_node
 from onnx_passes.verify.run.execute import Sample
 
 Path = tuple[str, ...]
@@ -188,16 +189,9 @@ def _here(value: ir.Value, known: dict[str | None, ir.Value]) -> ir.Value:
 
 def _copy(node: ir.Node, known: dict[str | None, ir.Value]) -> ir.Node:
     """Copy a node with its names; graphs that it holds read by name and stay as they are."""
-    copied = ir.Node(
-        node.domain,
-        node.op_type,
-        [None if value is None else _here(value, known) for value in node.inputs],
-        list(node.attributes.values()),
-        overload=node.overload,
-        num_outputs=len(node.outputs),
-    )
+    copied = copy_node(node, [None if value is None else _here(value, known) for value in node.inputs])
     for old, new in zip(node.outputs, copied.outputs, strict=True):
-        new.name, new.type = old.name, None if old.type is None else old.type
+        new.name, new.type = old.name, old.type
         if old.name:
             known[old.name] = new
     return copied

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.copy import copy_node
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.verify.samples.critical import critical_values
 from onnx_passes.verify.samples.reference import Array
@@ -100,7 +101,7 @@ class _Builder:
         inputs = self._inputs(node, index)
         if inputs is None:
             return None
-        copied = ir.Node("", node.op_type, inputs, list(node.attributes.values()), num_outputs=len(node.outputs))
+        copied = copy_node(node, inputs)
         for number, made in enumerate(copied.outputs):
             made.name = f"v{len(self.nodes)}_{number}"
         self.nodes.append(copied)

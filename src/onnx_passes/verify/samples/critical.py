@@ -20,7 +20,6 @@ CRITICAL: Interface[Critical] = Interface(
     "critical", "the values of an input that it treats in their own way; those of quantizers are known by their levels"
 )
 
-_TAKES_ZERO = ("Div", "Sub", "Add", "Mul")
 _OVERFLOW = (100.0, -100.0)
 """Their exponentials overflow where the result is finite."""
 _HALVES = np.arange(-53, 54) / 2
@@ -35,14 +34,10 @@ def critical_values(node: ir.Node, index: int, rank: int) -> list[Array]:
     return [array for array in found if array.size and np.isfinite(array).all()]
 
 
-def _at(*values: float) -> Critical:
-    """Yield values that are special whatever the parameters are."""
-
-    def yield_them(node: ir.Node, index: int, rank: int) -> Iterator[Array]:
-        if index == 0 or node.op_type in _TAKES_ZERO:
-            yield from map(np.array, values)
-
-    return yield_them
+def _at(*values: float, any_input: bool = False) -> Critical:
+    """Yield values that are special whatever the parameters are, of the first input or of any."""
+    arrays = [np.array(value) for value in values]
+    return lambda node, index, rank: iter(arrays if any_input or index == 0 else ())
 
 
 def _first(found: Callable[[ir.Node], Iterator[Array]]) -> Critical:
@@ -114,7 +109,8 @@ CRITICAL.attach(
     {
         **dict.fromkeys(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Min", "Max"), _others),
         **dict.fromkeys(("Relu", "LeakyRelu", "PRelu", "Elu", "Selu", "Celu", "Abs", "Sign", "Log", "Sqrt"), _at(0.0)),
-        **dict.fromkeys(("Reciprocal", "Pow", *_TAKES_ZERO, "Softsign"), _at(0.0)),
+        **dict.fromkeys(("Add", "Div", "Mul", "Sub"), _at(0.0, any_input=True)),
+        **dict.fromkeys(("Pow", "Reciprocal", "Softsign"), _at(0.0)),
         **dict.fromkeys(("Softplus", "Mish", "Swish"), _at(*_OVERFLOW, 30.0, -30.0, 0.0)),
         **dict.fromkeys(("Sigmoid", "Softmax", "LogSoftmax"), _at(*_OVERFLOW, 30.0, -30.0, 17.5, -17.5)),
         **dict.fromkeys(("Tanh", "Erf"), _SATURATES),

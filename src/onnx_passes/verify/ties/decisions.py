@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant, constant_tensor
+from onnx_passes.graph.copy import copy_node
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.ops.quantizing import quantizer_of
 from onnx_passes.verify.run.execute import Executor, Sample
@@ -98,7 +99,7 @@ class LevelChoices:
                         inputs.append(made)
                         self._feeds.append((str(made.name), value, corner.get(index, 0)))
                     given.append(made)
-                copy = ir.Node(node.domain, node.op_type, given, list(node.attributes.values()))
+                copy = copy_node(node, given)
                 copy.outputs[0].name = f"o{number}_{side}"
                 copies.append(copy)
         graph = ir.Graph(
