@@ -8,14 +8,15 @@ import subprocess
 import sys
 import time
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
-SHARED = Path(__file__).resolve().parents[2] / ".." / "shared" / "cases" / "bad"
+from tests.helpers.shared import SHARED as SHARED_FOLDER
+
+SHARED = SHARED_FOLDER / "cases" / "bad"
 
 TEXTS = """<ir_version: 10, opset_import: ["" : 21, "DOMN" : 1], producer_name: "PROD", producer_version: "PVER",
   domain: "MDOM", doc_string: "MDOC", metadata_props: ["MKEY": "MVAL"]>

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.shared import SHARED as SHARED_FOLDER
 from tests.verify.run.test_resources import DOUBLING, FOREVER, RANGE, needs_fork, on_linux
 
-SHARED = Path(__file__).resolve().parents[2] / ".." / "shared" / "cases" / "bad"
+SHARED = SHARED_FOLDER / "cases" / "bad"
 
 
 @pytest.fixture

@@ -19,8 +19,9 @@ from onnx_passes.graph import wire
 from onnx_passes.graph.hashing.fingerprint import full_hash, structural_hash
 from onnx_passes.graph.load import load, origin
 from onnx_passes.graph.save import save
+from tests.helpers.shared import SHARED as SHARED_FOLDER
 
-MODELS = Path(__file__).resolve().parents[2] / ".." / "shared" / "models"
+MODELS = SHARED_FOLDER / "models"
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
 TEXT = f"""{HEAD}

@@ -13,8 +13,9 @@ from onnx_passes.graph import annotations
 from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.graph.load import load
 from onnx_passes.graph.opset import convert_opset, target_versions
+from tests.helpers.shared import SHARED as SHARED_FOLDER
 
-MODELS = Path(__file__).resolve().parents[2] / ".." / "shared" / "models"
+MODELS = SHARED_FOLDER / "models"
 
 X23, X234, Y23 = "(float[2,3] x) => (float[2,3] y)", "(float[2,3,4] x) => (float[2,3,4] y)", "float[2,3] x"
 BN = "<float[3] s = {1, 2, 3}, float[3] b = {0.1, 0.2, 0.3}, float[3] m = {0, 1, 2}, float[3] v = {1, 2, 3}>"

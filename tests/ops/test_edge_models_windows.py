@@ -10,9 +10,10 @@ import pytest
 from onnx_passes.graph.load import load
 from onnx_passes.ops.expand import expand_nodes
 from onnx_passes.verify.run.execute import Executor
+from tests.helpers.shared import SHARED as SHARED_FOLDER
 from tests.ops.tools import assert_same
 
-FOLDER = Path(__file__).resolve().parents[2] / ".." / "shared" / "models" / "edge"
+FOLDER = SHARED_FOLDER / "models" / "edge"
 PATHS = [path for pattern in ("multithreshold_*", "xnorpopcount_*") for path in sorted(FOLDER.glob(f"{pattern}.npz"))]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -13,8 +12,9 @@ import pytest
 
 from onnx_passes.core.base import Context, Pass
 from onnx_passes.graph.hashing.fingerprint import full_hash
+from tests.helpers.shared import SHARED as SHARED_FOLDER
 
-SHARED = Path(__file__).resolve().parents[2] / ".." / "shared" / "models"
+SHARED = SHARED_FOLDER / "models"
 Arrays = Mapping[str, np.ndarray]
 
 

@@ -12,8 +12,9 @@ import onnx_passes
 from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.graph.tensor_types import datatype_of
 from tests.analysis.ranges.soundness import require_sound
+from tests.helpers.shared import SHARED as SHARED_FOLDER
 
-MODELS = Path(__file__).resolve().parents[3] / ".." / "shared" / "models"
+MODELS = SHARED_FOLDER / "models"
 PATHS = sorted(path for folder in ("zoo", "brevitas", "qcdq", "edge") for path in MODELS.glob(f"{folder}/*.onnx"))
 NOT_EXECUTABLE = {"im2col_matmul", "quant_dynamic_bitwidth_input", "xnorpopcount_matmul"}
 

@@ -19,6 +19,7 @@ from onnx_passes.graph.hashing.content import tensor_digest
 from onnx_passes.graph.hashing.fingerprint import Fingerprinter, full_hash, structural_hash
 from tests.helpers.mutations import MUTATIONS, mutate
 from tests.helpers.random_models import copy_of, random_model, shuffle_names_and_order
+from tests.helpers.shared import SHARED as SHARED_FOLDER
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -492,7 +493,7 @@ def test_asking_for_digests_changes_nothing():
 
 @pytest.mark.shared
 def test_real_models_keep_their_digest_when_shuffled():
-    folder = Path(__file__).resolve().parents[2] / ".." / "shared" / "models"
+    folder = SHARED_FOLDER / "models"
     paths = sorted(folder.glob("zoo/*.onnx"))
     if not paths:
         pytest.skip("models are not there")

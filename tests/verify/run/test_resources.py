@@ -5,7 +5,6 @@ import signal
 import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
@@ -18,8 +17,9 @@ from onnx_passes.verify.run import execute
 from onnx_passes.verify.run.child import Child, ChildError, DiedError, can_fork
 from onnx_passes.verify.run.execute import ExecutionError, Executor, TimeLimitError
 from onnx_passes.verify.run.resources import Resources, current_resources, limited
+from tests.helpers.shared import SHARED as SHARED_FOLDER
 
-SHARED = Path(__file__).resolve().parents[2] / ".." / "shared" / "cases"
+SHARED = SHARED_FOLDER / "cases"
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>'
 FOREVER = f"""{HEAD} g (float x) => (float y) <bool t = {{1}}> {{
   y = Loop ("", t, x) <body = b (int64 i, bool c, float a) => (bool d, float e) {{ d = Identity(c) e = Neg(a) }}>
