@@ -9,8 +9,9 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.wording import operator_name
-from onnx_passes.ops.quantizing import Dequantizing, given, is_quantizer, quantizer_of
+from onnx_passes.ops.quantizing import Dequantizing, is_quantizer, quantizer_of
 
 _PASSES_ON = frozenset({"Clip", "DequantizeLinear", "Identity", "Reshape", "Transpose"})
 _DEQUANTIZER = Dequantizing()
@@ -42,7 +43,7 @@ def quantizers_of(model: ir.Model) -> Counter[Quantizer]:
 def _quantizer(node: ir.Node) -> Iterator[Quantizer]:
     found = _DEQUANTIZER if node.op_type == "DequantizeLinear" else quantizer_of(node)
     if found is not None:
-        of = "weights" if _is_weight(given(node, 0)) else "activations"
+        of = "weights" if _is_weight(argument(node, 0)) else "activations"
         yield Quantizer(operator_name(node), found.bits(node), found.signed(node), of, found.per(node))
 
 
@@ -58,5 +59,5 @@ def _is_weight(value: ir.Value | None) -> bool:
             return True
         if producer.op_type not in _PASSES_ON and not is_quantizer(producer):
             return False
-        value = given(producer, 0)
+        value = argument(producer, 0)
     return False

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.constants import constant
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.definition import Call, Definition
-from onnx_passes.ops.quantizing import IntegerLevels, Quantizing, given
+from onnx_passes.ops.quantizing import IntegerLevels, Quantizing
 
 if TYPE_CHECKING:
     from onnx_shape_inference import ShapeInferenceContext
@@ -76,7 +77,7 @@ def rounds_to_integers(node: ir.Node | None) -> bool:
 
 def parameter(node: ir.Node, index: int) -> np.ndarray | None:
     """Return what a parameter of a node holds, if it is constant and not empty."""
-    array = constant(given(node, index))
+    array = constant(argument(node, index))
     return None if array is None or not array.size else array
 
 

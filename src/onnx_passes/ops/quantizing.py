@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.ops.collection import definition_of
@@ -68,13 +69,8 @@ class Quantizing:
 
     def per(self, node: ir.Node) -> str:
         """Tell what one scale is for: ``tensor``, ``channel``, or nothing where it is not known."""
-        shape = static_shape(given(node, 1))
+        shape = static_shape(argument(node, 1))
         return "" if shape is None else "tensor" if all(extent == 1 for extent in shape) else "channel"
-
-
-def given(node: ir.Node, index: int) -> ir.Value | None:
-    """Return an input of a node, or nothing if it is left out."""
-    return node.inputs[index] if index < len(node.inputs) else None
 
 
 class CountingThresholds(Quantizing):
@@ -84,7 +80,7 @@ class CountingThresholds(Quantizing):
 
     def bits(self, node: ir.Node) -> float | None:
         """Return as many bits as the number of thresholds needs."""
-        shape = static_shape(given(node, 1))
+        shape = static_shape(argument(node, 1))
         return float(shape[-1].bit_length()) if shape else None
 
     def per(self, node: ir.Node) -> str:
@@ -97,7 +93,7 @@ class _Linear(Quantizing):
 
     def dtype(self, node: ir.Node) -> ir.DataType | None:
         """Return the type on the integer side."""
-        zero_point = given(node, 2)
+        zero_point = argument(node, 2)
         if zero_point is not None and zero_point.dtype is not None:
             return zero_point.dtype
         named = node.attributes.get_int("output_dtype", 0)
@@ -119,7 +115,7 @@ class Dequantizing(_Linear):
 
     def dtype(self, node: ir.Node) -> ir.DataType | None:
         """Return the type of what is read."""
-        value = given(node, 0)
+        value = argument(node, 0)
         return None if value is None else value.dtype
 
 
