@@ -10,17 +10,18 @@ import pytest
 
 import onnx_passes
 from onnx_passes.core.errors import PassFailedError
+from onnx_passes.datatypes import BIPOLAR
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.load import load
-from onnx_passes.graph.tensor_types import datatype_of, layout_of, sparsity_of
+from onnx_passes.graph.tensor_types import datatype_of, layout_of, set_datatype, sparsity_of
 from onnx_passes.passes.export.export_finn import ExportFinn
 from tests.passes.export.tools import GENERAL, OURS, export, network, results, samples
 from tests.passes.tools import SHARED, apply, operators
 
 RNG = np.random.default_rng(0)
 MT = f"{GENERAL}.MultiThreshold"
-LOWERED = "export-finn{lower-convs=true}"
-COUNTED = "export-finn{xnor=true}"
+LOWERED = "export-finn"
+PLAIN = "export-finn{lower-convs=false}"
 
 
 def weights(*shape: int, low: int = -2, high: int = 1) -> np.ndarray:
@@ -81,7 +82,7 @@ def by_operator(model: ir.Model, operator: str) -> list[ir.Node]:
 
 
 def test_integers_have_the_least_types():
-    exported, _ = equal_after(small_cnn(), "export-finn")
+    exported, _ = equal_after(small_cnn(), PLAIN)
     first, second = (by_operator(exported, "Conv")[index] for index in (0, 1))
     found = [str(datatype_of(value)) for value in (*first.inputs, *first.outputs) if value is not None]
     assert found[:2] == ["INT4", "INT2"]
@@ -94,7 +95,7 @@ def test_integers_have_the_least_types():
 
 
 def test_thresholds_are_integers_of_a_type_that_holds_what_is_compared():
-    exported, _ = equal_after(small_cnn(), "export-finn")
+    exported, _ = equal_after(small_cnn(), PLAIN)
     for node in by_operator(exported, "MultiThreshold")[1:]:
         x, thresholds = node.inputs
         assert x is not None
@@ -133,7 +134,7 @@ def test_convolutions_become_products_with_one_transposition():
         *("NCHW", "NHWC", "NHWC", "NHWC")
     ]
     assert not [note for note in notes if "Conv" in note]
-    assert apply(ExportFinn(lower_convs=True), exported) is False
+    assert apply(ExportFinn(), exported) is False
 
 
 BRANCHES = {
@@ -171,10 +172,6 @@ STAYING = {
     "it is not of integers": "b = Conv (x, w)",
     "it has groups of several channels": "a = q(-3, 4) x\nb = Conv <group = 2> (a, v)",
     "its padding is left open": 'a = q(-3, 4) x\nb = Conv <auto_pad = "SAME_LOWER"> (a, w)',
-    "its padding is zero, which BIPOLAR has not": (
-        f'a = {MT} <out_dtype = "BIPOLAR", out_scale = 2.0, out_bias = -1.0> (x, t)\n'
-        "b = Conv <pads = [1, 1, 1, 1]> (a, w)"
-    ),
 }
 
 
@@ -220,45 +217,129 @@ def binary_mlp(end: str = "y = Mul (f, s)", **other: np.ndarray) -> ir.Model:
 
 
 def test_products_of_signs_count_where_they_agree():
-    exported, notes = equal_after(binary_mlp(), COUNTED, size=1)
-    assert operators(exported.graph).count("XnorPopcountMatMul") == 2
-    assert len(exported.graph) == 7
+    exported, _ = equal_after(binary_mlp(), "export-finn", size=1)
+    assert operators(exported.graph) == [
+        *("MultiThreshold", "XnorPopcountMatMul") * 3,
+        *("Add", "Mul"),
+    ]
     counting = by_operator(exported, "XnorPopcountMatMul")
     for node in counting:
         assert [str(datatype_of(value)) for value in node.inputs if value is not None] == ["BINARY", "BINARY"]
-    assert [str(datatype_of(node.outputs[0])) for node in counting] == ["UINT4", "UINT3"]
-    assert any("has results that are scaled, which would round otherwise" in note for note in notes)
-    assert str(datatype_of(by_operator(exported, "MatMul")[0].inputs[0])) == "BIPOLAR"  # pyright: ignore[reportArgumentType]
-    assert apply(ExportFinn(xnor=True), exported) is False
+    assert [str(datatype_of(node.outputs[0])) for node in counting] == ["UINT4", "UINT3", "UINT3"]
+    assert scales_and_types(exported) == [(1.0, 0.0, "BINARY")] * 3
+    assert apply(ExportFinn(), exported) is False
+
+
+def scales_and_types(model: ir.Model) -> list[tuple[float | None, float | None, str | None]]:
+    found = [node.attributes for node in by_operator(model, "MultiThreshold")]
+    return [(a.get_float("out_scale", 1.0), a.get_float("out_bias", 0.0), a.get_string("out_dtype")) for a in found]
+
+
+ENDS = {
+    "scaled and shifted": ("g = Mul (f, s)\ny = Add (g, k)", ["Add", "Mul", "Add"]),
+    "scaled in front": ("y = Mul (s, f)", ["Add", "Mul"]),
+    "as it is": ("y = Identity (f)", ["Mul", "Add", "Identity"]),
+    "added to": ("g = Relu (f)\nh = Mul (f, s)\ny = Add (g, h)", ["Add", "Mul", "Mul", "Add", "Relu", "Add"]),
+}
+
+
+@pytest.mark.parametrize("kind", ENDS)
+def test_what_follows_takes_counts(kind: str):
+    end, expected = ENDS[kind]
+    exported, _ = equal_after(binary_mlp(end, k=np.float32([0.3, -0.1, 7, 0])), "export-finn", size=1)
+    assert sorted(operators(exported.graph)[6:]) == sorted(expected)
 
 
 @pytest.mark.parametrize(
     ("change", "products"),
-    [({"w1": weights(9, 6)}, 1), ({"w2": weights(6, 6)}, 1), ({"t0": np.float32([[0.1, 0.2]])}, 1)],
+    [({"w1": weights(9, 6)}, 2), ({"w2": weights(6, 6)}, 2), ({"t0": np.float32([[0.1, 0.2]])}, 2)],
 )
-def test_other_products_stay(change: dict[str, np.ndarray], products: int):
-    exported, _ = equal_after(binary_mlp(**change), COUNTED, size=1)
+def test_signs_take_two_bits_where_weights_are_others(change: dict[str, np.ndarray], products: int):
+    exported, notes = equal_after(binary_mlp(**change), "export-finn", size=1)
     assert operators(exported.graph).count("XnorPopcountMatMul") == products
+    assert {scale for scale, _, _ in scales_and_types(exported)} == {1.0}
+    if "t0" not in change:
+        assert any("take two bits: " in note and "has other weights than -1 and 1" in note for note in notes)
+
+
+def test_signs_take_two_bits_where_products_are_not_to_be_counted():
+    exported, _ = equal_after(binary_mlp(), "export-finn{xnor=false}", size=1)
+    assert operators(exported.graph).count("MatMul") == 3
+    assert scales_and_types(exported) == [(1.0, -1.0, "INT2")] * 3
+    for node in by_operator(exported, "MatMul"):
+        assert [str(datatype_of(value)) for value in node.inputs if value is not None] == ["INT2", "BIPOLAR"]
+
+
+SIGNS = '<out_dtype = "BIPOLAR", out_scale = 2.0, out_bias = -1.0>'
+NEEDED = {
+    "they are an output of the model": ("", "float[1, 3, 6, 6] a"),
+    "pads them with zeros": ("z = Conv <pads = [1, 1, 1, 1]> (a, w)", "float[1, 4, 6, 6] z"),
+    "is no product with weights": ("z = Relu (a)", "float[1, 3, 6, 6] z"),
+    "no product takes them": ("r = Transpose (a)", ""),
+}
+
+
+@pytest.mark.parametrize("reason", NEEDED)
+def test_signs_that_somebody_needs_take_two_bits(reason: str):
+    more, output = NEEDED[reason]
+    model = network(
+        "float[1, 3, 6, 6] x",
+        ", ".join(["float[1, 4, 4, 4] y", *([output] if output else [])]) if output else "float[1, 3, 6, 6] a",
+        f"a = {MT} {SIGNS} (x, t0)\n{more}\n" + ("y = Conv (a, w)" if output else ""),
+        {"t0": [[0.0]], "w": signs(4, 3, 3, 3)},
+    )
+    exported, notes = equal_after(model, "export-finn", size=1)
+    assert scales_and_types(exported) == [(1.0, -1.0, "INT2")]
+    if output:
+        assert any("take two bits: " in note and reason in note for note in notes)
+
+
+@pytest.mark.parametrize(("levels", "declared"), [(14, "INT4"), (15, "INT4"), (3, "UINT8")])
+def test_thresholds_of_counts_begin_at_the_least_of_their_type(levels: int, declared: str):
+    """FINN takes the lowest level there from the type."""
+    bias = {14: -7.0, 15: -8.0, 3: 2.0}[levels]
+    model = network(
+        "float[2, 9] x",
+        "float[2, 6] y",
+        f"""a = {MT} {SIGNS} (x, t0)
+        b = MatMul (a, w1)
+        y = {MT} <out_dtype = "{declared}", out_bias = {bias}> (b, t1)""",
+        {"t0": [[0.0]], "w1": signs(9, 6), "t1": steps(6, levels)},
+    )
+    exported, _ = equal_after(model, "export-finn", size=1)
+    last = by_operator(exported, "MultiThreshold")[-1]
+    datatype = datatype_of(last.outputs[0])
+    assert datatype is not None
+    assert last.attributes.get_float("out_bias") == datatype.min
+    assert last.attributes.get_string("out_dtype") == str(datatype)
+
+
+def test_inputs_of_signs_take_two_bits():
+    model = network("float[2, 9] x", "float[2, 6] y", "y = MatMul (x, w)", {"w": signs(9, 6)})
+    set_datatype(model.graph.inputs[0], BIPOLAR)
+    exported, _ = export(model, "export-finn")
+    assert str(datatype_of(exported.graph.inputs[0])) == "INT2"
 
 
 def test_lowered_convolutions_of_signs_count_too():
-    bipolar = '<out_dtype = "BIPOLAR", out_scale = 2.0, out_bias = -1.0>'
     model = network(
         "float[1, 3, 6, 6] x",
         "float[1, 4, 2, 2] y",
-        f"""a = {MT} {bipolar} (x, t0)
+        f"""a = {MT} {SIGNS} (x, t0)
         b = MaxPool <kernel_shape = [3, 3]> (a)
         c = Conv (b, w1)
-        y = {MT} {bipolar} (c, t1)""",
+        y = {MT} <out_dtype = "UINT1"> (c, t1)""",
         {"t0": [[0.0]], "w1": signs(4, 3, 3, 3), "t1": steps(4, 1)},
     )
-    exported, _ = equal_after(model, "export-finn{lower-convs=true,xnor=true}", size=1)
+    exported, _ = equal_after(model, "export-finn", size=1)
     assert operators(exported.graph) == [
         *("MultiThreshold", "MaxPool", "Transpose", "Im2Col", "XnorPopcountMatMul", "MultiThreshold", "Transpose")
     ]
 
 
-@pytest.mark.parametrize(("pipeline", "model"), [(LOWERED, small_cnn()), (COUNTED, binary_mlp())])
+@pytest.mark.parametrize(
+    ("pipeline", "model"), [(LOWERED, small_cnn()), (PLAIN, small_cnn()), ("export-finn", binary_mlp())]
+)
 def test_verification_agrees(pipeline: str, model: ir.Model):
     assert operators(export(model, pipeline, verify=True)[0].graph) == operators(export(model, pipeline)[0].graph)
 
@@ -312,8 +393,9 @@ def test_refuses_thresholds_that_are_computed():
     ("pipeline", "model"),
     [
         (LOWERED, small_cnn()),
-        (COUNTED, binary_mlp()),
-        ("export-finn", small_cnn()),
+        ("export-finn", binary_mlp()),
+        ("export-finn{xnor=false}", binary_mlp()),
+        (PLAIN, small_cnn()),
         ("infer-thresholds, export-finn", embedded()),
     ],
 )
@@ -335,7 +417,7 @@ def test_qonnx_computes_the_same(pipeline: str, model: ir.Model, tmp_path: Path,
     onnx_passes.save(exported, tmp_path / "m.onnx")
     read = wrapper.ModelWrapper(str(tmp_path / "m.onnx"))
     for sample, wanted in zip(inputs, expected, strict=True):
-        if next(iter(sample.values())).shape[0] == 1 or pipeline == COUNTED:
+        if next(iter(sample.values())).shape[0] == 1 or len(expected[0][0].shape) == 2:
             found = executor.execute_onnx(read, sample)
             assert found[str(exported.graph.outputs[0].name)].tobytes() == wanted[0].tobytes()
 
@@ -344,7 +426,7 @@ def test_qonnx_computes_the_same(pipeline: str, model: ir.Model, tmp_path: Path,
 @pytest.mark.parametrize(
     ("name", "pipeline", "most"),
     [
-        ("zoo/TFC_1W1A", COUNTED, 11),
+        ("zoo/TFC_1W1A", "export-finn", 12),
         ("zoo/TFC_2W2A", "export-finn", 11),
         ("zoo/unsw_nb15-mlp-w2a2", "export-finn", 8),
         ("brevitas/bnnpynq_cnv_2w2a", LOWERED, 31),

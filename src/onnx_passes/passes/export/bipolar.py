@@ -1,6 +1,8 @@
-"""Tensors of -1 and 1, and products that count where they agree."""
+"""Signs as FINN computes with them: bits that are counted where they agree, or numbers of two bits."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
 
 import numpy as np
 import onnx_ir as ir
@@ -9,78 +11,86 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import copy_type_and_shape
 from onnx_passes.graph.wording import name_of
+from onnx_passes.passes.export.finn_annotations import level_type
+from onnx_passes.passes.export.thresholds import is_threshold, step_function
 from onnx_passes.passes.qonnx.dialect import GENERAL
-from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.editor import Editor, Rewrite
 
-_RULE = "count of agreeing signs"
+_COUNT = "count of agreeing signs"
+_WIDEN = "steps of one"
+_LEAST = "levels from the least of their type"
 _KEEPING = {
     *(("", name) for name in ("Flatten", "Identity", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze")),
     (GENERAL, "Im2Col"),
     (GENERAL, "MaxPoolNHWC"),
 }
-"""Operators that yield elements of their first input, unless they pad."""
+"""Operators that yield elements of their first input, unless they pad with zeros."""
 
 
-def is_bipolar(node: ir.Node) -> bool:
-    """Tell whether a node yields -1 and 1 by a single threshold."""
-    thresholds, attributes = constant(node.inputs[1]) if len(node.inputs) > 1 else None, node.attributes
-    return (
-        (node.domain, node.op_type) == (GENERAL, "MultiThreshold")
-        and thresholds is not None
-        and thresholds.shape[-1] == 1
-        and attributes.get_float("out_scale", 1.0) == 2
-        and attributes.get_float("out_bias", 0.0) == -1
-    )
+@dataclass
+class _Readers:
+    """What passes on the signs that a node yields, and the products of them with signs."""
+
+    kept: list[ir.Node] = field(default_factory=list[ir.Node])
+    products: list[ir.Node] = field(default_factory=list[ir.Node])
 
 
-def bipolar_values(graph: ir.Graph) -> set[ir.Value]:
-    """Find all values that hold nothing but -1 and 1, as they come from thresholds."""
-    found: set[ir.Value] = set()
-    for node in graph:
-        if is_bipolar(node) or (node.inputs and node.inputs[0] in found and _keeps(node)):
-            found.add(node.outputs[0])
-    return found
+def replace_signs(editor: Editor, *, count: bool) -> None:
+    """Let no thresholds yield -1 and 1 any more, but bits or numbers that follow each other.
 
-
-def _keeps(node: ir.Node) -> bool:
-    padded = (node.domain, node.op_type) == (GENERAL, "Im2Col") and any(node.attributes.get_ints("pad_amount") or ())
-    return (node.domain, node.op_type) in _KEEPING and len(node.outputs) == 1 and not padded
-
-
-def count_agreement(editor: Editor) -> None:
-    """Put XnorPopcountMatMul of 0 and 1 in the place of products of -1 and 1, and move the thresholds behind them."""
+    Where nothing but products with signs reads them, and if ``count``, they yield bits, whose products count how many
+    agree: of ``K`` signs with the sum ``s`` these are ``p`` with ``s = 2p - K``. Others yield -1, 0 and 1, where
+    nothing is ever 0: as all whose levels lie further apart than one.
+    """
     now: dict[ir.Node, ir.Node] = {}
     for given in tuple(editor.graph):
         source = now.get(given, given)
-        if is_bipolar(source):
-            now |= _count(editor, source)
+        found = _readers(source) if count and _yields_signs(source) else "products are not to be counted"
+        if not isinstance(found, str):
+            now |= _count(editor, source, found)
+        elif _step(source) > 1:
+            _widen(editor, source, found)
         if editor.stopped:
             return
 
 
-def _count(editor: Editor, source: ir.Node) -> dict[ir.Node, ir.Node]:
-    """Let the products that use what a node yields count; returns which thresholds behind them are others now."""
-    found = _readers(source)
-    if isinstance(found, str):
-        editor.refuse(_RULE, found, source)
-        editor.context.note(f"{name_of(source)} stays bipolar: {found}")
-        return {}
-    kept, products = found
-    readers = {product: [user for user, _ in product.outputs[0].uses()] for product in products}
-    thresholds = [user for users in readers.values() for user in users]
-    if not thresholds:
-        return {}
+def _yields_signs(node: ir.Node) -> bool:
+    thresholds = constant(node.inputs[1]) if is_threshold(node) else None
+    return (
+        thresholds is not None
+        and thresholds.shape[-1] == 1
+        and node.attributes.get_float("out_scale", 1.0) == 2
+        and node.attributes.get_float("out_bias", 0.0) == -1
+    )
+
+
+def _step(node: ir.Node) -> int:
+    """Return how far the levels of thresholds lie apart, if these are integers; none otherwise."""
+    found = step_function(node) if is_threshold(node) else ""
+    return 0 if isinstance(found, str) or found.levels.size < 2 else int(found.levels.flat[1] - found.levels.flat[0])
+
+
+def _widen(editor: Editor, source: ir.Node, reason: str) -> None:
+    """Reach each threshold several times: many steps of one are one step."""
+    given, held = source.inputs[1], constant(source.inputs[1])
+    assert given is not None
+    assert held is not None
+    if _yields_signs(source):
+        editor.refuse(_COUNT, reason, source)
+        editor.context.note(f"the signs of {name_of(source)} take two bits: {reason}")
+    with editor.rewrite(_WIDEN, source) as r:
+        repeated = r.op.initializer(np.repeat(held, _step(source), axis=-1), f"{given.name}_repeated")
+        r.replace(source.outputs[0], r.op.like(source, [source.inputs[0], repeated], out_scale=1.0))
+
+
+def _count(editor: Editor, source: ir.Node, readers: _Readers) -> dict[ir.Node, ir.Node]:
+    """Let products count bits; returns which nodes behind them are others now."""
+    behind = [user for product in readers.products for user, _ in product.outputs[0].uses()]
+    matched = dict.fromkeys([source, *readers.kept, *readers.products, *(node for node in behind if _absorbs(node))])
     replaced: dict[ir.Node, ir.Node] = {}
-    with editor.rewrite(_RULE, thresholds[-1], matched=[source, *kept, *products, *thresholds]) as r:
-        binary = r.op.like(source, source.inputs, out_scale=1.0, out_bias=0.0, out_dtype="BINARY")
-        bits: dict[ir.Value, ir.Value] = {source.outputs[0]: binary}
-        for node in kept:
-            inputs = [None if value is None else bits.get(value, value) for value in node.inputs]
-            bits[node.outputs[0]] = r.op.like(node, inputs)
-        for old, new in bits.items():
-            new.name = f"{old.name}_bits"
-            copy_type_and_shape(old, new)
-        for product, users in readers.items():
+    with editor.rewrite(_COUNT, [*matched][-1], matched=[*matched]) as r:
+        bits = _bits(r.op, source, readers.kept)
+        for product in readers.products:
             x, given = product.inputs
             weights = constant(given)
             assert x is not None
@@ -90,11 +100,54 @@ def _count(editor: Editor, source: ir.Node) -> dict[ir.Node, ir.Node]:
             counted = r.op.XnorPopcountMatMul(bits[x], agreeing, _domain=GENERAL)
             counted.name = f"{product.outputs[0].name}_agreeing"
             copy_type_and_shape(product.outputs[0], counted)
-            for user in users:
-                new = r.op.like(user, [counted, _moved(r.op, user, len(weights))])
-                r.replace(user.outputs[0], new)
-                replaced[user] = new.producer()
+            replaced |= _continue(r, product.outputs[0], counted, len(weights))
     return replaced if r.applied else {}
+
+
+def _bits(op: Builder, source: ir.Node, kept: list[ir.Node]) -> dict[ir.Value, ir.Value]:
+    """Return bits for the signs that a node yields, and for what passes them on."""
+    binary = op.like(source, source.inputs, out_scale=1.0, out_bias=0.0, out_dtype="BINARY")
+    found: dict[ir.Value, ir.Value] = {source.outputs[0]: binary}
+    for node in kept:
+        inputs = [None if value is None else found.get(value, value) for value in node.inputs]
+        found[node.outputs[0]] = op.like(node, inputs)
+    for old, new in found.items():
+        new.name = f"{old.name}_bits"
+        copy_type_and_shape(old, new)
+    return found
+
+
+def _continue(r: Rewrite, total: ir.Value, counted: ir.Value, length: int) -> dict[ir.Node, ir.Node]:
+    """Let all who read a sum of so many signs go on with how many of them agree.
+
+    Half of the sum is as exact as the sum, and twice the factor as exact as the factor.
+    """
+    replaced: dict[ir.Node, ir.Node] = {}
+    users = [user for user, _ in total.uses()]
+    for user in filter(_absorbs, users):
+        if is_threshold(user):
+            new = r.op.like(user, [counted, _moved(r.op, user, length)])
+        else:
+            factor = next(array for value in user.inputs if (array := constant(value)) is not None)
+            halved = r.op.Add(counted, np.array([-length / 2], np.float32))
+            halved.name = f"{total.name}_halved"
+            copy_type_and_shape(total, halved)
+            new = r.op.Mul(halved, 2 * factor)
+        r.replace(user.outputs[0], new)
+        replaced[user] = new.producer()
+    if total.is_graph_output() or not all(map(_absorbs, users)):
+        doubled = r.op.Mul(counted, np.array([2], np.float32))
+        doubled.name = f"{total.name}_doubled"
+        copy_type_and_shape(total, doubled)
+        r.replace(total, r.op.Add(doubled, np.array([-length], np.float32)))
+    return replaced
+
+
+def _absorbs(user: ir.Node) -> bool:
+    """Tell whether a node takes counts in the place of sums: thresholds move, factors double."""
+    if is_threshold(user):
+        return constant(user.inputs[1]) is not None
+    return (user.domain, user.op_type) == ("", "Mul") and any(constant(value) is not None for value in user.inputs)
 
 
 def _moved(op: Builder, user: ir.Node, length: int) -> ir.Value:
@@ -106,37 +159,57 @@ def _moved(op: Builder, user: ir.Node, length: int) -> ir.Value:
     return op.initializer(moved.astype(np.float32), f"{given.name}_agreeing")
 
 
-def _readers(source: ir.Node) -> tuple[list[ir.Node], list[ir.Node]] | str:
-    """Return what passes on -1 and 1, and the products of them; the reason if somebody else needs their signs."""
-    kept: list[ir.Node] = []
-    products: list[ir.Node] = []
+def _readers(source: ir.Node) -> _Readers | str:
+    """Return who reads signs, or the reason why bits would not do."""
+    found = _Readers()
     waiting = [source.outputs[0]]
     while waiting:
         value = waiting.pop()
         if value.is_graph_output():
-            return "it is an output of the model"
+            return "they are an output of the model"
         for user, index in value.uses():
-            if index == 0 and _keeps(user):
-                kept.append(user)
+            if index == 0 and (user.domain, user.op_type) in _KEEPING and len(user.outputs) == 1:
+                if _pads_with_zeros(user):
+                    return f"{name_of(user)} pads them with zeros"
+                found.kept.append(user)
                 waiting.append(user.outputs[0])
                 continue
             reason = _why_not(user, index)
             if reason:
                 return f"{name_of(user)} {reason}"
-            products.append(user)
-    return kept, products
+            found.products.append(user)
+    return found if found.products else "no product takes them"
+
+
+def _pads_with_zeros(node: ir.Node) -> bool:
+    return node.op_type == "Im2Col" and any(node.attributes.get_ints("pad_amount") or ())
 
 
 def _why_not(user: ir.Node, index: int) -> str:
-    """Say why a user of -1 and 1 cannot count them as 0 and 1."""
+    """Say why a user of signs cannot count them as bits."""
     if (user.domain, user.op_type) != ("", "MatMul") or index != 0:
         return "is no product with weights"
     weights = constant(user.inputs[1])
     if weights is None or weights.ndim != 2 or (np.abs(weights) != 1).any():
         return "has other weights than -1 and 1"
-    result = user.outputs[0]
-    readers = [reader for reader, _ in result.uses()]
-    thresholds = all((reader.domain, reader.op_type) == (GENERAL, "MultiThreshold") for reader in readers)
-    if not thresholds or any(constant(reader.inputs[1]) is None for reader in readers) or result.is_graph_output():
-        return "has results that are scaled, which would round otherwise"
     return ""
+
+
+def begin_at_least_levels(editor: Editor) -> None:
+    """Let thresholds of counts begin at the least number of their type, as FINN takes for granted there."""
+    for node in tuple(editor.graph):
+        datatype = level_type(node) if _follows_count(node) else None
+        lacking = 0 if datatype is None else int(node.attributes.get_float("out_bias", 0.0) - datatype.min)
+        held = constant(node.inputs[1]) if lacking > 0 else None
+        if held is not None and datatype is not None:
+            with editor.rewrite(_LEAST, node) as r:
+                reached = np.concatenate([np.zeros((len(held), lacking), held.dtype), held], axis=-1)
+                kind = {"out_bias": float(datatype.min), "out_dtype": str(datatype)}
+                r.replace(node.outputs[0], r.op.like(node, [node.inputs[0], reached], **kind))
+        if editor.stopped:
+            return
+
+
+def _follows_count(node: ir.Node) -> bool:
+    before = node.inputs[0].producer() if is_threshold(node) and node.inputs[0] is not None else None
+    return before is not None and (before.domain, before.op_type) == (GENERAL, "XnorPopcountMatMul")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -25,10 +25,10 @@ _IMAGE = 4
 class ChannelsLast(Twins):
     """Gives images a twin whose channels come last, where a convolution of integers or somebody behind it uses it."""
 
-    def __init__(self, editor: Editor, ranges: Mapping[ir.Value, Range], without_zero: Collection[ir.Value]) -> None:
+    def __init__(self, editor: Editor, ranges: Mapping[ir.Value, Range]) -> None:
         super().__init__(editor)
         convolutions = [node for node in editor.graph if _is_conv(node)]
-        self._reasons = {node: _why_not(node, ranges, without_zero) for node in convolutions}
+        self._reasons = {node: _why_not(node, ranges) for node in convolutions}
 
     def form(self, node: ir.Node) -> ir.Value | str:
         """Multiply matrices in the place of a convolution; let others take images as they come."""
@@ -117,7 +117,7 @@ def _is_conv(node: ir.Node) -> bool:
     return (node.domain, node.op_type) == ("", "Conv")
 
 
-def _why_not(node: ir.Node, ranges: Mapping[ir.Value, Range], without_zero: Collection[ir.Value]) -> str:
+def _why_not(node: ir.Node, ranges: Mapping[ir.Value, Range]) -> str:
     """Say why a convolution cannot be lowered, if so."""
     x, shape, weights = node.inputs[0], static_shape(node.inputs[0]), constant(node.inputs[1])
     bias = node.inputs[2] if len(node.inputs) > 2 else None
@@ -132,8 +132,6 @@ def _why_not(node: ir.Node, ranges: Mapping[ir.Value, Range], without_zero: Coll
     if node.attributes.get_int("group", 1) not in (1, shape[1]):
         return "it has groups of several channels"
     pads = node.attributes.get_ints("pads") or (0, 0, 0, 0)
-    if any(pads) and x in without_zero:
-        return "its padding is zero, which BIPOLAR has not"
     sizes, kernel = shape[2:], weights.shape[2:]
     if any(sizes[i] == 1 and (kernel[i] > 1 or pads[i] or pads[i + 2]) for i in (0, 1)):
         return "Im2Col of QONNX has no windows along an axis of size one"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.core.options import option
-from onnx_passes.passes.export.bipolar import bipolar_values, count_agreement
+from onnx_passes.passes.export.bipolar import begin_at_least_levels, replace_signs
 from onnx_passes.passes.export.channels_last import ChannelsLast
 from onnx_passes.passes.export.finn_annotations import annotate
 from onnx_passes.passes.qonnx.export_qonnx import ExportQonnx
@@ -22,12 +24,13 @@ class ExportFinn(EditorPass):
 
     Rewrites: what export-qonnx does; thresholds that differ along several axes, or in height → those of channels
               (separate-thresholds, decompose-thresholds), of integers → integers within their range; all tensors of
-              integers get the least data type that holds them, known layouts are annotated. With ``lower-convs``
-              ``Conv`` → ``Im2Col`` and ``MatMul`` on images whose channels come last, ``MaxPool`` → ``MaxPoolNHWC``,
-              and what lies between them works on such images, too. With ``xnor`` products of -1 and 1 →
-              ``XnorPopcountMatMul`` of 0 and 1, where thresholds follow, which move along.
+              integers get the least data type that holds them, known layouts are annotated. ``Conv`` → ``Im2Col``
+              and ``MatMul`` on images whose channels come last, ``MaxPool`` → ``MaxPoolNHWC``, and what lies between
+              them works on such images, too (``lower-convs=false`` leaves them). Products of -1 and 1 →
+              ``XnorPopcountMatMul`` of 0 and 1, thresholds and factors behind them move along; signs that somebody
+              else needs → numbers of two bits (``xnor=false``: all of them).
     Refuses:  thresholds that QONNX cannot express. Convolutions of floats, with groups, or of images whose size is not
-              known stay convolutions, products whose results are scaled keep -1 and 1; remarks name them.
+              known stay convolutions; remarks name them.
     Exactness: bit-exact, as long as inputs that are annotated as integers are such.
     """
 
@@ -44,15 +47,14 @@ class ExportFinn(EditorPass):
     followed_by = ("cleanup",)
     fast_math = ("nnan", "ninf")
 
-    lower_convs: bool = option(False, "write convolutions as products of matrices, channels last")
-    xnor: bool = option(False, "write products of -1 and 1 as XnorPopcountMatMul")
+    lower_convs: bool = option(True, "write convolutions as products of matrices, channels last")
+    xnor: bool = option(True, "write products of -1 and 1 as XnorPopcountMatMul; without it signs take two bits")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
         """Write it as QONNX does, then as FINN wants it."""
         ExportQonnx(ir_version=8).edit(model, editor)
         if self.lower_convs and not editor.stopped:
-            ChannelsLast(editor, ranges_of(model), bipolar_values(model.graph)).convert_all("channels last")
-        if self.xnor and not editor.stopped:
-            count_agreement(editor)
-        if not editor.stopped:
-            annotate(model, editor)
+            ChannelsLast(editor, ranges_of(model)).convert_all("channels last")
+        for step in (partial(replace_signs, count=self.xnor), begin_at_least_levels, partial(annotate, model)):
+            if not editor.stopped:
+                step(editor)

@@ -15,8 +15,8 @@ from onnx_passes.datatypes.text import parse
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.graph.tensor_types import datatype_of, layout_of, set_datatype, set_layout
-from onnx_passes.passes.export.bipolar import bipolar_values
-from onnx_passes.passes.export.thresholds import step_function
+from onnx_passes.graph.traits import is_product
+from onnx_passes.passes.export.thresholds import is_threshold, step_function
 from onnx_passes.passes.qonnx.dialect import GENERAL
 from onnx_passes.rewrite.editor import Editor
 
@@ -30,17 +30,18 @@ _INT2 = Integer(2, is_signed=True)
 def annotate(model: ir.Model, editor: Editor) -> None:
     """Annotate all tensors of integers with the least types that hold them, and layouts."""
     for node in model.graph:
-        needed = _undeclared(node)
-        if needed and not editor.update(_RULE, node, attributes={"out_dtype": ir.AttrString("out_dtype", needed)}):
+        needed = str(level_type(node) or "")
+        if needed in ("", node.attributes.get_string("out_dtype", "")):
+            continue
+        if not editor.update(_RULE, node, attributes={"out_dtype": ir.AttrString("out_dtype", needed)}):
             return
-    bipolar = bipolar_values(model.graph)
     changed = 0
     ranges = ranges_of(model)
     compared = _compared(model.graph, ranges)
     for value, known in ranges.items():
-        if value.is_graph_input() or value.dtype not in (None, ir.DataType.FLOAT):
+        if value.dtype not in (None, ir.DataType.FLOAT) or (value.is_graph_input() and datatype_of(value) != BIPOLAR):
             continue
-        wanted = compared.get(value) or _datatype(value, known, is_bipolar=value in bipolar)
+        wanted = compared.get(value) or _datatype(value, known)
         old = datatype_of(value)
         if wanted is not None or (old is not None and old.is_integer):
             changed += set_datatype(value, wanted)
@@ -53,7 +54,7 @@ def _compared(graph: ir.Graph, ranges: Mapping[ir.Value, Range]) -> dict[ir.Valu
     """Return types for thresholds of integers that also hold what is compared with them, as comparators need."""
     ends: dict[ir.Value, tuple[int, int]] = {}
     for node in graph:
-        if (node.domain, node.op_type) == (GENERAL, "MultiThreshold"):
+        if is_threshold(node):
             x, thresholds = node.inputs
             known = None if x is None else ranges.get(x)
             grid, held = None if known is None else known.integer_grid, constant(thresholds)
@@ -61,42 +62,45 @@ def _compared(graph: ir.Graph, ranges: Mapping[ir.Value, Range]) -> dict[ir.Valu
             if thresholds is not None and grid is not None and own is not None:
                 low, high = ends.get(thresholds, own)
                 ends[thresholds] = min(low, int(grid.low.min())), max(high, int(grid.high.max()))
-    return {value: _plain(smallest_for(*both)) for value, both in ends.items()}
+    return {value: plain for value, both in ends.items() if (plain := _plain(smallest_for(*both))) is not None}
 
 
-def _datatype(value: ir.Value, known: Range, *, is_bipolar: bool) -> DataType | None:
+def _datatype(value: ir.Value, known: Range) -> DataType | None:
     grid = known.integer_grid
     held = constant(value)
     if grid is None:
         return None
     if held is not None:
-        return _plain(smallest_for_values(held)) if held.size else None
-    if is_bipolar:
-        return BIPOLAR
+        found = smallest_for_values(held) if held.size else None
+        return found if found == BIPOLAR and _is_weight(value) else _plain(found)
     found = smallest_for(int(grid.low.min()), int(grid.high.max()))
     node = value.producer()
-    if node is not None and (node.domain, node.op_type) == (GENERAL, "MultiThreshold"):
+    if node is not None and is_threshold(node):
         declared = parse(node.attributes.get_string("out_dtype", str(found)))
         if isinstance(declared, IntegerType) and declared.min <= found.min and found.max <= declared.max:
             return declared
     return _plain(found)
 
 
-def _plain(datatype: DataType) -> DataType:
-    """Return a type that hardware has: three values take two bits."""
-    return _INT2 if datatype == TERNARY else datatype
+def _is_weight(value: ir.Value) -> bool:
+    return all(is_product(user) and index == 1 for user, index in value.uses())
 
 
-def _undeclared(node: ir.Node) -> str:
-    """Return the type that the levels of thresholds need, where FINN looks for it in vain in their attribute."""
-    found = step_function(node) if (node.domain, node.op_type) == (GENERAL, "MultiThreshold") else ""
+def _plain(datatype: DataType | None) -> IntegerType | None:
+    """Return the integer type that hardware has for values that are no weights: signs take two bits."""
+    return _INT2 if datatype in (BIPOLAR, TERNARY) else datatype if isinstance(datatype, IntegerType) else None
+
+
+def level_type(node: ir.Node) -> IntegerType | None:
+    """Return the least type that holds the levels of thresholds: the one that they declare, if it is as small."""
+    found = step_function(node) if is_threshold(node) else ""
     if isinstance(found, str):
-        return ""
-    text = node.attributes.get_string("out_dtype", "")
-    declared, needed = parse(text) if text else None, _plain(smallest_for_values(found.levels))
-    fits = declared is not None and declared != TERNARY and bool(declared.allowed(found.levels).all())
-    is_least = fits and declared is not None and declared.bitwidth <= needed.bitwidth
-    return "" if is_least or str(needed) == text else str(needed)
+        return None
+    text, needed = node.attributes.get_string("out_dtype", ""), _plain(smallest_for_values(found.levels))
+    declared = _plain(parse(text)) if text else None
+    if declared is None or needed is None or declared.bitwidth > needed.bitwidth:
+        return needed
+    return declared if bool(declared.allowed(found.levels).all()) else needed
 
 
 def _lay_out(node: ir.Node) -> int:
@@ -107,7 +111,7 @@ def _lay_out(node: ir.Node) -> int:
     if operator in _FIRST or operator in _LAST:
         axes = "NCHW" if operator in _FIRST else "NHWC"
         return _annotate(x, axes) + _annotate(y, axes)
-    if operator == (GENERAL, "MultiThreshold"):
+    if is_threshold(node):
         axes = node.attributes.get_string("data_layout", "")
         return _annotate(x, axes) + _annotate(y, axes)
     known = next((layout_of(value) for value in node.inputs if value is not None and constant(value) is None), None)

@@ -11,6 +11,7 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.definition import OUR_DOMAIN
+from onnx_passes.passes.qonnx.dialect import GENERAL
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,11 @@ class StepFunction:
     def with_thresholds(self, thresholds: np.ndarray) -> StepFunction:
         """Return the same levels at other thresholds."""
         return StepFunction(thresholds, self.levels)
+
+
+def is_threshold(node: ir.Node) -> bool:
+    """Tell whether a node is a MultiThreshold of QONNX."""
+    return (node.domain, node.op_type) == (GENERAL, "MultiThreshold")
 
 
 def step_function(node: ir.Node) -> StepFunction | str:
