@@ -63,7 +63,7 @@ def test_unsigned_times_signed_does_not_saturate():
         {"w": np.where(RNG.random((64, 3)) < 0.9, 127, -127).astype(np.float32)},
     )
     exported, _ = exported_alike(model)
-    assert types(exported, "MatMulInteger") == [("UINT8", "UINT8", "UINT8")]
+    assert types(exported, "MatMulInteger") == [("UINT8", "UINT8", "UINT8", "UINT8")]
 
 
 def test_products_of_two_activations_that_would_saturate_are_of_32_bits():
@@ -190,22 +190,43 @@ def test_convolutions_of_wide_integers_stay_in_floats_and_are_named():
         "<strides = [3, 1], dilations = [2, 1]>",
         "<strides = [2, 2], group = 2>",
         "<strides = [4, 4]>",
+        "<strides = [3, 2]>",
+        "<strides = [4, 3], dilations = [3, 2], output_padding = [2, 1]>",
+        "<pads = [3, 0, 0, 0]>",
+        "<strides = [2, 2], pads = [3, 0, 3, 5]>",
     ],
 )
-def test_transposed_convolutions_become_convolutions_of_a_spread_image(attributes: str):
+@pytest.mark.parametrize("bias", [False, True])
+def test_transposed_convolutions_become_convolutions(attributes: str, bias: bool):
     depth = 1 if "group" in attributes else 2
     model = network(
         "float[2, 4, 3, 5] x",
         "float[A, B, C, D] y",
-        f"a = q(-8, 7) x\ny = ConvTranspose {attributes} (a, w)",
-        {"w": weights(4, depth, 3, 2)},
+        f"a = q(-8, 7) x\ny = ConvTranspose {attributes} (a, w{', b' * bias})",
+        {"w": weights(4, depth, 3, 2), **({"b": weights(2)} if bias else {})},
     )
     exported, _ = exported_alike(model, size=9)
     assert "ConvTranspose" not in operators(exported.graph)
 
 
-@pytest.mark.parametrize("attributes", ["<pads = [3, 0, 0, 0]>", "<output_shape = [4, 6]>"])
-def test_transposed_convolutions_that_cut_stay_in_floats(attributes: str):
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("kernel", [2, 3, 4])
+def test_transposed_convolutions_with_strides_take_as_many_products_as_before(dims: int, kernel: int):
+    shape = ", ".join(["5"] * dims)
+    model = network(
+        f"float[1, 4, {shape}] x",
+        "float[A] y",
+        f"a = q(-8, 7) x\ny = ConvTranspose <strides = {[2] * dims}> (a, w)",
+        {"w": weights(4, 3, *[kernel] * dims)},
+    )
+    model.graph.outputs[0].shape = None
+    exported, _ = exported_alike(model, size=9)
+    assert set(operators(exported.graph)) & {"ConvTranspose", "ConvInteger"} == {"ConvInteger"}
+    assert onnx_passes.inspect(exported).cost.macs == 4 * 3 * (5 * kernel) ** dims
+
+
+@pytest.mark.parametrize("attributes", ['<auto_pad = "SAME_UPPER">', "<output_shape = [4, 6]>"])
+def test_transposed_convolutions_that_leave_padding_open_stay_in_floats(attributes: str):
     model = network(
         "float[1, 1, 4, 5] x",
         "float[A, B, C, D] y",

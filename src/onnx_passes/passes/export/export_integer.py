@@ -21,6 +21,7 @@ from onnx_passes.passes.export import integer_elementwise as elementwise
 from onnx_passes.passes.export import integer_products as products
 from onnx_passes.passes.export.containers import FLOATS
 from onnx_passes.passes.export.integer_thresholds import multi_threshold
+from onnx_passes.passes.export.integer_transposed import conv_transpose
 from onnx_passes.passes.export.integer_twins import IntegerTwins
 from onnx_passes.passes.qonnx.inline_qonnx import InlineQonnx
 from onnx_passes.rewrite.editor import Editor
@@ -39,7 +40,7 @@ INTEGER_EXPORTS.attach(
         "Cast": elementwise.cast,
         "Concat": elementwise.concat,
         "Conv": products.conv,
-        "ConvTranspose": products.conv_transpose,
+        "ConvTranspose": conv_transpose,
         "Einsum": products.einsum,
         "MatMul": products.matmul,
         "MaxPool": elementwise.max_pool,
@@ -66,9 +67,9 @@ class ExportInteger(EditorPass):
 
     Rewrites: floats that hold integers → uint8, int8 or int32, whichever holds their range; ``MatMul`` and ``Conv`` of
               up to eight bits → ``MatMulInteger`` and ``ConvInteger``, others → ``MatMul`` of int32, and
-              ``Einsum`` likewise; ``ConvTranspose`` → ``ConvInteger`` of a spread image; ``MultiThreshold`` →
-              comparisons of integers, a table or a search; sums, pooling and movements likewise. Custom operators that
-              remain → standard ones. Opsets below 13 → 13.
+              ``Einsum`` likewise; ``ConvTranspose`` → ``ConvInteger`` by parts of the kernel, laid side by side;
+              ``MultiThreshold`` → comparisons of integers, a table or a search; sums, pooling and movements likewise.
+              Custom operators that remain → standard ones. Opsets below 13 → 13.
     Refuses:  sums that floats may have rounded or that pass 32 bits, convolutions and pooling of more than eight bits:
               these stay in floats, and a remark names them. Operators of other domains that are not defined here.
     Exactness: bit-exact, as long as inputs that are annotated as integers are such.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce
 
 import numpy as np
@@ -9,14 +10,14 @@ import onnx_ir as ir
 
 from onnx_passes.analysis.sums import Bounds
 from onnx_passes.graph.constants import constant
-from onnx_passes.graph.shapes import dimension, rank
+from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.export.containers import SMALL, bounds_of, container, is_exact_product, may_saturate
 from onnx_passes.passes.export.integer_elementwise import arithmetic
 from onnx_passes.passes.export.integer_twins import IntegerTwins, Term
 
 _INT8, _UINT8, _INT32 = ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT32
-_TOO_LARGE = "its sums may be integers that floats round, so that it computes other ones, or beyond 32 bits"
-_NO_INTEGERS = "not all of its inputs are integers"
+TOO_LARGE = "its sums may be integers that floats round, so that it computes other ones, or beyond 32 bits"
+NO_INTEGERS = "not all of its inputs are integers"
 
 
 def matmul(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
@@ -26,9 +27,9 @@ def matmul(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     assert b is not None
     left, right = twins.bounds(a), twins.bounds(b)
     if left is None or right is None:
-        return _NO_INTEGERS
+        return NO_INTEGERS
     if not is_exact_product(node, twins.bounds):
-        return _TOO_LARGE
+        return TOO_LARGE
     if (rank(a) or 0) >= 2 and (rank(b) or 0) >= 2:
         x, w = twins.integer(a, SMALL), twins.integer(b, SMALL)
         if x is not None and w is not None:
@@ -43,9 +44,9 @@ def einsum(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     """Multiply along labels, all in 32 bits."""
     values = [value for value in node.inputs if value is not None]
     if any(twins.bounds(value) is None for value in values):
-        return _NO_INTEGERS
+        return NO_INTEGERS
     if len(values) != 2 or not is_exact_product(node, twins.bounds):
-        return _TOO_LARGE
+        return TOO_LARGE
     return twins.op.Einsum(*(twins.integer(value, (_INT32,)) for value in values), **node.attributes)
 
 
@@ -55,7 +56,8 @@ def _small_matmul(twins: IntegerTwins, a: tuple[ir.Value, Bounds], b: tuple[ir.V
         shifted = _shifted(twins, given, right)
         if shifted is None:
             return twins.op.MatMul(twins.cast(x, _INT32), twins.cast(w, _INT32))
-        return twins.op.MatMulInteger(x, shifted[0], None, shifted[1])
+        # OpenVINO stumbles over an input that is left out before one that is given.
+        return twins.op.MatMulInteger(x, shifted[0], np.zeros((), np.uint8), shifted[1])
     return twins.op.MatMulInteger(x, w)
 
 
@@ -76,16 +78,17 @@ def conv(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     assert w is not None
     left, right, added = twins.bounds(x), twins.bounds(w), (0, 0) if bias is None else twins.bounds(bias)
     if left is None or right is None or added is None:
-        return _NO_INTEGERS
+        return NO_INTEGERS
     if not is_exact_product(node, twins.bounds):
-        return _TOO_LARGE
-    found = _convolved(twins, node, (x, left), (w, right))
-    return found if bias is None or isinstance(found, str) else _with_bias(twins, found, bias, rank(w) or 0)
+        return TOO_LARGE
+    found = convolved(twins, node.attributes, (x, left), (w, right))
+    return found if bias is None or isinstance(found, str) else with_bias(twins, found, bias, rank(w) or 0)
 
 
-def _convolved(
-    twins: IntegerTwins, node: ir.Node, x: tuple[ir.Value, Bounds], w: tuple[ir.Value, Bounds]
+def convolved(
+    twins: IntegerTwins, attributes: Mapping[str, object], x: tuple[ir.Value, Bounds], w: tuple[ir.Value, Bounds]
 ) -> ir.Value | str:
+    """Convolve integers of eight bits, by the parts of weights if these have more."""
     (image, left), (given, right) = x, w
     small = _small(twins, image, left)
     # The product is of weights with images, so that unsigned weights and signed images are those that saturate.
@@ -94,7 +97,8 @@ def _convolved(
     if small is None or weights is None:
         return "no runtime convolves integers of more than eight bits"
     values, zero = small
-    found = [twins.op.ConvInteger(values, one, *([] if zero is None else [zero]), **node.attributes) for one in weights]
+    zeros = () if zero is None else (zero,)
+    found = [twins.op.ConvInteger(values, one, *zeros, **attributes) for one in weights]
     return reduce(twins.op.Add, found)
 
 
@@ -114,7 +118,7 @@ def joined(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     if image is None or digits is None or left is None or right is None:
         return arithmetic(twins, node)
     given = twins.op.initializer(weights.astype(np.float32), f"{digits.name}_joined")
-    found = _convolved(twins, terms[0].conv, (image, left), (given, right))
+    found = convolved(twins, terms[0].conv.attributes, (image, left), (given, right))
     return arithmetic(twins, node) if isinstance(found, str) else found
 
 
@@ -178,67 +182,9 @@ def _parts(
     return None
 
 
-def _with_bias(twins: IntegerTwins, found: ir.Value, bias: ir.Value, axes: int) -> ir.Value | str:
+def with_bias(twins: IntegerTwins, found: ir.Value, bias: ir.Value, axes: int) -> ir.Value | str:
+    """Add the bias of channels in 32 bits."""
     held = constant(bias)
     if held is None or not axes:
         return "its bias is not constant"
     return twins.op.Add(found, held.astype(np.int32).reshape(-1, *(1,) * (axes - 2)))
-
-
-def conv_transpose(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
-    """Spread the image with zeros in between, and convolve it with the weights turned around."""
-    x, w = node.inputs[0], node.inputs[1]
-    assert x is not None
-    assert w is not None
-    held, left, right = constant(w), twins.bounds(x), twins.bounds(w)
-    sizes = [dimension(x, axis) for axis in range(1, rank(x) or 0)]
-    known = [size for size in sizes if size is not None]
-    attributes = node.attributes
-    if held is None or left is None or right is None or (len(node.inputs) > 2 and node.inputs[2] is not None):
-        return _NO_INTEGERS
-    if len(known) != len(sizes) or attributes.get_ints("output_shape") or "auto_pad" in attributes:
-        return "sizes are not known, or its padding is left open"
-    if not is_exact_product(node, twins.bounds):
-        return _TOO_LARGE
-    image = twins.integer(x, SMALL)
-    if image is None or right[0] < np.iinfo(np.int8).min or right[1] > np.iinfo(np.int8).max:
-        return "no runtime convolves integers of more than eight bits"
-    axes, kernel, group = len(known) - 1, held.shape[2:], attributes.get_int("group", 1)
-    strides = list(attributes.get_ints("strides") or [1] * axes)
-    dilations = list(attributes.get_ints("dilations") or [1] * axes)
-    pads = list(attributes.get_ints("pads") or [0] * 2 * axes)
-    more = list(attributes.get_ints("output_padding") or [0] * axes)
-    reach = [(size - 1) * distance for size, distance in zip(kernel, dilations, strict=True)]
-    start = [reach[axis] - pads[axis] for axis in range(axes)]
-    end = [reach[axis] - pads[axes + axis] + more[axis] - strides[axis] + 1 for axis in range(axes)]
-    # Only zeros are cut off: they are padding themselves, and one less of them stands between the last and the end.
-    if min(start) < 0 or min(stride - 1 + rest for stride, rest in zip(strides, end, strict=True)) < 0:
-        return "its padding cuts off parts of the image"
-    spread = _spread(twins, image, known, strides, [min(rest, 0) for rest in end])
-    first, second = held.shape[:2]
-    turned = np.flip(held, axis=tuple(range(2, held.ndim))).reshape(group, first // group, second, *kernel)
-    turned = turned.swapaxes(1, 2).reshape(group * second, first // group, *kernel).astype(np.int8)
-    weights = twins.op.initializer(np.ascontiguousarray(turned), f"{w.name}_turned")
-    return twins.op.ConvInteger(
-        spread, weights, dilations=dilations, group=group, pads=[*start, *(max(rest, 0) for rest in end)]
-    )
-
-
-def _spread(twins: IntegerTwins, image: ir.Value, sizes: list[int], strides: list[int], cut: list[int]) -> ir.Value:
-    """Put zeros behind every element along the axes of the image, except behind the last where they are cut off."""
-    if max(strides) == 1:
-        return image
-    channels, *extents = sizes
-    apart = [number for size in extents for number in (size, 1)]
-    split = twins.op.Reshape(image, np.array([-1, channels, *apart], np.int64))
-    zeros = [number for stride in strides for number in (0, stride - 1)]
-    kind = (image.dtype or _INT8).numpy()
-    filling = np.array([*(0,) * (2 + len(apart)), 0, 0, *zeros], np.int64)
-    padded = twins.op.Pad(split, filling, np.zeros((), kind))
-    spread = [size * stride for size, stride in zip(extents, strides, strict=True)]
-    joined = twins.op.Reshape(padded, np.array([-1, channels, *spread], np.int64))
-    if not any(cut):
-        return joined
-    axes = np.arange(2, 2 + len(spread), dtype=np.int64)
-    ends = np.array([size + less for size, less in zip(spread, cut, strict=True)], np.int64)
-    return twins.op.Slice(joined, np.zeros(len(spread), np.int64), ends, axes)
