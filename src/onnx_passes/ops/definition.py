@@ -28,6 +28,8 @@ GENERAL_DOMAINS = (*QONNX_DOMAINS, OUR_DOMAIN)
 """Where quantizers and their like are found: QONNX, Brevitas, FINN, FINN long ago, and here."""
 CONTRIBUTED_DOMAIN = "com.microsoft"
 CHANNELS_LAST_DOMAIN = "qonnx.custom_op.channels_last"
+FINN_DOMAIN = "finn.custom_op.fpgadataflow"
+"""Where FINN has layers of hardware that are not yet bound to one way of building them."""
 
 Kind = Literal["int", "float", "string", "ints"]
 _TYPES: dict[ir.AttributeType, Kind] = {

@@ -13,7 +13,7 @@ from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.rounding import exact_up_to
 from onnx_passes.analysis.ranges.site import RANGES, Site
 from onnx_passes.analysis.windows import averaged
-from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, GENERAL_DOMAINS
+from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, FINN_DOMAIN, GENERAL_DOMAINS
 
 
 def _spatial(site: Site, *, last: bool = False) -> list[int] | None:
@@ -150,6 +150,12 @@ def _reduce_to_size(site: Site) -> Range:
     return Range.of(0, np.inf)
 
 
+def _sum_of_pixels(site: Site) -> Range:
+    axes = _spatial(site, last=True)
+    sizes = None if axes is None else _sizes(site, axes)
+    return UNKNOWN if axes is None or sizes is None else _sum_along(site, axes, sizes)
+
+
 def _quant_avg_pool(site: Site) -> Range:
     """Sum up a window and drop the lowest bits."""
     x, window = site[0], site.attr_int("kernel", 0)
@@ -183,3 +189,4 @@ RANGES.attach(
 )
 RANGES.attach({"MaxPoolNHWC": _max_pool_last, "QuantAvgPool2d": _quant_avg_pool}, domains=GENERAL_DOMAINS)
 RANGES.attach({"MaxPool": _max_pool_last}, domains=(CHANNELS_LAST_DOMAIN,))
+RANGES.attach({"GlobalAccPool": _sum_of_pixels, "UpsampleNearestNeighbour": _max_pool_last}, domains=(FINN_DOMAIN,))

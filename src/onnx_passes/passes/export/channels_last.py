@@ -212,6 +212,16 @@ def _concat(images: ChannelsLast, node: ir.Node) -> ir.Value | str:
     return images.op.Concat(*map(images.last, values), axis=axis)
 
 
+def _resize(images: ChannelsLast, node: ir.Node) -> ir.Value | str:
+    """Resize along other axes; regions of interest would have to be turned, too."""
+    x, region, *amounts = node.inputs
+    held = [constant(value) for value in amounts]
+    if x is None or region is not None or "axes" in node.attributes or not any(a is not None and a.size for a in held):
+        return "what it resizes is computed, or given in another way than for all axes"
+    turned = [None if array is None or not array.size else array[list(_TO_LAST)] for array in held]
+    return images.op.like(node, [images.last(x), None, *turned])
+
+
 def _flatten(images: ChannelsLast, node: ir.Node) -> ir.Value | str:
     """Flatten images of one place, where it makes no difference in which order axes lie."""
     x = node.inputs[0]
@@ -229,5 +239,6 @@ CHANNELS_LAST.attach(
         "Concat": _concat,
         "MaxPool": _max_pool,
         "ReduceSum": _reduce_sum,
+        "Resize": _resize,
     }
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import onnx_ir as ir
@@ -12,6 +13,7 @@ from onnx_passes.core.options import option
 from onnx_passes.passes.export.bipolar import begin_at_least_levels, replace_signs
 from onnx_passes.passes.export.channels_last import ChannelsLast
 from onnx_passes.passes.export.finn_annotations import annotate
+from onnx_passes.passes.export.finn_forms import write_forms
 from onnx_passes.passes.qonnx.export_qonnx import ExportQonnx
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
@@ -28,7 +30,9 @@ class ExportFinn(EditorPass):
               and ``MatMul`` on images whose channels come last, ``MaxPool`` → ``MaxPoolNHWC``, and what lies between
               them works on such images, too (``lower-convs=false`` leaves them). Products of -1 and 1 →
               ``XnorPopcountMatMul`` of 0 and 1, thresholds and factors behind them move along; signs that somebody
-              else needs → numbers of two bits (``xnor=false``: all of them).
+              else needs → numbers of two bits (``xnor=false``: all of them). ``ReduceSum`` of all pixels →
+              ``GlobalAccPool``, ``Resize`` that repeats pixels → ``UpsampleNearestNeighbour``, layers of FINN;
+              ``Flatten`` and ``Reshape`` move in front of the thresholds of an input.
     Refuses:  thresholds that QONNX cannot express. Convolutions of floats, with groups, or of images whose size is not
               known stay convolutions; remarks name them.
     Exactness: bit-exact, as long as inputs that are annotated as integers are such.
@@ -55,6 +59,10 @@ class ExportFinn(EditorPass):
         ExportQonnx(ir_version=8).edit(model, editor)
         if self.lower_convs and not editor.stopped:
             ChannelsLast(editor, ranges_of(model)).convert_all("channels last")
-        for step in (partial(replace_signs, count=self.xnor), begin_at_least_levels, partial(annotate, model)):
+        for step in self._steps(model):
             if not editor.stopped:
                 step(editor)
+
+    def _steps(self, model: ir.Model) -> tuple[Callable[[Editor], None], ...]:
+        signs = partial(replace_signs, count=self.xnor)
+        return partial(write_forms, model), signs, begin_at_least_levels, partial(annotate, model)

@@ -16,13 +16,18 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.graph.tensor_types import datatype_of, layout_of, set_datatype, set_layout
 from onnx_passes.graph.traits import is_product
+from onnx_passes.ops.definition import FINN_DOMAIN
 from onnx_passes.passes.export.thresholds import is_threshold, step_function
 from onnx_passes.passes.qonnx.dialect import GENERAL
 from onnx_passes.rewrite.editor import Editor
 
 _RULE = "type of the levels of thresholds"
+_TAKEN = "type of what a layer takes"
 _FIRST = {("", name) for name in ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool")}
-_LAST = {(GENERAL, "Im2Col"), (GENERAL, "MaxPoolNHWC")}
+_LAST = {
+    *((GENERAL, name) for name in ("Im2Col", "MaxPoolNHWC")),
+    *((FINN_DOMAIN, name) for name in ("GlobalAccPool", "UpsampleNearestNeighbour")),
+}
 _SAME = {("", name) for name in ("Add", "Sub", "Mul", "Relu", "Identity", "Concat", "ReduceSum", "Pad", "Resize")}
 _INT2 = Integer(2, is_signed=True)
 
@@ -48,6 +53,13 @@ def annotate(model: ir.Model, editor: Editor) -> None:
     for node in model.graph:
         changed += _lay_out(node)
     editor.annotated |= changed > 0
+    for node in model.graph:
+        taken = datatype_of(node.inputs[0]) if node.domain == FINN_DOMAIN and node.inputs[0] is not None else None
+        text = str(taken)
+        if taken is None or node.attributes.get_string("inputDataType", "") == text:
+            continue
+        if not editor.update(_TAKEN, node, attributes={"inputDataType": ir.AttrString("inputDataType", text)}):
+            return
 
 
 def _compared(graph: ir.Graph, ranges: Mapping[ir.Value, Range]) -> dict[ir.Value, DataType]:

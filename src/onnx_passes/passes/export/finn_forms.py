@@ -1,0 +1,143 @@
+"""Integer operators in the forms from which FINN builds layers of hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.analysis.ranges.analyse import ranges_of
+from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.edits import copy_type_and_shape
+from onnx_passes.graph.operators import Interface
+from onnx_passes.graph.shapes import static_shape
+from onnx_passes.ops.definition import FINN_DOMAIN
+from onnx_passes.passes.export.thresholds import is_threshold
+from onnx_passes.passes.qonnx.dialect import USUAL_LAYOUTS
+from onnx_passes.rewrite.editor import Editor, Rewrite
+
+_IMAGE = 4
+_TO_LAST, _TO_FIRST = [0, 2, 3, 1], [0, 3, 1, 2]
+_FLOATS = "it is not of integers"
+
+
+class Site:
+    """A node that is to get another form, and what is known of it."""
+
+    def __init__(self, r: Rewrite, node: ir.Node, ranges: Mapping[ir.Value, Range]) -> None:
+        self.op, self.node, self._ranges = r.op, node, ranges
+
+    @property
+    def x(self) -> ir.Value:
+        """Return the first input."""
+        value = self.node.inputs[0]
+        assert value is not None
+        return value
+
+    @property
+    def is_of_integers(self) -> bool:
+        """Tell whether the first input holds integers."""
+        known = self._ranges.get(self.x)
+        return known is not None and known.integer_grid is not None
+
+    def layer(self, operator: str, x: ir.Value, **attributes: Any) -> ir.Value:
+        """Build a layer of FINN's library on an image whose channels come last."""
+        shape = static_shape(x)
+        assert shape is not None
+        return self.op.op(operator, x, _domain=FINN_DOMAIN, backend="fpgadataflow", NumChannels=shape[-1], **attributes)
+
+
+FinnForm = Callable[[Site], "ir.Value | str"]
+"""Builds the result of a node in FINN's form, or says why it cannot."""
+FINN_FORMS: Interface[FinnForm] = Interface("finn_form", "the form from which FINN builds hardware")
+
+
+def write_forms(model: ir.Model, editor: Editor) -> None:
+    """Give each operator the form that FINN asks for."""
+    ranges = ranges_of(model)
+    for node in tuple(editor.graph):
+        form = FINN_FORMS.get(node)
+        if form is None or editor.stopped:
+            continue
+        with editor.rewrite(f"FINN's form of {node.op_type}", node) as r:
+            found = form(Site(r, node, ranges))
+            if isinstance(found, str):
+                r.refuse(found, at=node)
+            else:
+                r.replace(node.outputs[0], found)
+
+
+@FINN_FORMS.of("ReduceSum")
+def _global_sum(site: Site) -> ir.Value | str:
+    """Add up pixels in a layer: FINN has one for sums, from averages it leaves a factor of floats behind it."""
+    node, shape = site.node, static_shape(site.x)
+    axes = constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    result = static_shape(node.outputs[0])
+    if axes is None or shape is None or result is None or len(shape) != _IMAGE:
+        return "it is not of an image of known size, along constant axes"
+    along = sorted(int(axis) % _IMAGE for axis in axes.reshape(-1))
+    if along not in ([1, 2], [2, 3]):
+        return "it is not along height and width"
+    if not site.is_of_integers:
+        return _FLOATS
+    image = site.x if along == [1, 2] else site.op.Transpose(site.x, perm=_TO_LAST)
+    *vectors, _ = sizes = [shape[axis] for axis in (range(_IMAGE) if along == [1, 2] else _TO_LAST)]
+    image.shape = image.shape or ir.Shape(sizes)
+    total = site.layer("GlobalAccPool", image, PE=1, numInputVectors=vectors)
+    return total if list(result) == [sizes[0], 1, 1, sizes[3]] else site.op.Reshape(total, np.array(result, np.int64))
+
+
+@FINN_FORMS.of("Resize")
+def _upsample(site: Site) -> ir.Value | str:
+    """Repeat pixels in a layer, which FINN's own flow would infer from an operator that ONNX has no longer."""
+    node, shape, result = site.node, static_shape(site.x), static_shape(site.node.outputs[0])
+    if shape is None or result is None or len(shape) != _IMAGE:
+        return "it is not of an image of known size"
+    if not site.is_of_integers:
+        return _FLOATS
+    if shape[0] != result[0] or shape[3] != result[3]:
+        return "the channels of the image do not come last"
+    if any(large % small for large, small in zip(result[1:3], shape[1:3], strict=True)):
+        return "the image does not grow by whole factors"
+    if not _repeats(node):
+        return "it does not repeat pixels"
+    sizes = dict(zip(("HI", "WI", "HO", "WO"), (*shape[1:3], *result[1:3]), strict=True))
+    return site.layer("UpsampleNearestNeighbour", site.x, SIMD=1, batchSize=shape[0], **sizes)
+
+
+def _repeats(node: ir.Node) -> bool:
+    """Tell whether the nearest neighbour is the pixel that is repeated, whichever way it is looked for."""
+    attributes = node.attributes
+    if attributes.get_string("mode", "nearest") != "nearest" or attributes.get_int("antialias", 0):
+        return False
+    where = attributes.get_string("coordinate_transformation_mode", "half_pixel")
+    rounded = attributes.get_string("nearest_mode", "round_prefer_floor")
+    return (where, rounded) == ("asymmetric", "floor") or (
+        where in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric")
+        and rounded in ("round_prefer_floor", "round_prefer_ceil")
+    )
+
+
+def _before_threshold(site: Site) -> ir.Value | str:
+    """Move data in front of the thresholds of an input: movement at the input is no hardware."""
+    before = site.x.producer()
+    if before is None or not is_threshold(before) or len(site.x.uses()) > 1 or site.x.is_graph_output():
+        return "it does not follow thresholds alone"
+    source, thresholds = before.inputs
+    shape, result = static_shape(thresholds), static_shape(site.node.outputs[0])
+    if source is None or not source.is_graph_input():
+        return "the thresholds are not those of an input"
+    if shape is None or shape[0] != 1 or result is None:
+        return "the thresholds differ from channel to channel"
+    layout = USUAL_LAYOUTS.get(len(result))
+    if layout is None:
+        return "QONNX has no layout for so many axes"
+    moved = site.op.like(site.node, [source, *site.node.inputs[1:]])
+    copy_type_and_shape(site.node.outputs[0], moved)
+    return site.op.like(before, [moved, thresholds], data_layout=layout)
+
+
+FINN_FORMS.attach(dict.fromkeys(("Flatten", "Reshape"), _before_threshold))

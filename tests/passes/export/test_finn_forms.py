@@ -1,0 +1,115 @@
+"""Forms from which FINN builds layers."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.graph.tensor_types import datatype_of, layout_of
+from tests.passes.export.test_export_finn import MT, by_operator, equal_after, steps, weights
+from tests.passes.export.tools import network
+from tests.passes.tools import operators
+
+
+def pooled(body: str, result: str, **constants: np.ndarray) -> ir.Model:
+    axes = "int64[2] pixels = {2, 3}, int64[1] others = {2}, float[4] twice = {1, 1, 2, 2}, int64[2] flat = {1, -1}"
+    return network(
+        "float[1, 2, 6, 6] x",
+        f"float{result} y",
+        f"a = q(-3, 4) x\n{body}",
+        {"w": weights(3, 2, 3, 3), "t": steps(3, 7), "v": weights(3, 5), "s": [0.1], **constants},
+        also=axes,
+    )
+
+
+def test_sums_of_all_pixels_are_a_layer():
+    body = f"""b = Conv (a, w)
+    c = {MT} <out_dtype = "UINT3"> (b, t)
+    d = ReduceSum (c, pixels)
+    e = Flatten (d)
+    f = MatMul (e, v)
+    y = Mul (f, s)"""
+    exported, _ = equal_after(pooled(body, "[1, 5]"), "export-finn")
+    assert operators(exported.graph)[2:] == [
+        *("Im2Col", "MatMul", "MultiThreshold", "GlobalAccPool", "Reshape", "MatMul", "Mul")
+    ]
+    (pool,) = by_operator(exported, "GlobalAccPool")
+    assert pool.domain == "finn.custom_op.fpgadataflow"
+    assert {name: pool.attributes[name].value for name in pool.attributes} == {
+        "NumChannels": 3,
+        "PE": 1,
+        "backend": "fpgadataflow",
+        "inputDataType": "UINT3",
+        "numInputVectors": (1, 4, 4),
+    }
+    assert str(datatype_of(pool.outputs[0])) == "UINT7"
+    assert layout_of(pool.outputs[0]) == ("N", "H", "W", "C")
+
+
+@pytest.mark.parametrize(("kept", "result"), [(1, "[1, 2, 1, 1]"), (0, "[1, 2]")])
+def test_sums_of_images_with_channels_first_are_a_layer_too(kept: int, result: str):
+    body = f"b = ReduceSum <keepdims = {kept}> (a, pixels)\ny = Mul (b, s)"
+    exported, _ = equal_after(pooled(body, result), "export-finn")
+    assert operators(exported.graph) == ["MultiThreshold", "Transpose", "GlobalAccPool", "Reshape", "Mul"]
+
+
+NOT_SUMMED = {
+    "along height and width": "y = ReduceSum (a, others)",
+    "of floats": "b = Mul (a, s)\ny = ReduceSum (b, pixels)",
+}
+
+
+@pytest.mark.parametrize("kind", NOT_SUMMED)
+def test_other_sums_stay(kind: str):
+    exported, _ = equal_after(pooled(NOT_SUMMED[kind], "[A, B, C, D]"), "export-finn")
+    assert "GlobalAccPool" not in operators(exported.graph)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        'coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"',
+        'coordinate_transformation_mode = "half_pixel"',
+    ],
+)
+def test_pixels_are_repeated_by_a_layer(how: str):
+    body = f"b = Conv (a, w)\nc = Resize <{how}> (b, , twice)\nd = Conv (c, u)\ny = Mul (d, s)"
+    exported, _ = equal_after(pooled(body, "[1, 2, 8, 8]", u=weights(2, 3, 1, 1)), "export-finn")
+    assert operators(exported.graph) == [
+        *("MultiThreshold", "Transpose", "Im2Col", "MatMul", "UpsampleNearestNeighbour", "MatMul", "Mul", "Transpose")
+    ]
+    (layer,) = by_operator(exported, "UpsampleNearestNeighbour")
+    assert [layer.attributes.get_int(name) for name in ("HI", "WI", "HO", "WO", "NumChannels")] == [4, 4, 8, 8, 3]
+
+
+NOT_REPEATED = {
+    "linear": 'mode = "linear"',
+    "by other neighbours": 'coordinate_transformation_mode = "asymmetric", nearest_mode = "ceil"',
+}
+
+
+@pytest.mark.parametrize("kind", NOT_REPEATED)
+def test_other_interpolation_stays(kind: str):
+    body = f"b = Conv (a, w)\nc = Resize <{NOT_REPEATED[kind]}> (b, , twice)\ny = Mul (c, s)"
+    exported, _ = equal_after(pooled(body, "[1, 3, 8, 8]"), "export-finn")
+    assert "UpsampleNearestNeighbour" not in operators(exported.graph)
+
+
+@pytest.mark.parametrize("move", ["Flatten (a)", "Reshape (a, flat)"])
+def test_data_moves_in_front_of_the_thresholds_of_an_input(move: str):
+    exported, _ = equal_after(
+        pooled(f"b = {move}\nc = MatMul (b, m)\ny = Mul (c, s)", "[1, 4]", m=weights(72, 4)), "export-finn"
+    )
+    assert operators(exported.graph) == [move.split()[0], "MultiThreshold", "MatMul", "Mul"]
+    (thresholds,) = by_operator(exported, "MultiThreshold")
+    assert thresholds.attributes.get_string("data_layout") == "NC"
+
+
+def test_data_stays_behind_thresholds_of_channels():
+    body = f"""b = {MT} <out_dtype = "UINT3", data_layout = "NCHW"> (x, k)
+    c = Flatten (b)
+    d = MatMul (c, m)
+    y = Mul (d, s)"""
+    exported, _ = equal_after(pooled(body, "[1, 4]", m=weights(72, 4), k=steps(2, 7)), "export-finn")
+    assert operators(exported.graph)[0] == "MultiThreshold"
