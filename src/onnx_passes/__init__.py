@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from onnx_passes.api import Result as Result
     from onnx_passes.api import apply as apply
     from onnx_passes.api import run_model as run_model
+    from onnx_passes.backend.integer_network import integer_network as integer_network
+    from onnx_passes.backend.network import IntegerNetwork as IntegerNetwork
     from onnx_passes.core.base import Analysis as Analysis
     from onnx_passes.core.base import Annotation as Annotation
     from onnx_passes.core.base import Pass as Pass
@@ -57,6 +59,7 @@ _HOMES = {
     "ComposePass": "core.compose",
     "Editor": "rewrite.editor",
     "EditorPass": "rewrite.passes",
+    "IntegerNetwork": "backend.network",
     "Instrument": "core.instruments",
     "Match": "rewrite.match",
     "Measuring": "verify.measuring",
@@ -77,6 +80,7 @@ _HOMES = {
     "diff": "graph.diff",
     "fuzz": "testing.fuzz",
     "inspect": "passes.analyse.inspection",
+    "integer_network": "backend.integer_network",
     "limited": "verify.run.resources",
     "load": "graph.load",
     "no": "rewrite.refusal",

@@ -129,7 +129,7 @@ def streamlined(model: ir.Model, reasons_of: ReasonsOf | None = None) -> Streaml
     ``reasons_of`` is asked why nodes are not computed on integers, where the run itself has not said it.
     """
     known = ranges_of(model)
-    behind = _behind_quantizers(model.graph, known)
+    behind = behind_quantizers(model.graph, known)
     works = {node: work for node in model.graph if (work := _macs(node)) != 0}
     ahead = _before_products(model.graph, works)
     macs = head = integer = 0
@@ -159,7 +159,7 @@ def streamlined(model: ir.Model, reasons_of: ReasonsOf | None = None) -> Streaml
     return Streamlined(macs, head, integer, tuple(accumulators), tuple(blockers))
 
 
-def _behind_quantizers(graph: ir.Graph, known: Mapping[ir.Value, Range]) -> set[ir.Node]:
+def behind_quantizers(graph: ir.Graph, known: Mapping[ir.Value, Range]) -> set[ir.Node]:
     """Return what depends on a quantized activation, or on an input that holds integers of few bits."""
     given = {value for value in graph.inputs if _is_quantized_input(value, known)}
     found: set[ir.Node] = set()

@@ -57,8 +57,8 @@ def largest_norm(node: ir.Node, weights: np.ndarray) -> int:
     return int(np.abs(weights.astype(np.float64)).sum(axis=axes).max(initial=0))
 
 
-def largest_sum(node: ir.Node, bounds: Callable[[ir.Value | None], Bounds | None]) -> int | None:
-    """Return what some of the products add up to at most, in size: no sum passes it, in whatever order it is taken."""
+def sums_between(node: ir.Node, bounds: Callable[[ir.Value | None], Bounds | None]) -> Bounds | None:
+    """Return what some of the products add up to at least and at most: no sum leaves it, whatever its order."""
     left, right = (bounds(value) for value in node.inputs[:2])
     if left is None or right is None:
         return None
@@ -66,9 +66,12 @@ def largest_sum(node: ir.Node, bounds: Callable[[ir.Value | None], Bounds | None
         held = constant(node.inputs[index])
         axes = None if held is None else summed_axes(node, index, held.ndim)
         if held is not None and axes is not None:
-            return greatest_sum(held, other, axes)
+            return sums_of(held, other, axes)
     terms = terms_of(node)
-    return None if terms is None else terms * size_of(left) * size_of(right)
+    if terms is None:
+        return None
+    corners = [terms * a * b for a in left for b in right]
+    return min(*corners, 0), max(*corners, 0)
 
 
 def sums_within(node: ir.Node, bounds: Callable[[ir.Value | None], Bounds | None], limit: float) -> bool:
@@ -79,14 +82,19 @@ def sums_within(node: ir.Node, bounds: Callable[[ir.Value | None], Bounds | None
     terms = terms_of(node)
     if terms is not None and terms * size_of(left) * size_of(right) <= limit:
         return True
-    largest = largest_sum(node, bounds)
-    return largest is not None and largest <= limit
+    sums = sums_between(node, bounds)
+    return sums is not None and size_of(sums) <= limit
 
 
-def greatest_sum(weights: np.ndarray, bounds: Bounds, axes: tuple[int, ...]) -> int:
-    """Return what some of the products of weights with integers add up to at most, in size."""
+def sums_of(weights: np.ndarray, bounds: Bounds, axes: tuple[int, ...]) -> Bounds:
+    """Return what some of the products of weights with integers add up to at least and at most."""
     wide = weights.astype(np.float64)
     positive, negative = (np.maximum(part, 0).sum(axis=axes) for part in (wide, -wide))
     above, below = max(bounds[1], 0), max(-bounds[0], 0)
     up, down = positive * above + negative * below, positive * below + negative * above
-    return int(max(up.max(initial=0), down.max(initial=0)))
+    return -int(down.max(initial=0)), int(up.max(initial=0))
+
+
+def greatest_sum(weights: np.ndarray, bounds: Bounds, axes: tuple[int, ...]) -> int:
+    """Return what some of the products of weights with integers add up to at most, in size."""
+    return size_of(sums_of(weights, bounds, axes))

@@ -58,7 +58,7 @@ class Inference(Forward[Fact]):
         """Combine the name of a data type with the range of the numbers."""
         if (node.domain, node.op_type) == ("", "Constant"):
             return []
-        for value in _operands(node):
+        for value in operands(node):
             self.of(value)
         found = [self._fact(node, index, value) for index, value in enumerate(node.outputs)]
         self.results.update(zip(node.outputs, found, strict=True))
@@ -108,7 +108,7 @@ class Inference(Forward[Fact]):
         scaled = name_of_scaled(node) if rule is None and index == 0 else None
         if rule is not None or scaled is not None:
             return scaled if rule is None else rule(node)
-        known = [self.of(value).datatype for value in _operands(node)]
+        known = [self.of(value).datatype for value in operands(node)]
         moved = name_of_moved(node, known)
         if moved is None and self._allow_scaledint and node.op_type in _SCALED_SUMS and _all_scaled(known):
             return _SCALED_SUM
@@ -124,7 +124,7 @@ def _all_scaled(known: Sequence[DataType]) -> bool:
     return all(isinstance(datatype, IntegerType | FixedPoint | ScaledInteger) for datatype in known)
 
 
-def _operands(node: ir.Node) -> list[ir.Value]:
+def operands(node: ir.Node) -> list[ir.Value]:
     """Return the inputs whose numbers are computed with, or moved; not what is only compared."""
     if node.outputs and node.outputs[0].dtype is ir.DataType.BOOL:
         return []
