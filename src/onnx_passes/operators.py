@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _INTERFACES = {
     "attributes": "graph.attribute_kinds:ATTRIBUTES",
     "axes": "passes.move.axes:AXES",
-    "channels_last": "passes.export.channels_last:CHANNELS_LAST",
+    "channels_last": "passes.layout.images:CHANNELS_LAST",
     "critical": "verify.samples.critical:CRITICAL",
     "datatype": "passes.datatypes.facts:DATATYPES",
     "definition": "ops.definition:DEFINITIONS",

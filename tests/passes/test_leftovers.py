@@ -156,7 +156,7 @@ def test_operators_that_nobody_defines():
 
 def test_channels_last_operators_with_wrong_attributes():
     text = f"g (float[1,4,4,2] x) => (float[1,4,4,2] y) {{ y = {LAST}.Resize (x) }}"
-    found = onnx_passes.apply(model_of(text, domains=f'"{LAST}" : 1'), "convert-channels-last", verify=False)
+    found = onnx_passes.apply(model_of(text, domains=f'"{LAST}" : 1'), "convert-channels-first", verify=False)
     assert [note for step in found.steps for note in step.notes if "Resize" in note] == [
         "1 Resize stays: there is no such operator of QONNX"
     ]

@@ -219,7 +219,7 @@ _QUANTIZED: dict[str, Formula] = {
     "MultiThreshold": _thresholds,
     "XnorPopcountMatMul": _matmul,
 }
-_CHANNELS_LAST = ("AveragePool", "BatchNormalization", "Conv", "MaxPool")
+_CHANNELS_LAST = ("AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "MaxPool")
 """Operators that do as much whatever the order of axes: weights have as many elements for each result."""
 
 WORK.attach(_STANDARD)

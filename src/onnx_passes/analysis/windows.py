@@ -19,23 +19,32 @@ def windows_of(node: ir.Node, kernel: Sequence[int]) -> SlidingWindows | None:
     sizes, axes = image_sizes(node), len(kernel)
     if sizes is None or len(sizes) != axes:
         return None
+    pads = pads_of(node, kernel)
+    if pads is None or min(pads, default=0) < 0:
+        return None
     strides = tuple(node.attributes.get_ints("strides") or (1,) * axes)
     dilations = tuple(node.attributes.get_ints("dilations") or (1,) * axes)
-    pads = tuple(node.attributes.get_ints("pads") or (0,) * 2 * axes)
-    mode = node.attributes.get_string("auto_pad", "NOTSET")
-    if mode == "VALID":
-        pads = (0,) * 2 * axes
-    elif mode.startswith("SAME"):
-        reach = [step * (size - 1) + 1 for step, size in zip(dilations, kernel, strict=True)]
-        needed = [
-            max((-(-size // stride) - 1) * stride + extent - size, 0)
-            for size, stride, extent in zip(sizes, strides, reach, strict=True)
-        ]
-        less, more = [each // 2 for each in needed], [each - each // 2 for each in needed]
-        pads = (*less, *more) if mode == "SAME_UPPER" else (*more, *less)
-    if min(pads, default=0) < 0:
+    return SlidingWindows(tuple(kernel), strides, tuple(pads), dilations, bool(node.attributes.get_int("ceil_mode", 0)))
+
+
+def pads_of(node: ir.Node, kernel: Sequence[int]) -> list[int] | None:
+    """Return the padding of a node, computed where it is left open; nothing where that needs unknown sizes."""
+    axes, mode = len(kernel), node.attributes.get_string("auto_pad", "NOTSET")
+    if mode == "VALID" or not mode.startswith("SAME"):
+        return [0] * 2 * axes if mode == "VALID" else list(node.attributes.get_ints("pads") or (0,) * 2 * axes)
+    strides = node.attributes.get_ints("strides") or (1,) * axes
+    dilations = node.attributes.get_ints("dilations") or (1,) * axes
+    reach = [step * (size - 1) + 1 for step, size in zip(dilations, kernel, strict=True)]
+    # Windows that move by single steps are as many as places, however many these are.
+    sizes = image_sizes(node) or ([1] * axes if all(stride == 1 for stride in strides) else None)
+    if sizes is None or len(sizes) != axes:
         return None
-    return SlidingWindows(tuple(kernel), strides, pads, dilations, bool(node.attributes.get_int("ceil_mode", 0)))
+    needed = [
+        max((-(-size // stride) - 1) * stride + extent - size, 0)
+        for size, stride, extent in zip(sizes, strides, reach, strict=True)
+    ]
+    less, more = [each // 2 for each in needed], [each - each // 2 for each in needed]
+    return [*less, *more] if mode == "SAME_UPPER" else [*more, *less]
 
 
 def image_sizes(node: ir.Node) -> list[int] | None:

@@ -45,7 +45,7 @@ def reshape_target(sizes: Sequence[Dim]) -> list[int] | None:
     return [size if isinstance(size, int) else -1 for size in sizes]
 
 
-def inverse(perm: Permutation) -> Permutation:
+def inverse(perm: Sequence[int]) -> Permutation:
     """Return the permutation that takes another one back."""
     return [perm.index(axis) for axis in range(len(perm))]
 

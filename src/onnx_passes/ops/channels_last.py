@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,19 +115,24 @@ class ChannelsLastConv(Definition):
 
     def lower(self, op: Builder, call: Call) -> ir.Value:
         """Build the result of standard operators."""
+        return self._lowered(op, call, op.Conv, {})
+
+    def _lowered(self, op: Builder, call: Call, operator: Callable[..., ir.Value], more: dict[str, Any]) -> ir.Value:
+        """Let the standard operator compute between transpositions."""
         given, bias, where = call.input(1), call.input(2), name_of(call.node)
         assert given is not None
         axes = _axes(call, given)
         shape = static_shape(given)
         windows = _kernel(call, None if shape is None else shape[1:-1], where)
         inputs = [channels_first(op, call.x, axes), channels_first(op, given, axes), *([] if bias is None else [bias])]
-        convolved = op.Conv(
+        convolved = operator(
             *inputs,
             kernel_shape=list(windows.kernel),
             strides=list(windows.strides),
             pads=list(windows.pads),
             dilations=list(windows.dilations),
             group=call["group"],
+            **more,
         )
         return channels_last(op, convolved, axes)
 
@@ -141,6 +146,70 @@ class ChannelsLastConv(Definition):
         if shape is not None or attributes["kernel_shape"]:
             windows = _kernel(attributes, None if shape is None else shape[1:-1], name_of(node))
             ctx.set_shape_and_dtype(node.outputs[0], windows.infer(ctx, x.shape, weights.shape[0]), x.dtype)
+
+
+@define
+class ChannelsLastConvTranspose(ChannelsLastConv):
+    """Spread each place over a window: the standard ConvTranspose for channels last, weights ``[C, …, M / group]``.
+
+    QONNX itself has no such operator. The order in which products are added is not fixed, so that results are the same
+    everywhere where sums are exact.
+    """
+
+    name = "ConvTranspose"
+    attributes = (
+        *ChannelsLastConv.attributes,
+        Attribute("output_padding", "ints", "places more at the ends of axes; 0 unless given", default=()),
+    )
+
+    def compute(self, inputs: Sequence[np.ndarray], attributes: Mapping[str, Any]) -> np.ndarray:
+        """Compute the result; attributes are complete and checked."""
+        x, weights, *bias = inputs
+        group, windows = attributes["group"], _kernel(attributes, weights.shape[1:-1], None)
+        axes = range(len(windows.kernel))
+        more = attributes["output_padding"] or (0,) * len(axes)
+        sizes = [(x.shape[a + 1] - 1) * windows.strides[a] + windows.extent(a) + more[a] for a in axes]
+        inner, features = x.shape[-1] // group, weights.shape[-1]
+        whole = np.zeros((len(x), *sizes, group * features), x.dtype)
+        grouped = x.reshape(*x.shape[:-1], group, inner)
+        kernels = weights.reshape(group, inner, *weights.shape[1:])
+        for tap in np.ndindex(*windows.kernel):
+            part = np.einsum("...gc,gcm->...gm", grouped, kernels[(slice(None), slice(None), *tap)])
+            starts = [tap[a] * windows.dilations[a] for a in axes]
+            places = tuple(
+                slice(start, start + x.shape[a + 1] * windows.strides[a], windows.strides[a])
+                for a, start in enumerate(starts)
+            )
+            whole[(slice(None), *places)] += part.reshape(*x.shape[:-1], -1)
+        inside = tuple(slice(windows.padding(a)[0], sizes[a] - windows.padding(a)[1]) for a in axes)
+        result = whole[(slice(None), *inside)]
+        return result + bias[0] if bias else result
+
+    def lower(self, op: Builder, call: Call) -> ir.Value:
+        """Build the result of standard operators."""
+        more = call["output_padding"]
+        return self._lowered(op, call, op.ConvTranspose, {"output_padding": list(more)} if more else {})
+
+    def infer(self, ctx: ShapeInferenceContext, node: ir.Node) -> None:
+        """Infer, for each place, as many places as the steps between windows."""
+        x, weights = node.inputs[:2]
+        if x is None or weights is None or x.shape is None or weights.shape is None:
+            return
+        attributes, shape = self.checked(node), static_shape(weights)
+        if shape is None and not attributes["kernel_shape"]:
+            return
+        windows = _kernel(attributes, None if shape is None else shape[1:-1], name_of(node))
+        if len(x.shape) != len(windows.kernel) + 2:
+            return
+        more = attributes["output_padding"] or (0,) * len(windows.kernel)
+        sizes = [
+            size * windows.strides[axis]
+            + (windows.extent(axis) - windows.strides[axis] - sum(windows.padding(axis)) + more[axis])
+            for axis, size in enumerate(list(x.shape)[1:-1])
+        ]
+        depth, group = weights.shape[-1], attributes["group"]
+        channels = depth * group if isinstance(depth, int) else ctx.new_symbolic_dim()
+        ctx.set_shape_and_dtype(node.outputs[0], ir.Shape([x.shape[0], *sizes, channels]), x.dtype)
 
 
 @define
@@ -197,4 +266,4 @@ def _kernel(attributes: Mapping[str, Any] | Call, shape: Sequence[int] | None, w
     return SlidingWindows(tuple(shape or given), attributes["strides"], attributes["pads"], attributes["dilations"])
 
 
-TRAITS.of(ChannelsLastConv)(Traits("product", expensive=True))
+TRAITS.of(ChannelsLastConv, ChannelsLastConvTranspose)(Traits("product", expensive=True))

@@ -11,7 +11,7 @@ from onnx_passes import passes
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.core.options import option
 from onnx_passes.passes.export.bipolar import begin_at_least_levels, replace_signs
-from onnx_passes.passes.export.channels_last import ChannelsLast
+from onnx_passes.passes.export.channels_last import FinnImages
 from onnx_passes.passes.export.finn_annotations import annotate
 from onnx_passes.passes.export.finn_forms import write_forms
 from onnx_passes.passes.qonnx.export_qonnx import ExportQonnx
@@ -58,7 +58,7 @@ class ExportFinn(EditorPass):
         """Write it as QONNX does, then as FINN wants it."""
         ExportQonnx(ir_version=8).edit(model, editor)
         if self.lower_convs and not editor.stopped:
-            ChannelsLast(editor, ranges_of(model)).convert_all("channels last")
+            FinnImages(editor, ranges_of(model)).convert_all("channels last")
         for step in self._steps(model):
             if not editor.stopped:
                 step(editor)

@@ -12,14 +12,23 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.errors import OptionError, PassFailedError
 from onnx_passes.core.options import internal, option
-from onnx_passes.graph.edits import carry_annotations, copy_type
 from onnx_passes.graph.names import Names
+from onnx_passes.graph.permutations import inverse
 from onnx_passes.ops.definition import OUR_DOMAIN
+from onnx_passes.passes.layout.interface import (
+    MARK,
+    convert_input,
+    convert_output,
+    describe,
+    permuted_shape,
+    prepend,
+    read_instead,
+    return_instead,
+    transpose_of,
+)
 from onnx_passes.passes.layout.layouts import Change, change_text, parse_change
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
-
-_MARK = "onnx_passes.layout"
 
 
 @passes.verify.equality
@@ -62,8 +71,8 @@ class ConvertLayouts(EditorPass):
         inputs = _pending(required, self.inp, "input")
         outputs = _pending(list(graph.outputs), self.out, "output")
         self._inputs, self._outputs = {}, {}
-        put_input = _put_at_input if self.keep_interface else _convert_input
-        put_output = _put_at_output if self.keep_interface else _convert_output
+        put_input = _put_at_input if self.keep_interface else convert_input
+        put_output = _put_at_output if self.keep_interface else convert_output
         for value, change in inputs:
             name, put = value.name or "", partial(put_input, graph, value, change, names)
             done = editor.change("layout of an input", list(dict.fromkeys(value.consumers())), put)
@@ -101,7 +110,7 @@ def _pending(values: Sequence[ir.Value], texts: Sequence[str], what: str) -> lis
     found: list[tuple[ir.Value, Change]] = []
     for value, text in zip(values, texts, strict=False):
         change = parse_change(text)
-        if change is None or value.metadata_props.get(_MARK) == str(change):
+        if change is None or value.metadata_props.get(MARK) == str(change):
             continue
         if value.shape is None or len(value.shape) != len(change.perm):
             rank = "unknown rank" if value.shape is None else f"rank {len(value.shape)}"
@@ -114,65 +123,19 @@ def _pending(values: Sequence[ir.Value], texts: Sequence[str], what: str) -> lis
     return found
 
 
-def _convert_input(graph: ir.Graph, value: ir.Value, change: Change, names: Names) -> None:
-    """Put a transposition behind an input; it has the shape that gives the old one."""
-    old = value.shape
-    assert old is not None
-    node = _transpose(value, change.perm, names)
-    node.outputs[0].name = names.value(f"{value.name}_{change.gives.lower() or 'transposed'}")
-    node.outputs[0].shape = old
-    _read_instead(value, [node])
-    value.shape = _permuted(old, _inverse(change.perm))
-    value.metadata_props[_MARK] = str(change)
-    _prepend(graph, [node])
-
-
 def _put_at_input(graph: ir.Graph, value: ir.Value, change: Change, names: Names) -> None:
     """Put a converter and what undoes it behind an input."""
     graph.opset_imports.setdefault(OUR_DOMAIN, 1)
     nodes = _there_and_back(value, change, names)
-    _read_instead(value, nodes)
-    value.metadata_props[_MARK] = str(change)
-    _prepend(graph, nodes)
+    read_instead(value, nodes)
+    value.metadata_props[MARK] = str(change)
+    prepend(graph, nodes)
 
 
 def _put_at_output(graph: ir.Graph, value: ir.Value, change: Change, names: Names) -> None:
     """Put a converter and what undoes it in front of an output."""
     graph.opset_imports.setdefault(OUR_DOMAIN, 1)
-    _return_instead(graph, value, _there_and_back(value, change, names), change, names)
-
-
-def _read_instead(value: ir.Value, nodes: Sequence[ir.Node]) -> None:
-    """Let all that reads a value read what the last of some nodes makes of it."""
-    for user, index in list(value.uses()):
-        if user is not nodes[0]:
-            user.replace_input_with(index, nodes[-1].outputs[0])
-
-
-def _prepend(graph: ir.Graph, nodes: Sequence[ir.Node]) -> None:
-    if len(graph):
-        graph.insert_before(graph[0], nodes)
-    else:
-        graph.extend(nodes)
-
-
-def _convert_output(graph: ir.Graph, value: ir.Value, change: Change, names: Names) -> None:
-    """Return a transposed value under the name of the old one, which gets another."""
-    assert value.shape is not None
-    node = _transpose(value, change.perm, names)
-    node.outputs[0].shape = _permuted(value.shape, change.perm)
-    _return_instead(graph, value, [node], change, names)
-
-
-def _return_instead(graph: ir.Graph, value: ir.Value, nodes: Sequence[ir.Node], change: Change, names: Names) -> None:
-    """Return what the last of some nodes makes of a value, under its name."""
-    result = nodes[-1].outputs[0]
-    result.name, value.name = value.name, names.value(f"{value.name}_{change.assumes.lower() or 'before'}")
-    result.metadata_props[_MARK] = str(change)
-    graph.extend(nodes)
-    for index, output in enumerate(graph.outputs):
-        if output is value:
-            graph.outputs[index] = result
+    return_instead(graph, value, _there_and_back(value, change, names), change, names)
 
 
 def _there_and_back(value: ir.Value, change: Change, names: Names) -> list[ir.Node]:
@@ -182,29 +145,10 @@ def _there_and_back(value: ir.Value, change: Change, names: Names) -> list[ir.No
     layouts = {"from_layout": change.assumes, "to_layout": change.gives}
     converter = ir.node("LayoutConverter", [value], layouts, domain=OUR_DOMAIN, name=name)
     converted = converter.outputs[0]
-    _describe(converted, value)
+    describe(converted, value)
     converted.name = names.value(f"{value.name}_{change.gives.lower()}")
-    converted.shape = _permuted(value.shape, change.perm)
-    back = _transpose(converted, _inverse(change.perm), names)
+    converted.shape = permuted_shape(value.shape, change.perm)
+    back = transpose_of(converted, inverse(change.perm), names)
     back.outputs[0].name = names.value(f"{value.name}_{change.assumes.lower()}")
-    back.outputs[0].shape = _permuted(converted.shape, _inverse(change.perm))
+    back.outputs[0].shape = permuted_shape(converted.shape, inverse(change.perm))
     return [converter, back]
-
-
-def _transpose(value: ir.Value, perm: Sequence[int], names: Names) -> ir.Node:
-    node = ir.node("Transpose", [value], {"perm": list(perm)}, name=names.node(f"{value.name}/Transpose"))
-    _describe(node.outputs[0], value)
-    return node
-
-
-def _describe(result: ir.Value, value: ir.Value) -> None:
-    result.type = None if value.type is None else copy_type(value.type)
-    carry_annotations(value, result)
-
-
-def _inverse(perm: Sequence[int]) -> list[int]:
-    return [perm.index(axis) for axis in range(len(perm))]
-
-
-def _permuted(shape: ir.Shape, perm: Sequence[int]) -> ir.Shape:
-    return ir.Shape([shape[axis] for axis in perm], denotations=[shape.get_denotation(axis) for axis in perm])

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
-from onnx_passes.graph.constants import constant
-from onnx_passes.graph.permutations import Permutation, inverse, permutation, permuted, untransposed
-from onnx_passes.graph.shapes import dims, rank
+from onnx_passes.graph.permutations import Permutation, permutation
+from onnx_passes.graph.shapes import rank
 from onnx_passes.ops.collection import definitions
 from onnx_passes.ops.definition import GENERAL_DOMAINS, OUR_DOMAIN
 from onnx_passes.ops.quantizer import Quantizer
-from onnx_passes.passes.move.forms import shaped
-from onnx_passes.passes.thresholds.nodes import Thresholds
-from onnx_passes.passes.thresholds.writing import layout_of_channels
+from onnx_passes.passes.move.quantizer_axes import past_quantizer, past_thresholds
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.patterns import Op, Var
@@ -63,9 +59,9 @@ class MoveTransposePastQuantizer(Transformation, RewriteRuleSetPass):
 
     def rules(self) -> Sequence[Rule]:
         """Return a rule for each operator, under the name that all have once they are imported."""
-        thresholds = [_rule("MultiThreshold", domain, _past_thresholds) for domain in (_GENERAL, OUR_DOMAIN)]
+        thresholds = [_rule("MultiThreshold", domain, past_thresholds) for domain in (_GENERAL, OUR_DOMAIN)]
         quantizers = {(each.name, each.domains[0]): None for each in definitions() if isinstance(each, Quantizer)}
-        return [*(_rule(name, domain, _past_quantizer) for name, domain in quantizers), *thresholds]
+        return [*(_rule(name, domain, past_quantizer) for name, domain in quantizers), *thresholds]
 
 
 def _rule(name: str, domain: str, move: Callable[[Builder, ir.Node, ir.Value, Permutation], Rewritten]) -> Rule:
@@ -81,42 +77,3 @@ def _rule(name: str, domain: str, move: Callable[[Builder, ir.Node, ir.Value, Pe
         return move(op, node, x, perm)
 
     return Rule(pattern, rewrite, name=name if domain == _GENERAL else f"{name}Of{domain}", commute=False)
-
-
-def _past_quantizer(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
-    given = [value for value in node.inputs[1:] if value is not None]
-    if len(given) != len(node.inputs) - 1 or any((rank(value) or 0) > len(perm) for value in given):
-        return no("a parameter is missing, or gives the result another rank", at=node)
-    parameters = [untransposed(value, perm) for value in given]
-    if any(value is None for value in parameters):
-        return no("a parameter would have to be transposed", at=given[parameters.index(None)])
-    return op.Transpose(_like(op.like(node, [x, *parameters]), node, perm), perm=perm)
-
-
-def _past_thresholds(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
-    found = Thresholds.of(node)
-    if isinstance(found, str):
-        return no(found, at=node)
-    axes = {perm[axis]: size for axis, size in found.axes.items()}
-    if node.domain == OUR_DOMAIN:
-        back = inverse(perm)
-        given = [_put_back(constant(value), back) for value in node.inputs[1:]]
-        return op.Transpose(_like(op.like(node, [x, *given]), node, perm), perm=perm)
-    layout = layout_of_channels(len(perm), axes)
-    if layout is None:
-        return no("QONNX has no name for the layout before", at=node)
-    counted = op.like(node, [x, node.inputs[1]], data_layout=layout)
-    return op.Transpose(_like(counted, node, perm), perm=perm)
-
-
-def _put_back(array: np.ndarray | None, back: Permutation) -> np.ndarray:
-    """Put axes back in front of the one that counts thresholds."""
-    assert array is not None
-    more = len(back) + 1 - array.ndim
-    return np.ascontiguousarray(array.reshape((1,) * more + array.shape).transpose([*back, len(back)]))
-
-
-def _like(value: ir.Value, node: ir.Node, perm: Permutation) -> ir.Value:
-    sizes = dims(node.outputs[0])
-    value.type = node.outputs[0].type
-    return shaped(value, None if sizes is None else permuted(sizes, inverse(perm)))

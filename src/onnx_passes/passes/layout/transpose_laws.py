@@ -9,17 +9,18 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.errors import ModelError
-from onnx_passes.graph.arguments import argument, integer
+from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.permutations import moves_only_ones, permutation, reshape_target
-from onnx_passes.graph.shapes import dims, same_dim
+from onnx_passes.graph.shapes import dims
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.definition import OUR_DOMAIN
+from onnx_passes.passes.layout.flattened import Flattened, product_of_flattened
 from onnx_passes.passes.move.forms import shaped
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary
-from onnx_passes.rewrite.refusal import Rewritten, no
+from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 
 _AXES_ARE_INPUTS = 18
 _NUMBERS = ", ".join(f"{number / 4}" for number in range(-5, 7))
@@ -46,33 +47,9 @@ _HEAD = f'<ir_version: 9, opset_import: ["" : 20, "{OUR_DOMAIN}" : 1]> g (float[
 Layouts = tuple[str, str]
 
 
-def _product_of_unturned(op: Builder, node: ir.Node, reshape: ir.Node, turned: ir.Node, w: ir.Value) -> Rewritten:
-    x, y, f, t = turned.inputs[0], node.outputs[0], reshape.outputs[0], turned.outputs[0]
-    perm, sizes, flat, tensor = permutation(turned), dims(x), dims(f), constant_tensor(w)
-    if tensor is None:
-        return no("the weights are not constant", at=w)
-    if perm is None or sizes is None or flat is None or perm[:1] != [0] or perm == sorted(perm):
-        return no("the batch axis moves, or shapes are not known", at=t)
-    rest = [size for size in sizes[1:] if isinstance(size, int)]
-    count = int(np.prod(rest))
-    if len(rest) != len(sizes) - 1 or len(flat) != 2 or flat[1] != count or not same_dim(flat[0], sizes[0]):
-        return no("it is not known to be flattened behind the batch axis", at=f)
-    across = node.op_type == "Gemm" and integer(node, "transB", 0)
-    if node.op_type == "Gemm" and (integer(node, "transA", 0) != 0 or across is None):
-        return no("the batch axis is summed over", at=y)
-    array = tensor.numpy()
-    if array.ndim != 2 or array.shape[1 if across else 0] != count or count == 0:
-        return no("the weights are no matrix that fits", at=w)
-    rows = _reordered(array.T if across else array, perm, rest)
-    weights = ir.Tensor(np.ascontiguousarray(rows.T if across else rows), dtype=tensor.dtype)
-    return op.like(node, [op.like(reshape, [x, *reshape.inputs[1:]]), weights, *node.inputs[2:]])
-
-
-def _reordered(rows: np.ndarray, perm: list[int], sizes: list[int]) -> np.ndarray:
-    """Put rows that belong to transposed elements into the order of the elements before."""
-    moved = [axis - 1 for axis in perm[1:]]
-    places = rows.reshape([*(sizes[axis] for axis in moved), rows.shape[1]])
-    return places.transpose([*(moved.index(axis) for axis in range(len(moved))), len(moved)]).reshape(rows.shape)
+def _product_of_unturned(op: Builder, node: ir.Node, reshape: ir.Node) -> Rewritten:
+    found = Flattened.of(reshape)
+    return found if isinstance(found, Refusal) else product_of_flattened(op, node, found)
 
 
 def _product_channels_last(op: Builder, node: ir.Node, transpose: ir.Node) -> Rewritten:
@@ -189,7 +166,7 @@ class AbsorbTranspose(LawPass):
     laws = (
         *(
             _law(
-                f"{f}(flat := {g}(t := Transpose(x), ...), w, ...) → product_of_unturned(result, flat, t, w)",
+                f"{f}(flat := {g}(Transpose(x), ...), w, ...) → product_of_unturned(result, flat)",
                 name=f"{f}Of{g}",
             )
             for f in ("MatMul", "Gemm")

@@ -21,15 +21,41 @@ from onnx_passes.graph.permutations import (
     untransposed,
 )
 from onnx_passes.graph.shapes import dims, is_integral, rank, static_shape
-from onnx_passes.graph.traits import operators
+from onnx_passes.graph.traits import is_product, operators, traits_of
 from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 
 Handler = Callable[[Builder, ir.Node, ir.Value, Permutation], Rewritten]
 """Builds ``Transpose(f(x))`` for a node ``f(Transpose(x))``, or refuses."""
-AXES: Interface[Handler] = Interface("axes", "how it reads a value before that is transposed")
+AXES: Interface[Handler] = Interface(
+    "axes",
+    "how it reads a value before that is transposed",
+    "onnx_passes.passes.move.image_axes",
+    "onnx_passes.passes.move.quantizer_axes",
+    "onnx_passes.passes.move.reshape_axes",
+)
 
 _SOFTMAX_OF_AXIS = 13
 """Since then Softmax is about one axis, before it was about the rows of a matrix."""
+
+
+def elementwise(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
+    """Combine operands before they are transposed; each is transposed alike, constant, or has no axes that move."""
+    if "broadcast" in node.attributes:
+        return no("the operator is older than broadcasting", at=node)
+    count = traits_of(node).arity or len(node.inputs)
+    data = [value for value in node.inputs[:count] if value is not None]
+    ranks = [len(sizes) for value in data if (sizes := dims(value)) is not None]
+    if len(ranks) != len(data):
+        return no("a rank is not known", at=node)
+    perm = extended(perm, max(ranks))
+    inputs = [untransposed(value, perm) for value in data]
+    if any(value is None for value in inputs):
+        return no("an operand would have to be transposed", at=data[inputs.index(None)])
+    sizes = dims(node.outputs[0])
+    inner: ir.Value = op.like(node, [*inputs, *node.inputs[count:]])
+    if sizes is not None:
+        inner.shape = ir.Shape(permuted(sizes, inverse(perm)))
+    return transposed(op, inner, perm)
 
 
 def _axis(node: ir.Node, default: int, length: int) -> int | Refusal:
@@ -54,8 +80,6 @@ def _with_axes(op: Builder, node: ir.Node, x: ir.Value, axes: list[int]) -> ir.V
 
 
 def _reduction(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
-    if node.op_type in _EXTREMES and not is_integral(x):
-        return no("which of NaN, -0.0 and others wins depends on the order in memory", at=x)
     keep, noop = integer(node, "keepdims", 1), integer(node, "noop_with_empty_axes", 0)
     axes = _axes(node, 1, len(perm)) if is_given(node, 1, "axes") else []
     if isinstance(axes, Refusal) or keep is None or noop is None:
@@ -214,27 +238,39 @@ def _gather(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewri
     return transposed(op, op.like(node, [x, *node.inputs[1:]], axis=at), after)
 
 
-_EXTREMES = ("ReduceMax", "ReduceMin")
-_SUMS = tuple(name for name in operators("reduction") if name not in ("ArgMax", "ArgMin", *_EXTREMES))
+EXTREMES = ("ReduceMax", "ReduceMin")
+"""Which of NaN and zeros of both signs they find among floats depends on the order in memory."""
+_SUMS = tuple(name for name in operators("reduction") if name not in ("ArgMax", "ArgMin", *EXTREMES))
 
-AXES.attach(
-    {
-        **dict.fromkeys((*_EXTREMES, *_SUMS), _reduction),
-        **dict.fromkeys(("ArgMax", "ArgMin"), _search),
-        **dict.fromkeys(("Softmax", "LogSoftmax", "LpNormalization"), _along(-1)),
-        **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), _quantize),
-        "Concat": _concat,
-        "Expand": _expand,
-        "Gather": _gather,
-        "LayerNormalization": _layer_norm,
-        "Pad": _pad,
-        "Slice": _slice,
-        "Split": _split,
-        "Squeeze": _squeeze,
-        "Unsqueeze": _unsqueeze,
-    }
-)
+_BUILT_IN: dict[str, Handler] = {
+    **dict.fromkeys((*EXTREMES, *_SUMS), _reduction),
+    **dict.fromkeys(("ArgMax", "ArgMin"), _search),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "LpNormalization"), _along(-1)),
+    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), _quantize),
+    "Concat": _concat,
+    "Expand": _expand,
+    "Gather": _gather,
+    "LayerNormalization": _layer_norm,
+    "Pad": _pad,
+    "Slice": _slice,
+    "Split": _split,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+}
+AXES.attach(_BUILT_IN)
 
 UNSTEADY = (*_SUMS, "Softmax", "LogSoftmax", "LpNormalization", "LayerNormalization")
 """Operators that sum along axes: their last bits depend on the order in memory."""
-STEADY = tuple(name for name in AXES.standard() if name not in (*UNSTEADY, "Split"))
+STEADY = tuple(name for name in _BUILT_IN if name not in (*UNSTEADY, "Split"))
+
+
+def is_join(node: ir.Node) -> bool:
+    """Tell whether a node takes several values of one kind, all of which have to be transposed alike."""
+    return traits_of(node).kind == "elementwise" or AXES.get(node) is _concat
+
+
+def is_steady(node: ir.Node) -> bool:
+    """Tell whether a node gives the same bits whatever the order in memory of what it reads."""
+    if traits_of(node).place_dependent or is_product(node) or (not node.domain and node.op_type in UNSTEADY):
+        return False
+    return node.domain != "" or node.op_type not in EXTREMES or is_integral(node.inputs[0])

@@ -8,11 +8,11 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.graph.builder import Builder
-from onnx_passes.graph.permutations import extended, inverse, permutation, permuted, transposed, untransposed
-from onnx_passes.graph.shapes import dims
+from onnx_passes.graph.permutations import permutation
+from onnx_passes.graph.shapes import dims, is_integral
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.passes.move import axes
-from onnx_passes.passes.move.forms import MovePass, exchange, is_forked, operands, shaped, slots
+from onnx_passes.passes.move.forms import MovePass, exchange, is_forked, shaped, slots
 from onnx_passes.passes.move.steady import elementwise
 from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
@@ -32,30 +32,21 @@ def _past_elementwise(*, steady: bool) -> list[Rule]:
 def _past_operands(op: Builder, node: ir.Node, transpose: ir.Node) -> Rewritten:
     if is_forked(transpose.outputs[0], node):
         return no("the transposed value is used elsewhere", at=transpose.outputs[0])
-    if "broadcast" in node.attributes:
-        return no("the operator is older than broadcasting", at=node)
-    data, others = operands(node)
-    x, result = transpose.inputs[0], node.outputs[0]
-    if traits_of(node).arity == 1:
-        inner = shaped(op.like(node, [x, *others]), dims(x))
+    x, perm = transpose.inputs[0], permutation(transpose)
+    if traits_of(node).arity == 1 and "broadcast" not in node.attributes:
+        inner = shaped(op.like(node, [x, *node.inputs[1:]]), dims(x))
         return op.like(transpose, [inner])
-    perm = permutation(transpose)
-    ranks = [dims(value) for value in data if value is not transpose.outputs[0]]
-    if perm is None or any(sizes is None for sizes in ranks):
+    if x is None or perm is None:
         return no("a rank is not known", at=node)
-    perm = extended(perm, max([len(perm), *(len(sizes) for sizes in ranks if sizes is not None)]))
-    inputs = [untransposed(value, perm) for value in data]
-    if any(value is None for value in inputs):
-        return no("an operand would have to be transposed", at=data[inputs.index(None)])
-    sizes = dims(result)
-    inner = shaped(op.like(node, inputs), None if sizes is None else permuted(sizes, inverse(perm)))
-    return transposed(op, inner, perm)
+    return axes.elementwise(op, node, x, perm)
 
 
 def _past_axes(op: Builder, node: ir.Node, transpose: ir.Node) -> Rewritten:
     x, perm = transpose.inputs[0], permutation(transpose)
     if x is None or perm is None:
         return no("the rank is not known", at=transpose)
+    if node.op_type in axes.EXTREMES and not is_integral(x):
+        return no("which of NaN, -0.0 and others wins depends on the order in memory", at=x)
     handler = axes.AXES.get(node)
     assert handler is not None
     return handler(op, node, x, perm)

@@ -8,7 +8,10 @@ from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
 from onnx_passes.passes.qonnx.dialect import GENERAL, USUAL_LAYOUTS
 
-_WINDOWS = {(GENERAL, "MaxPoolNHWC"), *((CHANNELS_LAST_DOMAIN, name) for name in ("Conv", "MaxPool", "AveragePool"))}
+_WINDOWS = {
+    (GENERAL, "MaxPoolNHWC"),
+    *((CHANNELS_LAST_DOMAIN, name) for name in ("AveragePool", "Conv", "ConvTranspose", "MaxPool")),
+}
 
 
 def lacking(node: ir.Node) -> dict[str, ir.Attr]:

@@ -26,7 +26,7 @@ class Streamline(ComposePass):
         "lift-constants",
         "shape-inference",
         "import-qonnx",
-        "convert-channels-last",
+        "convert-channels-first",
         "import-quantized",
         "shape-inference",
         "fold-constants",

@@ -35,7 +35,7 @@ _MODELS = tuple(
 
 @passes.verify.equality
 @passes.register(tags=("qonnx", "layout", "convert"))
-class ConvertChannelsLast(Transformation, RewriteRuleSetPass):
+class ConvertChannelsFirst(Transformation, RewriteRuleSetPass):
     """Lower QONNX's operators on channels-last images to standard operators between transposes.
 
     Rewrites: ``qonnx.custom_op.channels_last.Conv(x, w)`` → ``Transpose(Conv(Transpose(x), Transpose(w)))``, and so on

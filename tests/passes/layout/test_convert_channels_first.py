@@ -52,7 +52,7 @@ def separable() -> ir.Model:
 
 
 def test_standard_operators_with_few_transpositions():
-    result = onnx_passes.apply(separable(), "convert-channels-last")
+    result = onnx_passes.apply(separable(), "convert-channels-first")
     found = operators(result.model.graph)
     assert LAST not in {node.domain for node in result.model.graph}
     assert (found.count("Conv"), found.count("MaxPool")) == (3, 1)
@@ -77,7 +77,7 @@ def test_macs_are_counted_as_they_are():
 
 def test_nothing_to_do_without_them():
     model = model_of("g (float[1, 2] x) => (float[1, 2] y) { y = Relu (x) }")
-    assert not onnx_passes.apply(model, "convert-channels-last").modified
+    assert not onnx_passes.apply(model, "convert-channels-first").modified
 
 
 @pytest.mark.parametrize("operator", ["BatchNormalization", "AveragePool"])
@@ -90,6 +90,6 @@ def test_other_operators(operator: str):
     text = f"g (float[1, 4, 4, 2] x) => (float[1, 4, 4, 2] y) <{held}> {{ y = {call} }}"
     before = model_of(text, domains=f'"{LAST}" : 1')
     x = np.random.default_rng(0).normal(size=(1, 4, 4, 2)).astype(np.float32)
-    model = onnx_passes.apply(before, "convert-channels-last").model
+    model = onnx_passes.apply(before, "convert-channels-first").model
     assert operators(model.graph) == ["Transpose", operator, "Transpose"]
     np.testing.assert_array_equal(run_model(model, {"x": x})["y"], run_model(before, {"x": x})["y"])

@@ -1,0 +1,143 @@
+"""Let a network on images work with channels last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.claims import Claim
+from onnx_passes.core.options import internal, option
+from onnx_passes.graph.permutations import inverse, permutation
+from onnx_passes.graph.shapes import rank
+from onnx_passes.passes.layout.images import ChannelsLast, to_first, to_last
+from onnx_passes.passes.layout.interface import convert_input, convert_output, prepend, read_instead, transpose_of
+from onnx_passes.passes.layout.layouts import Change
+from onnx_passes.passes.layout.standard_forms import StandardImages
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.passes import EditorPass
+
+_RULE = "channels last"
+_LETTERS = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
+
+
+@passes.verify.tolerance
+@passes.register(tags=("layout", "qonnx", "convert"))
+class ConvertChannelsLast(EditorPass):
+    """Convert networks on images to channels last: convolutions, pooling and all that lies between them.
+
+    Rewrites: ``Conv(x, w)`` → ``Transpose(Conv(Transpose(x), w'))`` with Conv of ``qonnx.custom_op.channels_last`` and
+              weights that are transposed now; likewise ConvTranspose, MaxPool, AveragePool and BatchNormalization;
+              GlobalAveragePool → ReduceMean. The transposition behind them sinks past all that follows: elementwise
+              operators, quantizers, thresholds, Concat, Split, Slice, Pad, Resize, Softmax, reductions, Reshape, also
+              into the rows of a dense layer, until the next one takes it up; others are transposed where branches
+              meet. What remains is at inputs and outputs, and nowhere with ``inputs`` and ``outputs``.
+              ``domain=standard`` leaves convolutions and pooling as they are, between transpositions, and lets all
+              else work with channels last.
+    Refuses:  images of unknown rank; padding that is left open (``auto_pad``) with strides, of images of unknown size;
+              second results of MaxPool; padding of ConvTranspose that is left to the size of the result; Resize that
+              ONNX Runtime has for channels first only; what nobody knows to follow stays as it is, between
+              transpositions.
+    Exactness: up to rounding: means of images, reductions and dense layers add up in another order, functions round
+              differently in other places. Bit-exact with ``exact``, which leaves those as they are.
+    """
+
+    needs = ("shape-inference",)
+    followed_by = ("shape-inference",)
+    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
+
+    domain: Literal["qonnx", "standard"] = option("qonnx", "whose convolutions and pooling to use")
+    inputs: bool = option(False, "let inputs of the model have their channels last, too")
+    outputs: bool = option(False, "let outputs of the model have their channels last, too")
+    exact: bool = option(False, "leave what would round differently as it is")
+
+    _inputs: dict[str, list[int]] = internal(default_factory=dict[str, list[int]])
+    _outputs: dict[str, list[int]] = internal(default_factory=dict[str, list[int]])
+
+    def __post_init__(self) -> None:
+        if self.exact:
+            self.claims = (Claim("equality"),)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def edit(self, model: ir.Model, editor: Editor) -> None:
+        """Turn the images at the inputs, then let node after node take them so."""
+        self._inputs, self._outputs = {}, {}
+        kind = StandardImages if self.domain == "standard" else ChannelsLast
+        images, nodes = kind(editor, exact=self.exact), tuple(editor.graph)
+        if not any(map(images.starts, nodes)):
+            return
+        turned = self._turn_inputs(editor, images.asked(nodes))
+        images.convert(nodes, _RULE)
+        if self.outputs:
+            turned.extend(self._turn_outputs(editor))
+        images.convert(turned, _RULE)
+
+    def _turn_inputs(self, editor: Editor, asked: set[ir.Value | None]) -> list[ir.Node]:
+        """Turn the inputs that are asked for, and put back what others read; return the last nodes of that."""
+        found: list[ir.Node] = []
+        if self.domain == "standard" and not self.inputs:
+            return found
+        for value in editor.graph.inputs:
+            length, name = rank(value), value.name or ""
+            if value not in asked or length is None or value.is_initializer() or value.is_graph_output():
+                continue
+            turn = partial(_turn_input if self.inputs else _there_and_back, editor, value)
+            if editor.change("channels last at an input", list(value.consumers()), turn):
+                found.append(editor.graph[0 if self.inputs else 1])
+                if self.inputs:
+                    self._inputs[name] = to_last(length)
+        return found
+
+    def _turn_outputs(self, editor: Editor) -> list[ir.Node]:
+        """Return images as they are before they are put back in order."""
+        found: list[ir.Node] = []
+        for value in list(editor.graph.outputs):
+            producer, length = value.producer(), rank(value) or 0
+            if producer is None or editor.stopped or permutation(producer) != to_first(length):
+                continue
+            turn = partial(convert_output, editor.graph, value, _change(length, first=True), editor.scope.names)
+            name = value.name or ""
+            if editor.change("channels last at an output", [producer], turn):
+                found.append(editor.graph[-1])
+                self._outputs[name] = to_last(length)
+        return found
+
+    def inputs_after(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return data for the model before the last call as the model after it takes it."""
+        return _transposed(sample, self._inputs)
+
+    def outputs_after(self, results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return results of the model before the last call as the model after it returns them."""
+        return _transposed(results, self._outputs)
+
+
+def _transposed(arrays: Mapping[str, np.ndarray], perms: Mapping[str, Sequence[int]]) -> dict[str, np.ndarray]:
+    return {name: array.transpose(perms[name]) if name in perms else array for name, array in arrays.items()}
+
+
+def _change(length: int, *, first: bool) -> Change:
+    """Return the change of layout from channels first, or from channels last, to the other."""
+    letters = _LETTERS.get(length, "")
+    if first:
+        return Change(tuple(to_last(length)), letters)
+    return Change(tuple(to_first(length)), "".join(letters[axis] for axis in to_last(length)) if letters else "")
+
+
+def _turn_input(editor: Editor, value: ir.Value) -> None:
+    convert_input(editor.graph, value, _change(rank(value) or 0, first=False), editor.scope.names)
+
+
+def _there_and_back(editor: Editor, value: ir.Value) -> None:
+    length, names = rank(value) or 0, editor.scope.names
+    there = transpose_of(value, to_last(length), names)
+    there.outputs[0].name = names.value(f"{value.name}_channels_last")
+    assert value.shape is not None
+    there.outputs[0].shape = ir.Shape([value.shape[axis] for axis in to_last(length)])
+    back = transpose_of(there.outputs[0], inverse(to_last(length)), names)
+    back.outputs[0].name = names.value(f"{value.name}_channels_first")
+    back.outputs[0].shape = ir.Shape(list(value.shape))
+    read_instead(value, [there, back])
+    prepend(editor.graph, [there, back])

@@ -1,0 +1,80 @@
+"""Inputs and outputs of a model in another layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from onnx_passes.graph.edits import carry_annotations, copy_type
+from onnx_passes.graph.names import Names
+from onnx_passes.graph.permutations import inverse
+from onnx_passes.passes.layout.layouts import Change
+
+MARK = "onnx_passes.layout"
+"""The metadata in which an input or output says how it was changed."""
+
+
+def convert_input(graph: ir.Graph, value: ir.Value, change: Change, names: Names) -> None:
+    """Put a transposition behind an input; it has the shape that gives the old one."""
+    old = value.shape
+    assert old is not None
+    node = transpose_of(value, change.perm, names)
+    node.outputs[0].name = names.value(f"{value.name}_{change.gives.lower() or 'transposed'}")
+    node.outputs[0].shape = old
+    read_instead(value, [node])
+    value.shape = permuted_shape(old, inverse(change.perm))
+    value.metadata_props[MARK] = str(change)
+    prepend(graph, [node])
+
+
+def convert_output(graph: ir.Graph, value: ir.Value, change: Change, names: Names) -> None:
+    """Return a transposed value under the name of the old one, which gets another."""
+    assert value.shape is not None
+    node = transpose_of(value, change.perm, names)
+    node.outputs[0].shape = permuted_shape(value.shape, change.perm)
+    return_instead(graph, value, [node], change, names)
+
+
+def return_instead(graph: ir.Graph, value: ir.Value, nodes: Sequence[ir.Node], change: Change, names: Names) -> None:
+    """Return what the last of some nodes makes of a value, under its name."""
+    result = nodes[-1].outputs[0]
+    result.name, value.name = value.name, names.value(f"{value.name}_{change.assumes.lower() or 'before'}")
+    result.metadata_props[MARK] = str(change)
+    graph.extend(nodes)
+    for index, output in enumerate(graph.outputs):
+        if output is value:
+            graph.outputs[index] = result
+
+
+def read_instead(value: ir.Value, nodes: Sequence[ir.Node]) -> None:
+    """Let all that reads a value read what the last of some nodes makes of it."""
+    for user, index in list(value.uses()):
+        if user is not nodes[0]:
+            user.replace_input_with(index, nodes[-1].outputs[0])
+
+
+def prepend(graph: ir.Graph, nodes: Sequence[ir.Node]) -> None:
+    """Put nodes in front of all others."""
+    if len(graph):
+        graph.insert_before(graph[0], nodes)
+    else:
+        graph.extend(nodes)
+
+
+def transpose_of(value: ir.Value, perm: Sequence[int], names: Names) -> ir.Node:
+    """Make a transposition of a value."""
+    node = ir.node("Transpose", [value], {"perm": list(perm)}, name=names.node(f"{value.name}/Transpose"))
+    describe(node.outputs[0], value)
+    return node
+
+
+def describe(result: ir.Value, value: ir.Value) -> None:
+    """Give a new value the type and the annotations of another."""
+    result.type = None if value.type is None else copy_type(value.type)
+    carry_annotations(value, result)
+
+
+def permuted_shape(shape: ir.Shape, perm: Sequence[int]) -> ir.Shape:
+    """Put dimensions, and what they are called, in another order."""
+    return ir.Shape([shape[axis] for axis in perm], denotations=[shape.get_denotation(axis) for axis in perm])

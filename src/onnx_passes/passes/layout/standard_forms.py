@@ -1,0 +1,50 @@
+"""Standard convolutions and pooling between transpositions, in networks that work with channels last."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes.graph.arithmetic import rounded
+from onnx_passes.graph.shapes import rank
+from onnx_passes.passes.fuse.layer_laws import normalization_of
+from onnx_passes.passes.layout.images import CHANNELS_LAST, ChannelsLast, Form, follower, to_last
+from onnx_passes.rewrite.refusal import Refusal, no
+
+
+class StandardImages(ChannelsLast):
+    """Leaves what ONNX has for channels first only as it is, and turns its results for those that follow."""
+
+    def form(self, node: ir.Node) -> Form | None:
+        """Return how a node computes: forms of QONNX's domain stand between transpositions."""
+        form = CHANNELS_LAST.get(node)
+        if form is None or not form.starts:
+            return form
+        return _NORMALIZED if node.op_type == "BatchNormalization" else _BETWEEN
+
+
+def _between(images: ChannelsLast, node: ir.Node) -> ir.Value | Refusal:
+    if not any(_follows(images, user) for user in node.outputs[0].consumers()):
+        return no("nobody behind it works with channels last", at=node)
+    return images.op.Transpose(images.op.like(node, node.inputs), perm=to_last(rank(node.outputs[0]) or 0))
+
+
+def _follows(images: ChannelsLast, node: ir.Node) -> bool:
+    form = images.form(node)
+    return follower(node) is not None if form is None else not form.starts
+
+
+def _normalized(images: ChannelsLast, node: ir.Node) -> ir.Value | Refusal:
+    """Multiply and add: constants of channels come last by themselves."""
+    x = node.inputs[0]
+    read = normalization_of(node)
+    if isinstance(read, Refusal) or x is None or x.dtype is None:
+        return read if isinstance(read, Refusal) else no("its type is not known", at=node)
+    factors, shifts = (rounded(array, x.dtype) for array in read)
+    if factors is None or shifts is None:
+        return no("the factors would not be finite", at=node)
+    product = images.op.Mul(images.last(x), ir.Tensor(factors, dtype=x.dtype))
+    return images.op.Add(product, ir.Tensor(shifts, dtype=x.dtype))
+
+
+_BETWEEN = Form(_between)
+_NORMALIZED = Form(_normalized, starts=False, exact=False)
