@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from onnx_passes.ops.quantizing import IntegerGrid as IntegerGrid
     from onnx_passes.ops.quantizing import IntegerLevels as IntegerLevels
     from onnx_passes.ops.quantizing import Quantizing as Quantizing
+    from onnx_passes.passes.layout.images import ChannelsLastForm as ChannelsLastForm
     from onnx_passes.passes.streamline.form import Form as Form
 
 _INTERFACES = {
@@ -50,6 +51,7 @@ _INTERFACES = {
 _HOMES = {
     "Attribute": "ops.definition",
     "Call": "ops.definition",
+    "ChannelsLastForm": "passes.layout.images",
     "Definition": "ops.definition",
     "Form": "passes.streamline.form",
     "Input": "ops.definition",

@@ -14,7 +14,7 @@ from onnx_passes.graph.tensor_types import set_sparsity
 from onnx_passes.graph.traits import is_product
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.export.containers import held_integers, is_exact_product
-from onnx_passes.passes.layout.images import ChannelsLast, Form, to_last
+from onnx_passes.passes.layout.images import ChannelsLast, ChannelsLastForm, to_last
 from onnx_passes.passes.move.forms import shaped
 from onnx_passes.passes.qonnx.dialect import GENERAL
 from onnx_passes.rewrite.editor import Editor
@@ -31,9 +31,12 @@ class FinnImages(ChannelsLast):
         self._in_integers = {node for node in editor.graph if _is_in_integers(node, ranges)}
         convolutions = [node for node in editor.graph if _is_conv(node)]
         self._reasons = {node: _why_not(node, ranges) for node in convolutions}
-        self._forms = {("", "Conv"): Form(self._lowered), ("", "MaxPool"): Form(_max_pool, starts=False)}
+        self._forms = {
+            ("", "Conv"): ChannelsLastForm(self._lowered),
+            ("", "MaxPool"): ChannelsLastForm(_max_pool, starts=False),
+        }
 
-    def form(self, node: ir.Node) -> Form | None:
+    def form(self, node: ir.Node) -> ChannelsLastForm | None:
         """Return what FINN has a layer for: products of matrices, and its own pooling."""
         return self._forms.get((node.domain, node.op_type))
 

@@ -39,14 +39,14 @@ class ConvertChannelsFirst(Transformation, RewriteRuleSetPass):
     """Lower QONNX's operators on channels-last images to standard operators between transposes.
 
     Rewrites: ``qonnx.custom_op.channels_last.Conv(x, w)`` → ``Transpose(Conv(Transpose(x), Transpose(w)))``, and so on
-              for MaxPool, AveragePool and BatchNormalization; ``sink-transposes`` then lets the transpositions between
-              layers cancel.
+              for ConvTranspose, pooling and BatchNormalization; ``absorb-transpose-into-weights`` and
+              ``sink-transposes`` then transpose weights and let the transpositions between layers cancel.
     Refuses:  operators that the model has a function for, and those with inputs or attributes that they cannot have.
     Exactness: bit-exact.
     """
 
     needs = ("shape-inference",)
-    followed_by = ("shape-inference", "sink-transposes", "shape-inference")
+    followed_by = ("shape-inference", "absorb-transpose-into-weights", "sink-transposes", "shape-inference")
     functions = True
     fuzz_hints = MappingProxyType({"models": _MODELS})
     converts = MappingProxyType({ANY: "there is no such operator of QONNX"})

@@ -44,7 +44,7 @@ _LEAST_RANK = 3
 
 
 @dataclass(frozen=True)
-class Form:
+class ChannelsLastForm:
     """How an operator computes on images whose channels come last.
 
     ``build`` returns the result, channels last, or refuses. What ``starts`` has images turned for it; others take those
@@ -56,7 +56,7 @@ class Form:
     exact: bool = True
 
 
-CHANNELS_LAST: Interface[Form] = Interface(
+CHANNELS_LAST: Interface[ChannelsLastForm] = Interface(
     "channels_last", "how it computes on images with channels last", "onnx_passes.passes.layout.window_forms"
 )
 
@@ -92,9 +92,13 @@ class ChannelsLast:
         self._wanted: set[ir.Value | None] = set()
         self._of_constants: set[ir.Value | None] = set()
 
-    def form(self, node: ir.Node) -> Form | None:
+    def form(self, node: ir.Node) -> ChannelsLastForm | None:
         """Return how a node computes with channels last; other targets have other forms."""
         return CHANNELS_LAST.get(node)
+
+    def sinks(self, transpose: ir.Node) -> bool:
+        """Tell whether a transposition is to sink past those that follow."""
+        return True
 
     def is_exact(self, node: ir.Node) -> bool:
         """Tell whether a node that reads elements in another order gives the same bits."""
@@ -204,7 +208,7 @@ class ChannelsLast:
                 if old.uses() or old.is_graph_output():
                     r.replace(old, new)
 
-    def _formed(self, form: Form, node: ir.Node) -> Rewritten:
+    def _formed(self, form: ChannelsLastForm, node: ir.Node) -> Rewritten:
         if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
             return no("more than its first result is used", at=node)
         length = rank(node.outputs[0])
@@ -261,7 +265,9 @@ class ChannelsLast:
         for value in node.inputs if is_join(node) else node.inputs[:1]:
             producer = None if value is None else value.producer()
             perm, x = permutation(producer), None if producer is None or not producer.inputs else producer.inputs[0]
-            if perm is not None and x is not None and not is_constant(x):
+            if producer is None or perm is None or x is None or is_constant(x) or x in self._of_constants:
+                continue
+            if self.sinks(producer):
                 found.append((x, perm))
         return max(found, key=lambda each: len(each[1]), default=None)
 

@@ -5,21 +5,36 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes.graph.arithmetic import rounded
+from onnx_passes.graph.permutations import permutation
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.fuse.layer_laws import normalization_of
-from onnx_passes.passes.layout.images import CHANNELS_LAST, ChannelsLast, Form, follower, to_last
+from onnx_passes.passes.layout.images import CHANNELS_LAST, ChannelsLast, ChannelsLastForm, follower, to_last
 from onnx_passes.rewrite.refusal import Refusal, no
+
+_SEQUENCE = 3
 
 
 class StandardImages(ChannelsLast):
     """Leaves what ONNX has for channels first only as it is, and turns its results for those that follow."""
 
-    def form(self, node: ir.Node) -> Form | None:
+    def form(self, node: ir.Node) -> ChannelsLastForm | None:
         """Return how a node computes: forms of QONNX's domain stand between transpositions."""
         form = CHANNELS_LAST.get(node)
         if form is None or not form.starts:
             return form
         return _NORMALIZED if node.op_type == "BatchNormalization" else _BETWEEN
+
+    def sinks(self, transpose: ir.Node) -> bool:
+        """Tell whether a transposition is to sink: not one that brings channels to the end."""
+        perm, source = permutation(transpose), transpose.inputs[0]
+        if perm is None or perm != to_last(len(perm)):
+            return True
+        # With one axis beside the channels, to bring these to the end and to bring them back is the same.
+        producer = None if source is None else source.producer()
+        return len(perm) == _SEQUENCE and producer is not None and not self.starts(producer)
+
+    def note_refusal(self, node: ir.Node, reason: str) -> None:
+        """Say nothing: all of them keep their channels first."""
 
 
 def _between(images: ChannelsLast, node: ir.Node) -> ir.Value | Refusal:
@@ -46,5 +61,5 @@ def _normalized(images: ChannelsLast, node: ir.Node) -> ir.Value | Refusal:
     return images.op.Add(product, ir.Tensor(shifts, dtype=x.dtype))
 
 
-_BETWEEN = Form(_between)
-_NORMALIZED = Form(_normalized, starts=False, exact=False)
+_BETWEEN = ChannelsLastForm(_between)
+_NORMALIZED = ChannelsLastForm(_normalized, starts=False, exact=False)

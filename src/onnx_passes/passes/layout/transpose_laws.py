@@ -11,12 +11,13 @@ from onnx_passes import passes
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.builder import Builder
-from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.constants import constant_tensor, is_constant
 from onnx_passes.graph.permutations import moves_only_ones, permutation, reshape_target
 from onnx_passes.graph.shapes import dims
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.definition import OUR_DOMAIN
 from onnx_passes.passes.layout.flattened import Flattened, product_of_flattened
+from onnx_passes.passes.layout.rearranged import rearranged
 from onnx_passes.passes.move.forms import shaped
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary
@@ -43,6 +44,11 @@ _CHAINS = (
     f"<float[4, N, 3] c> {{ c = {_CONVERTER.format('NCW', 'WNC')} (x) y = {_CONVERTER.format('WNC', 'NWC')} (c) }}",
 )
 _HEAD = f'<ir_version: 9, opset_import: ["" : 20, "{OUR_DOMAIN}" : 1]> g (float[N, 3, 4] x) => (float[A, B, C] y)'
+
+_WEIGHTS = """g (float[2, 3] x) => (float[2, 2] y)
+<int8[2, 3] w = {1, -2, 3, 4, 5, -6}, float[2] s = {0.5, 0.25}, float[3] b = {1, 2, 3}> {
+    d = DequantizeLinear <axis = 0> (w, s) e = Add (d, b) t = Transpose (e) y = MatMul (x, t)
+}"""
 
 Layouts = tuple[str, str]
 
@@ -102,6 +108,14 @@ def _reshaped(op: Builder, node: ir.Node, x: ir.Value) -> Rewritten:
     return op.Reshape(x, np.array(target, np.int64))
 
 
+def _transposed_weights(op: Builder, node: ir.Node, x: ir.Value) -> Rewritten:
+    perm = permutation(node)
+    if perm is None:
+        return no("the rank is not known", at=node)
+    moved = None if is_constant(x) else rearranged(op, x, len(perm), lambda array: array.transpose(perm))
+    return no("it is not computed of constants alone, element by element", at=x) if moved is None else moved
+
+
 def _converted(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten:
     """Build one converter for two nodes, of which one may be a transposition."""
     if inner.op_type == "Transpose":
@@ -144,7 +158,9 @@ def _layouts(converter: ir.Node) -> Layouts | None:
     return (before, behind) if before and sorted(before) == sorted(behind) else None
 
 
-_law = Vocabulary(_converted, _mean_before, _product_channels_last, _product_of_unturned, _reshaped).law
+_law = Vocabulary(
+    _converted, _mean_before, _product_channels_last, _product_of_unturned, _reshaped, _transposed_weights
+).law
 
 
 @passes.verify.tolerance
@@ -200,3 +216,19 @@ class AbsorbTransposeIntoLayout(LawPass):
             (f"{OUR_DOMAIN}.LayoutConverter({{}})", f"{OUR_DOMAIN}.LayoutConverter({{}})", "ConverterOfConverter"),
         )
     )
+
+
+@passes.verify.equality
+@passes.register(tags=("layout",))
+class AbsorbTransposeIntoWeights(LawPass):
+    """Transpose weights, and the parameters of their quantizers, now.
+
+    Rewrites: ``Transpose(Quant(w, s, z, b))`` → ``Quant(w', s', z', b')`` with constants that are transposed, likewise
+              other quantizers, DequantizeLinear and elementwise operators of constants alone.
+    Refuses:  constants themselves, which fold-constants transposes; values that depend on inputs; results that others
+              use, too.
+    Exactness: bit-exact.
+    """
+
+    fuzz_hints = hints(_WEIGHTS)
+    laws = (_law("Transpose(x) → transposed_weights(result, x)", name="TransposeOfWeights"),)

@@ -12,7 +12,7 @@ from onnx_passes.analysis.windows import pads_of
 from onnx_passes.graph.arguments import argument, integer
 from onnx_passes.graph.shapes import dims, rank, static_shape
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
-from onnx_passes.passes.layout.images import CHANNELS_LAST, ChannelsLast, Form
+from onnx_passes.passes.layout.images import CHANNELS_LAST, ChannelsLast, ChannelsLastForm
 from onnx_passes.rewrite.refusal import Refusal, no
 
 _AXES_ARE_INPUTS = {"ReduceMean": 18, "ReduceMax": 18}
@@ -92,7 +92,7 @@ def _made(images: ChannelsLast, node: ir.Node, inputs: Sequence[ir.Value | None]
     return images.op.op(node.op_type, *inputs, _domain=CHANNELS_LAST_DOMAIN, _version=version, **attributes)
 
 
-def _reduced(operator: str, *, exact: bool) -> Form:
+def _reduced(operator: str, *, exact: bool) -> ChannelsLastForm:
     """Reduce all places of an image at once."""
 
     def build(images: ChannelsLast, node: ir.Node) -> ir.Value | Refusal:
@@ -105,17 +105,17 @@ def _reduced(operator: str, *, exact: bool) -> Form:
             return images.op.op(operator, images.last(x), axes=axes, keepdims=1)
         return images.op.op(operator, images.last(x), np.array(axes, np.int64), keepdims=1)
 
-    return Form(build, starts=False, exact=exact)
+    return ChannelsLastForm(build, starts=False, exact=exact)
 
 
 CHANNELS_LAST.attach(
     {
-        "AveragePool": Form(_average_pool),
-        "BatchNormalization": Form(_batch_normalization),
-        "Conv": Form(_conv),
-        "ConvTranspose": Form(_conv_transpose),
+        "AveragePool": ChannelsLastForm(_average_pool),
+        "BatchNormalization": ChannelsLastForm(_batch_normalization),
+        "Conv": ChannelsLastForm(_conv),
+        "ConvTranspose": ChannelsLastForm(_conv_transpose),
         "GlobalAveragePool": _reduced("ReduceMean", exact=False),
         "GlobalMaxPool": _reduced("ReduceMax", exact=False),
-        "MaxPool": Form(_max_pool),
+        "MaxPool": ChannelsLastForm(_max_pool),
     }
 )
