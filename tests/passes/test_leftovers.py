@@ -39,7 +39,19 @@ def test_quantizers_that_qcdq_cannot_say_are_counted_by_kind_and_reason():
     assert found == [
         "3 Quant stay: 2 × it rounds by FLOOR, QuantizeLinear half to even; 1 × QuantizeLinear has no type of 12 bits",
         "1 BipolarQuant stays: one signed bit is -1 or 1, and QuantizeLinear has zero as well",
+        "what QuantizeLinear has no word for is written in other standard operators",
     ]
+
+
+def test_what_qcdq_cannot_say_is_written_in_standard_operators_so_that_the_file_loads():
+    body = f"a = {quant(mode='FLOOR')} c = {GENERAL}.BipolarQuant (a, s) y = mine.Foo (c)"
+    model = model_of(graph(body), domains=f'"{GENERAL}" : 1, "mine" : 1')
+    result = onnx_passes.apply(model, "convert-to-qcdq", verify=False)
+    assert [node.op_type for node in result.model.graph if node.domain] == ["Foo"]
+    assert any(note.startswith("1 mine.Foo stays: onnxruntime does not know it") for note in result.steps[-1].notes)
+    kept = onnx_passes.apply(model, "convert-to-qcdq{rest=keep}", verify=False)
+    assert [node.op_type for node in kept.model.graph if node.domain] == ["Quant", "BipolarQuant", "Foo"]
+    assert any("BipolarQuant stays: onnxruntime does not know it" in note for note in kept.steps[-1].notes)
 
 
 def test_nothing_is_noted_where_nothing_stays():
@@ -131,7 +143,8 @@ def test_what_is_in_functions_is_not_forgotten():
     """
     model = model_of(text, domains='"local" : 1')
     result = onnx_passes.apply(model, "convert-to-qcdq")
-    assert result.steps[-1].notes == ["1 BipolarQuant stays: in a function of the model: run inline-functions first"]
+    assert result.steps[-1].notes[0] == "1 BipolarQuant stays: in a function of the model: run inline-functions first"
+    assert [node.op_type for node in result.model.functions["local", "f", ""] if node.domain] == []
 
 
 @pytest.mark.parametrize("pipeline", ["inline-qonnx", "import-qonnx"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,8 @@ ADDED = ("float32", "float64", "int32", "int64")
 """The types in which every version adds, and all engines alike."""
 _SORTED_UPWARDS = 11
 _SMALL_SUMS = 14
+Compare = Callable[["Builder", ir.Value, Any], ir.Value]
+"""How a value is compared with a threshold that it may have reached."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class _Cells:
     """
 
     thresholds: np.ndarray
-    """For each cell, ascending; filled up with the greatest number there is. As many as a tree of comparisons has."""
+    """For each cell, ascending; filled up with a number that is no smaller. As many as a tree of comparisons has."""
     values: np.ndarray
 
     @property
@@ -105,14 +107,39 @@ class _Cells:
             yield self.thresholds[:, distance // 2 - 1 :: distance].reshape(-1)
 
 
-def count(op: Builder, x: ir.Value, columns: Sequence[Any], kind: np.dtype[Any], *, small: bool = False) -> ir.Value:
+def reached(op: Builder, x: ir.Value, threshold: Any) -> ir.Value:
+    """Compare with a threshold; none is reached that is NaN."""
+    if op.opset >= _GREATER_OR_EQUAL:
+        return op.GreaterOrEqual(x, threshold)
+    if x.dtype is not None and x.dtype.is_integer():
+        return op.Not(op.Less(x, threshold))
+    found = greater_or_equal(op, x, threshold)
+    if isinstance(threshold, ir.Value) or np.isnan(threshold).any():
+        return op.And(found, op.Not(op.IsNaN(threshold)))
+    return found
+
+
+def reached_by_difference(op: Builder, x: ir.Value, threshold: Any) -> ir.Value:
+    """Compare integers by their difference, for engines that compare in floats: these round it, but not to zero."""
+    return op.GreaterOrEqual(op.Sub(x, threshold), np.zeros((), np.int32))
+
+
+def count(
+    op: Builder,
+    x: ir.Value,
+    columns: Sequence[Any],
+    kind: np.dtype[Any],
+    *,
+    small: bool = False,
+    compare: Compare = reached,
+) -> ir.Value:
     """Count, one by one, how many of the columns of thresholds x has reached.
 
     With ``small``, fewer than 256 are counted in the smallest type that there is, which takes half of the time.
     """
     to = ir.DataType.from_numpy(kind)
     inner = ir.DataType.UINT8 if small and op.opset >= _SMALL_SUMS else to if kind.name in ADDED else ir.DataType.INT32
-    found = [op.Cast(_reached(op, x, column), to=inner) for column in columns]
+    found = [op.Cast(compare(op, x, column), to=inner) for column in columns]
     total = found[0]
     for one in found[1:]:
         total = op.Add(total, one)
@@ -124,17 +151,17 @@ def add_up(op: Builder, x: ir.Value, columns: Sequence[Any], weights: Sequence[A
     total: Any = np.zeros((), dtype)
     nothing = np.zeros((), dtype)
     for column, weight in zip(columns, weights, strict=True):
-        total = op.Add(op.Where(_reached(op, x, column), weight, nothing), total)
+        total = op.Add(op.Where(reached(op, x, column), weight, nothing), total)
     return total
 
 
-def search(op: Builder, x: ir.Value, steps: Steps) -> ir.Value:
+def search(op: Builder, x: ir.Value, steps: Steps, compare: Compare = reached) -> ir.Value:
     """Search the place of x among the thresholds by halving: as many comparisons as the number of them has bits."""
     cells = _cells(steps, np.zeros(steps.rows.shape, np.int64), 1)
     levels = list(cells.levels())
-    reached = _reached(op, x, levels[0].reshape(steps.places))
+    half = compare(op, x, levels[0].reshape(steps.places))
     first = steps.numbered(2)
-    return _descend(op, x, op.Where(reached, first + np.int32(1), first), levels[1:], cells.values)
+    return _descend(op, x, op.Where(half, first + np.int32(1), first), levels[1:], cells.values, compare)
 
 
 def can_count_by_search(op: Builder, kind: np.dtype[Any]) -> bool:
@@ -163,7 +190,7 @@ def count_by_search(op: Builder, x: ir.Value, given: ir.Value, steps: Steps) -> 
         distance = 1 << (rounds - level)
         thresholds = op.Gather(filled, np.arange(distance // 2 - 1, width, distance), axis=1)
         at = op.Gather(op.Reshape(thresholds, np.array([-1])), place)
-        place = op.Add(op.Add(place, place), op.Cast(_reached(op, x, at), to=ir.DataType.INT32))
+        place = op.Add(op.Add(place, place), op.Cast(reached(op, x, at), to=ir.DataType.INT32))
     found = op.Cast(op.Sub(place, steps.numbered(width + 1)), to=ir.DataType.FLOAT)
     # What is filled up, and NaN, is nothing that infinity reaches.
     return op.Min(found, reachable)
@@ -190,17 +217,6 @@ def look_up(op: Builder, x: ir.Value, steps: Steps) -> ir.Value:
     return search(op, x, steps)
 
 
-def _reached(op: Builder, x: ir.Value, threshold: Any) -> ir.Value:
-    if op.opset >= _GREATER_OR_EQUAL:
-        return op.GreaterOrEqual(x, threshold)
-    if x.dtype is not None and x.dtype.is_integer():
-        return op.Not(op.Less(x, threshold))
-    reached = greater_or_equal(op, x, threshold)
-    if isinstance(threshold, ir.Value) or np.isnan(threshold).any():
-        return op.And(reached, op.Not(op.IsNaN(threshold)))
-    return reached
-
-
 def _whole(op: Builder, x: ir.Value, steps: Steps, *, is_float: bool) -> ir.Value | None:
     """Look up x, rounded down, among all whole numbers around the thresholds, if these are not too many."""
     if not np.isfinite(steps.rows).all():
@@ -219,9 +235,9 @@ def _whole(op: Builder, x: ir.Value, steps: Steps, *, is_float: bool) -> ir.Valu
     else:
         whole = x if x.dtype is ir.DataType.INT32 else op.Cast(x, to=ir.DataType.INT32)
         inside = op.Min(op.Max(whole, np.int32(least)), np.int32(most))
-    reached = [np.searchsorted(row, np.arange(least, most + 1), side="right") for row in steps.rows]
+    counts = [np.searchsorted(row, np.arange(least, most + 1), side="right") for row in steps.rows]
     index = op.Add(inside, steps.numbered(size) - np.int32(least))
-    return op.Gather(steps.of_count(np.stack(reached)).reshape(-1), index)
+    return op.Gather(steps.of_count(np.stack(counts)).reshape(-1), index)
 
 
 def _along_a_line(op: Builder, x: ir.Value, steps: Steps) -> ir.Value:
@@ -287,7 +303,8 @@ def _cells(steps: Steps, numbers: np.ndarray, size: int) -> _Cells:
     held = np.bincount(cell, minlength=functions * size)
     width = (1 << int(held.max(initial=0)).bit_length()) - 1
     dtype = rows.dtype
-    greatest = np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+    # Who reaches what is filled up has reached all before; no integer is so large that a difference overflows.
+    greatest = np.inf if dtype.kind == "f" else rows.max()
     thresholds = np.full((functions * size, width), greatest, dtype)
     rank = np.arange(len(cell)) - starts[cell]
     thresholds[cell, rank] = rows[function, index]
@@ -298,8 +315,10 @@ def _cells(steps: Steps, numbers: np.ndarray, size: int) -> _Cells:
     return _Cells(thresholds, steps.of_count(at).reshape(-1, width + 1))
 
 
-def _descend(op: Builder, x: ir.Value, place: ir.Value, levels: Any, values: np.ndarray) -> ir.Value:
+def _descend(
+    op: Builder, x: ir.Value, place: ir.Value, levels: Any, values: np.ndarray, compare: Compare = reached
+) -> ir.Value:
     for level in levels:
-        reached = op.Cast(_reached(op, x, op.Gather(level, place)), to=ir.DataType.INT32)
-        place = op.Add(op.Add(place, place), reached)
+        above = op.Cast(compare(op, x, op.Gather(level, place)), to=ir.DataType.INT32)
+        place = op.Add(op.Add(place, place), above)
     return op.Gather(values.reshape(-1), place)

@@ -458,11 +458,9 @@ WIDE = {
 }
 
 
-@pytest.mark.parametrize("name", WIDE)
-@pytest.mark.parametrize("low", [0, -127])
-def test_sums_beyond_floats_are_held_in_32_bits(name: str, low: int):
-    """From a layer of eight bits, over doubles, to integers: thresholds and outputs stay the same bit by bit."""
-    x, node, shape, operator, amount = WIDE[name]
+def wide_layer(name: str, low: int) -> tuple[ir.Model, list[dict[str, np.ndarray]], list[list[np.ndarray]]]:
+    """Streamline a layer of eight bits whose sums are doubles; returns samples and results, too."""
+    x, node, shape, _, _ = WIDE[name]
     filters = np.where(RNG.random(shape) < 0.9, 127, -50).astype(np.float32)
     quant = f"{GENERAL}.Quant <signed = {int(low < 0)}, narrow = 0>"
     body = f"""q = {quant} (x, s, zero, bits)
@@ -482,6 +480,15 @@ def test_sums_beyond_floats_are_held_in_32_bits(name: str, low: int):
     ] + [{"x": np.full_like(sample["x"], 1e4)} for sample in samples(streamed, 1)]
     expected = results(streamed, inputs)
     assert max(np.abs(wanted[1]).max() / 0.0625 / 0.3 for wanted in expected) > 2**24
+    return streamed, inputs, expected
+
+
+@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize("low", [0, -127])
+def test_sums_beyond_floats_are_held_in_32_bits(name: str, low: int):
+    """From a layer of eight bits, over doubles, to integers: thresholds and outputs stay the same bit by bit."""
+    streamed, inputs, expected = wide_layer(name, low)
+    operator, amount = WIDE[name][3:]
     exported, notes = export(streamed)
     assert_same_bits(exported, expected, inputs)
     assert operators(exported.graph).count(operator) == amount

@@ -10,6 +10,7 @@ from onnx_passes import passes
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.core.base import Context, PassResult
 from onnx_passes.core.errors import PassFailedError
+from onnx_passes.core.options import option
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface
@@ -23,6 +24,7 @@ from onnx_passes.passes.export.containers import FLOATS
 from onnx_passes.passes.export.integer_thresholds import multi_threshold
 from onnx_passes.passes.export.integer_transposed import conv_transpose
 from onnx_passes.passes.export.integer_twins import IntegerTwins
+from onnx_passes.passes.export.targets import HELP, target_of
 from onnx_passes.passes.qonnx.inline_qonnx import InlineQonnx
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
@@ -79,6 +81,12 @@ class ExportInteger(EditorPass):
     followed_by = ("shape-inference", "cleanup")
     fast_math = ("nnan",)
 
+    target: str = option("onnxruntime", HELP)
+
+    def __post_init__(self) -> None:
+        """Refuse a target that nobody described."""
+        target_of(self.target)
+
     def edit(self, model: ir.Model, editor: Editor) -> None:
         """Convert node by node, from the inputs on."""
         _refuse_what_is_not_defined(model)
@@ -87,7 +95,9 @@ class ExportInteger(EditorPass):
             if not convert_to(LEAST_OPSET, model, editor):
                 return
             editor.context.note(f"opset {opset} became {LEAST_OPSET}, where operators take integers")
-        _Sweep(editor, ranges_of(model), products.sums_of_digits(model.graph)).convert_all("integers")
+        _Sweep(editor, ranges_of(model), products.sums_of_digits(model.graph), target_of(self.target)).convert_all(
+            "integers"
+        )
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Convert to integers, then put standard operators in the place of what remains."""

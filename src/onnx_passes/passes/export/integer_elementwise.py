@@ -79,7 +79,9 @@ def reduce_sum(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
         return _NO_INTEGERS
     if before is None or after is None or 0 in after:
         return "it is not known how many integers are added"
-    if math.prod(before) // math.prod(after) * size_of(bounds) > largest_in(node.outputs[0].dtype):
+    if math.prod(before) // math.prod(after) * size_of(bounds) > min(
+        largest_in(node.outputs[0].dtype), twins.target.exact
+    ):
         return "its sums may be integers that floats round, or beyond 32 bits"
     return twins.op.ReduceSum(integer, *node.inputs[1:], **node.attributes)
 

@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.sums import Bounds
+from onnx_passes.analysis.sums import Bounds, greatest_sum, sums_within
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.export.containers import SMALL, bounds_of, container, is_exact_product, may_saturate
@@ -30,14 +30,50 @@ def matmul(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
         return NO_INTEGERS
     if not is_exact_product(node, twins.bounds):
         return TOO_LARGE
-    if (rank(a) or 0) >= 2 and (rank(b) or 0) >= 2:
-        x, w = twins.integer(a, SMALL), twins.integer(b, SMALL)
-        if x is not None and w is not None:
-            return _small_matmul(twins, (x, left), (b, w, right))
-    x, w = twins.integer(a, (_INT32,)), twins.integer(b, (_INT32,))
+    is_small = container(left, SMALL) is not None and container(right, SMALL) is not None
+    is_small = is_small and (rank(a) or 0) >= 2 and (rank(b) or 0) >= 2
+    x, held = twins.integer(a, SMALL if is_small else (_INT32,)), constant(b)
     assert x is not None
+    if sums_within(node, twins.bounds, twins.target.exact):
+        return _matrices(twins, (x, left), b, is_small=is_small)
+    parts = None if held is None else _within(twins, held, left)
+    if parts is None:
+        return TOO_LARGE
+    weights = [twins.op.initializer(part, f"{b.name}_part") for part in parts]
+    images = _sliced(twins, x, [part.shape[_summed(part)] for part in parts])
+    return reduce(
+        twins.op.Add,
+        [_matrices(twins, (image, left), one, is_small=is_small) for image, one in zip(images, weights, strict=True)],
+    )
+
+
+def _matrices(twins: IntegerTwins, a: tuple[ir.Value, Bounds], b: ir.Value, *, is_small: bool) -> ir.Value:
+    w, right = twins.integer(b, SMALL if is_small else (_INT32,)), twins.bounds(b)
     assert w is not None
-    return twins.op.MatMul(x, w)
+    assert right is not None
+    return _small_matmul(twins, a, (b, w, right)) if is_small else twins.op.MatMul(a[0], w)
+
+
+def _summed(matrices: np.ndarray) -> int:
+    return max(matrices.ndim - 2, 0)
+
+
+def _within(twins: IntegerTwins, weights: np.ndarray, left: Bounds) -> list[np.ndarray] | None:
+    """Part matrices so that the target adds up each part without rounding."""
+    axis = _summed(weights)
+    for amount in range(2, weights.shape[axis] + 1):
+        parts = np.array_split(weights, amount, axis=axis)
+        if all(greatest_sum(part, left, (axis,)) <= twins.target.exact for part in parts):
+            return parts
+    return None
+
+
+def _sliced(twins: IntegerTwins, x: ir.Value, sizes: list[int]) -> list[ir.Value]:
+    ends = np.cumsum(sizes)
+    last = np.array([-1])
+    return [
+        twins.op.Slice(x, np.array([end - size]), np.array([end]), last) for size, end in zip(sizes, ends, strict=True)
+    ]
 
 
 def einsum(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
@@ -47,12 +83,14 @@ def einsum(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
         return NO_INTEGERS
     if len(values) != 2 or not is_exact_product(node, twins.bounds):
         return TOO_LARGE
+    if not sums_within(node, twins.bounds, twins.target.exact):
+        return TOO_LARGE
     return twins.op.Einsum(*(twins.integer(value, (_INT32,)) for value in values), **node.attributes)
 
 
 def _small_matmul(twins: IntegerTwins, a: tuple[ir.Value, Bounds], b: tuple[ir.Value, ir.Value, Bounds]) -> ir.Value:
     (x, left), (given, w, right) = a, b
-    if x.dtype is _UINT8 and w.dtype is _INT8 and may_saturate(left, right):
+    if x.dtype is _UINT8 and w.dtype is _INT8 and twins.target.saturates and may_saturate(left, right):
         shifted = _shifted(twins, given, right)
         if shifted is None:
             return twins.op.MatMul(twins.cast(x, _INT32), twins.cast(w, _INT32))
@@ -92,7 +130,7 @@ def convolved(
     (image, left), (given, right) = x, w
     small = _small(twins, image, left)
     # The product is of weights with images, so that unsigned weights and signed images are those that saturate.
-    saturates = small is not None and small[0].dtype is _INT8 and may_saturate(right, left)
+    saturates = small is not None and small[0].dtype is _INT8 and twins.target.saturates and may_saturate(right, left)
     weights = _parts(twins, given, right, (_INT8,) if saturates else (_INT8, _UINT8))
     if small is None or weights is None:
         return "no runtime convolves integers of more than eight bits"
@@ -116,6 +154,8 @@ def joined(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     image = None if x is None else twins.now(x)
     left, right = twins.bounds(image), bounds_of(weights)
     if image is None or digits is None or left is None or right is None:
+        return arithmetic(twins, node)
+    if greatest_sum(weights, left, tuple(range(1, weights.ndim))) > twins.target.exact:
         return arithmetic(twins, node)
     given = twins.op.initializer(weights.astype(np.float32), f"{digits.name}_joined")
     found = convolved(twins, terms[0].conv.attributes, (image, left), (given, right))

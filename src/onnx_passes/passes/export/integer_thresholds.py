@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.sums import Bounds
-from onnx_passes.ops.step_functions import Steps, count, look_up, search
+from onnx_passes.analysis.sums import Bounds, size_of
+from onnx_passes.ops.step_functions import Compare, Steps, count, look_up, reached, reached_by_difference, search
 from onnx_passes.passes.export.containers import bounds_of, container
 from onnx_passes.passes.export.integer_twins import IntegerTwins
 from onnx_passes.passes.export.thresholds import StepFunction, step_function
@@ -61,13 +61,16 @@ def _on_integers(twins: IntegerTwins, x: ir.Value, bounds: Bounds, found: StepFu
     # What lies outside of the range is reached always, or never.
     thresholds = np.clip(np.ceil(found.thresholds), low, high + 1).astype(np.int64)
     found = found.with_thresholds(thresholds)
+    # Thresholds lie within the range, so that differences need one bit more at most.
+    is_exact = size_of(bounds) <= twins.target.exact or high - low >= 1 << 31
+    compare = reached if is_exact else reached_by_difference
     if found.amount <= _FEW and _counts(found):
-        return _compared(twins, twins.cast(x, ir.DataType.INT32), found, dtype)
+        return _compared(twins, twins.cast(x, ir.DataType.INT32), found, dtype, compare)
     rows = thresholds.reshape(-1, found.amount)
     size = high - low + 1
     if len(rows) * size * dtype.itemsize <= max(_SMALL_TABLE, rows.size * 4):
         return _tabulated(twins, x, bounds, found, dtype)
-    return search(twins.op, twins.cast(x, ir.DataType.INT32), _steps(found, dtype))
+    return search(twins.op, twins.cast(x, ir.DataType.INT32), _steps(found, dtype), compare)
 
 
 def _counts(found: StepFunction) -> bool:
@@ -75,10 +78,12 @@ def _counts(found: StepFunction) -> bool:
     return bool((np.diff(found.levels, axis=-1) == 1).all()) and found.levels.ndim == 1
 
 
-def _compared(twins: IntegerTwins, x: ir.Value, found: StepFunction, dtype: ir.DataType) -> ir.Value:
+def _compared(
+    twins: IntegerTwins, x: ir.Value, found: StepFunction, dtype: ir.DataType, compare: Compare = reached
+) -> ir.Value:
     kind = (x.dtype or ir.DataType.FLOAT).numpy()
     columns = list(np.moveaxis(found.thresholds.astype(kind), -1, 0))
-    counted = count(twins.op, x, columns, np.dtype(np.int32))
+    counted = count(twins.op, x, columns, np.dtype(np.int32), compare=compare)
     first = int(found.levels[0])
     if first:
         counted = twins.op.Add(counted, np.array(first, np.int32))

@@ -11,6 +11,7 @@ from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.analysis.sums import Bounds, size_of
 from onnx_passes.graph.constants import constant
 from onnx_passes.passes.export.containers import ALL, container, held_integers, integers_of, largest_in
+from onnx_passes.passes.export.targets import Target
 from onnx_passes.passes.export.twins import Twins
 from onnx_passes.rewrite.editor import Editor
 
@@ -28,10 +29,11 @@ class IntegerTwins(Twins):
     """Knows which floats are cast from integers, and finds or builds the integers of a value."""
 
     def __init__(
-        self, editor: Editor, ranges: Mapping[ir.Value, Range], sums: Mapping[ir.Node, Sequence[Term]]
+        self, editor: Editor, ranges: Mapping[ir.Value, Range], sums: Mapping[ir.Node, Sequence[Term]], target: Target
     ) -> None:
         super().__init__(editor)
         self.sums = sums
+        self.target = target
         self._ranges = dict(ranges)
         self._bounds: dict[ir.Value, Bounds | None] = {}
         self._now: dict[ir.Value, ir.Value] = {}

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import MappingProxyType
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Transformation
+from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.options import option
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.ops.rounding import round_numpy
+from onnx_passes.passes.export.targets import HELP, TARGETS, Target, strangers, target_of
+from onnx_passes.passes.qonnx.inline_qonnx import InlineQonnx
 from onnx_passes.passes.quant.linear import Linear, argument, dequantized, sizes_of, steps
 from onnx_passes.passes.quant.quantizer import DOMAIN, Quantizer, quantizer_of
 from onnx_passes.passes.quant.samples import QUANT
@@ -34,19 +37,21 @@ _LEAST = 13
 class ConvertToQcdq(Transformation, RewriteRuleSetPass):
     """Lower Quant to QuantizeLinear and DequantizeLinear, with Clip between them for uncommon bit widths.
 
-    What stays is counted at the end of the run, with the reasons. Parameters that are inputs with a default become
-    constants.
+    What QuantizeLinear has no word for becomes standard operators of another kind, so that the file loads wherever
+    these are known; it is counted at the end of the run, with the reasons. Parameters that are inputs with a default
+    become constants.
 
     Rewrites: ``Quant(x)`` → ``DequantizeLinear(Clip(QuantizeLinear(x)))`` of int8 or uint8, and of int16 or uint16 for
               exactly 16 bits; of a constant → ``DequantizeLinear(Clip(w))`` of integers, int32 for more than 8 bits,
-              also ``BipolarQuant(w)``.
+              also ``BipolarQuant(w)``. Other operators of QONNX → what inline-qonnx makes of them, unless ``rest`` is
+              ``keep``.
               ``convert-qcdq`` leads back to the same widths, scales and zero points.
     Refuses:  where QuantizeLinear has no word for it: rounding other than half to even, zero points, which Quant adds
               before it rounds, unless ``asymmetric``, one signed bit, other numbers of bits; constants may have these,
               except for more than 32 bits and zero points that are no integers of the type. Trunc, FloatQuant and
               thresholds. Parameters that are
               computed or vary along several axes; a shape that is not known where channels have scales of their own;
-              opsets below 13, and below 21 for 16 bits.
+              opsets below 13, and below 21 for 16 bits; types that the ``target`` does not quantize to.
     Exactness: equal, but no zeros are negative, and NaN becomes the least integer; ``asymmetric`` quantizers are one
               step off at and next to ties, which verification does not let pass. Of constants, the rounding mode and
               that one bit was signed are forgotten, as the integers already are what they make of them.
@@ -71,11 +76,32 @@ class ConvertToQcdq(Transformation, RewriteRuleSetPass):
         default=False, help="also convert activations with integer zero points; ties then fall elsewhere"
     )
 
+    target: str = option("onnxruntime", HELP)
+
+    rest: Literal["lower", "keep"] = option(
+        "lower", "what becomes of operators that QuantizeLinear has no word for: lower them to standard ones, or keep"
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse a target that nobody described."""
+        target_of(self.target)
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
+        """Convert what can be, lower the rest, and name what the target does not know."""
+        modified = super().run(model, context).modified
+        if self.rest == "lower" and InlineQonnx().run(model, context).modified:
+            context.note("what QuantizeLinear has no word for is written in other standard operators")
+            modified = True
+        for note in strangers(model, target_of(self.target)).notes():
+            context.note(note)
+        return PassResult(model, modified)
+
     def rules(self) -> Sequence[Rule]:
         """Return the rule of each quantizer, under the name that all have once they are imported."""
+        target = target_of(self.target)
 
         def quantized(op: Builder, node: ir.Node) -> Rewritten:
-            return _linear_form(op, node, int4=self.int4, asymmetric=self.asymmetric)
+            return _linear_form(op, node, int4=self.int4, asymmetric=self.asymmetric, target=target)
 
         return [
             node_rule("Quant", quantized, domain=DOMAIN, source=source_of(_linear_form)),
@@ -93,7 +119,7 @@ def _signs(op: Builder, node: ir.Node) -> Rewritten:
         return no("the scale is not constant, or the input not in single precision", at=node)
     zero, width = np.zeros((), np.float32), Width(1, signed=True, narrow=False)
     linear = _linear(Quantizer(held, zero, width, "ROUND", held.shape), values.shape, node)
-    storage = storage_of(width, op.opset, of_constant=True, int4=False)
+    storage = storage_of(width, op.opset, of_constant=True, int4=False, target=TARGETS["onnxruntime"])
     if isinstance(linear, Refusal):
         return linear
     if isinstance(storage, Refusal):
@@ -101,7 +127,7 @@ def _signs(op: Builder, node: ir.Node) -> Rewritten:
     return _stored(op, x, np.where(values >= 0, 1, -1), linear, storage)
 
 
-def _linear_form(op: Builder, node: ir.Node, *, int4: bool, asymmetric: bool) -> Rewritten:
+def _linear_form(op: Builder, node: ir.Node, *, int4: bool, asymmetric: bool, target: Target) -> Rewritten:
     x, given = argument(node, 0), quantizer_of(node)
     if isinstance(given, Refusal):
         return given
@@ -113,7 +139,7 @@ def _linear_form(op: Builder, node: ir.Node, *, int4: bool, asymmetric: bool) ->
     if values is None and given.zero.any() and not asymmetric:
         return no("it has a zero point, which QuantizeLinear adds after rounding", at=node)
     linear = _linear(given, sizes_of(x) if values is None else values.shape, node)
-    storage = storage_of(given.width, op.opset, of_constant=values is not None, int4=int4)
+    storage = storage_of(given.width, op.opset, of_constant=values is not None, int4=int4, target=target)
     for refusal in (linear, storage):
         if isinstance(refusal, Refusal):
             return refusal

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
+from onnx_passes.passes.export.targets import Target
 from onnx_passes.passes.quant.widths import Width, type_bounds
 from onnx_passes.rewrite.refusal import Refusal, no
 
@@ -25,8 +26,19 @@ class Storage(NamedTuple):
         return self.bounds != type_bounds(self.dtype)
 
 
-def storage_of(width: Width, opset: int, *, of_constant: bool, int4: bool) -> Storage | Refusal:
-    """Choose the type that integers of a width are stored in."""
+def storage_of(width: Width, opset: int, *, of_constant: bool, int4: bool, target: Target) -> Storage | Refusal:
+    """Choose the type that integers of a width are stored in: the usual, or another that the target quantizes to."""
+    found = _usual_storage(width, opset, of_constant=of_constant, int4=int4)
+    if of_constant or isinstance(found, Refusal) or target.takes(found.dtype):
+        return found
+    for dtype in (ir.DataType.UINT8, ir.DataType.INT8):
+        least, greatest = type_bounds(dtype)
+        if target.takes(dtype) and least <= found.bounds[0] and found.bounds[1] <= greatest:
+            return Storage(dtype, found.bounds)
+    return no(f"{target.name} has no quantizers of {found.dtype.name}")
+
+
+def _usual_storage(width: Width, opset: int, *, of_constant: bool, int4: bool) -> Storage | Refusal:
     bounds = (-1, 1) if width.is_bipolar else width.bounds
     if width.is_bipolar and not of_constant:
         return no("one signed bit is -1 or 1, and QuantizeLinear has zero as well")
