@@ -196,12 +196,13 @@ def count_by_search(op: Builder, x: ir.Value, given: ir.Value, steps: Steps) -> 
     return op.Min(found, reachable)
 
 
-def look_up(op: Builder, x: ir.Value, steps: Steps) -> ir.Value:
+def look_up(op: Builder, x: ir.Value, steps: Steps, *, by_lines: bool = True) -> ir.Value:
     """Find the place of x by arithmetic and a table, with few comparisons or none.
 
     Where x or the thresholds are whole numbers, the number of x in the table is x itself, rounded down. Otherwise it
     comes from a line through the thresholds: rounded as it may be, a greater x never has a smaller number, which is
-    all that matters. Where there is nothing of that kind, the place is searched.
+    all that matters. Where there is nothing of that kind, the place is searched. Without ``by_lines``, no result
+    depends on how an engine rounds a difference times a factor.
     """
     dtype = steps.thresholds.dtype
     if dtype == np.float32:
@@ -209,7 +210,7 @@ def look_up(op: Builder, x: ir.Value, steps: Steps) -> ir.Value:
             found = _whole(op, x, steps, is_float=True)
             if found is not None:
                 return found
-        return _along_a_line(op, x, steps)
+        return _along_a_line(op, x, steps) if by_lines else search(op, x, steps)
     if dtype.kind in "iu" and dtype.itemsize <= 4 and dtype != np.uint32 and op.opset >= _INTEGER_BOUNDS:
         found = _whole(op, x, steps, is_float=False)
         if found is not None:

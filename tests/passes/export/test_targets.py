@@ -17,7 +17,7 @@ from onnx_passes.core.errors import OptionError
 from onnx_passes.passes.export.export_integer import ExportInteger
 from onnx_passes.passes.export.targets import TARGETS, target_of
 from tests.passes.export.test_export_integer import WIDE, wide_layer
-from tests.passes.export.tools import assert_same_bits, export
+from tests.passes.export.tools import assert_same_bits, export, network, results
 from tests.passes.quant.tools import quantized
 from tests.passes.tools import operators
 
@@ -72,6 +72,18 @@ def test_others_do():
     streamed, inputs, expected = wide_layer("MatMul", 0)
     found = in_single_precision(export(streamed)[0], inputs)
     assert any(not np.array_equal(a[1], b[1]) for a, b in zip(found, expected, strict=True))
+
+
+def test_openvino_finds_levels_of_floats_by_comparisons_alone():
+    steps = np.arange(-7, 8, dtype=np.float32)[None, :] * np.float32(0.25)
+    body = 'y = qonnx.custom_op.general.MultiThreshold <out_dtype = "INT32", out_bias = -8.0> (x, t)'
+    model = network("float[1, 31] x", "float[1, 31] y", body, {"t": steps})
+    inputs = [{"x": np.concatenate([steps, np.nextafter(steps, np.float32(-9)), [[0.1]]], axis=1, dtype=np.float32)}]
+    expected = results(model, inputs)
+    assert {"Sub", "Mul"} <= set(operators(export(model)[0].graph))
+    exported, _ = export(model, "export-integer{target=openvino}")
+    assert not {"Sub", "Mul"} & set(operators(exported.graph))
+    assert_same_bits(exported, expected, inputs)
 
 
 SIXTEEN = "float s = {0.5}, float z = {0}, float b = {16}"

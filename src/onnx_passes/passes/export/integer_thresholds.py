@@ -53,7 +53,7 @@ def before_rounding(thresholds: np.ndarray) -> np.ndarray:
 def _on_floats(twins: IntegerTwins, x: ir.Value, found: StepFunction, dtype: ir.DataType) -> ir.Value:
     if found.amount <= _FEW and _counts(found):
         return _compared(twins, x, found, dtype)
-    return look_up(twins.op, x, _steps(found, dtype))
+    return look_up(twins.op, x, _steps(found, dtype), by_lines=not twins.target.regroups)
 
 
 def _on_integers(twins: IntegerTwins, x: ir.Value, bounds: Bounds, found: StepFunction, dtype: ir.DataType) -> ir.Value:

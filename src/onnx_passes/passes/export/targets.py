@@ -25,6 +25,8 @@ class Target:
     name: str
     exact: int = (1 << 31) - 2
     """Integers up to this size are multiplied and added up, and compared, without rounding."""
+    regroups: bool = False
+    """Sums and products of floats are not rounded one by one, as they are written."""
     saturates: bool = True
     """Products of uint8 with int8 are added in pairs, which are cut off at 16 bits."""
     quantizers: tuple[str, ...] = ("UINT4", "INT4", "UINT8", "INT8", "UINT16", "INT16")
@@ -43,7 +45,7 @@ TARGETS = {
         Target("onnxruntime", domains=("ai.onnx.ml", "com.microsoft")),
         # On processors it computes products, sums and comparisons of integers in single precision, and strips
         # quantizers of 16 bits as if they did nothing.
-        Target("openvino", EXACT_IN_FLOAT, quantizers=("UINT4", "INT4", "UINT8", "INT8")),
+        Target("openvino", EXACT_IN_FLOAT, regroups=True, quantizers=("UINT4", "INT4", "UINT8", "INT8")),
     )
 }
 
