@@ -113,3 +113,20 @@ def test_data_stays_behind_thresholds_of_channels():
     y = Mul (d, s)"""
     exported, _ = equal_after(pooled(body, "[1, 4]", m=weights(72, 4), k=steps(2, 7)), "export-finn")
     assert operators(exported.graph)[0] == "MultiThreshold"
+
+
+def test_sums_that_several_use_are_no_layer_with_thresholds():
+    """FINN would make one layer of a product and the first thresholds behind it, and leave the others without sums."""
+    body = f"""b = Flatten (x)
+    c = q(-3, 4) b
+    d = MatMul (c, m)
+    e = {MT} <out_dtype = "UINT3"> (d, k)
+    f = {MT} <out_dtype = "UINT3"> (d, l)
+    g = Sub (e, f)
+    y = Mul (g, s)"""
+    model = pooled(body, "[1, 4]", m=weights(72, 4), k=steps(4, 7), l=steps(4, 5))
+    exported, _ = equal_after(model, "export-finn")
+    (product,) = by_operator(exported, "MatMul")
+    assert [user.op_type for user, _ in product.outputs[0].uses()] == ["Add"]
+    assert {user.op_type for user, _ in by_operator(exported, "Add")[0].outputs[0].uses()} == {"MultiThreshold"}
+    assert equal_after(exported, "export-finn")[0].graph.num_nodes() == exported.graph.num_nodes()

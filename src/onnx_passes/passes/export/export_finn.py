@@ -13,7 +13,7 @@ from onnx_passes.core.options import option
 from onnx_passes.passes.export.bipolar import begin_at_least_levels, replace_signs
 from onnx_passes.passes.export.channels_last import FinnImages
 from onnx_passes.passes.export.finn_annotations import annotate
-from onnx_passes.passes.export.finn_forms import write_forms
+from onnx_passes.passes.export.finn_forms import part_thresholds, write_forms
 from onnx_passes.passes.qonnx.export_qonnx import ExportQonnx
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
@@ -43,6 +43,7 @@ class ExportFinn(EditorPass):
         "lift-constants",
         "shape-inference",
         "separate-thresholds",
+        "flip-thresholds",
         "decompose-thresholds",
         "shape-inference",
         "round-thresholds",
@@ -65,4 +66,4 @@ class ExportFinn(EditorPass):
 
     def _steps(self, model: ir.Model) -> tuple[Callable[[Editor], None], ...]:
         signs = partial(replace_signs, count=self.xnor)
-        return partial(write_forms, model), signs, begin_at_least_levels, partial(annotate, model)
+        return partial(write_forms, model), signs, begin_at_least_levels, part_thresholds, partial(annotate, model)

@@ -14,6 +14,7 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import copy_type_and_shape
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import static_shape
+from onnx_passes.graph.traits import is_product
 from onnx_passes.ops.definition import FINN_DOMAIN
 from onnx_passes.passes.export.thresholds import is_threshold
 from onnx_passes.passes.qonnx.dialect import USUAL_LAYOUTS
@@ -22,6 +23,7 @@ from onnx_passes.rewrite.editor import Editor, Rewrite
 _IMAGE = 4
 _TO_LAST, _TO_FIRST = [0, 2, 3, 1], [0, 3, 1, 2]
 _FLOATS = "it is not of integers"
+_FORK = "sums that several use"
 
 
 class Site:
@@ -141,3 +143,22 @@ def _before_threshold(site: Site) -> ir.Value | str:
 
 
 FINN_FORMS.attach(dict.fromkeys(("Flatten", "Reshape"), _before_threshold))
+
+
+def part_thresholds(editor: Editor) -> None:
+    """Keep thresholds apart from a product whose result others need: FINN would make one layer of both, for all."""
+    for node in tuple(editor.graph):
+        if editor.stopped or not is_product(node) or not _is_read_by_thresholds_and_others(node):
+            continue
+        total = node.outputs[0]
+        with editor.rewrite(_FORK, node) as r:
+            again = r.op.like(node, node.inputs)
+            again.name = f"{total.name}_sums"
+            copy_type_and_shape(total, again)
+            r.replace(total, r.op.Add(again, np.zeros(1, np.float32)))
+
+
+def _is_read_by_thresholds_and_others(node: ir.Node) -> bool:
+    total = node.outputs[0]
+    users = [user for user, _ in total.uses()]
+    return any(map(is_threshold, users)) and (len(users) > 1 or total.is_graph_output())
