@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from onnx_passes.analysis.amounts import total
+from onnx_passes.analysis.bit_cost import ModelBitCost
 from onnx_passes.analysis.cost import SCALAR, Layer, ModelCost
 from onnx_passes.analysis.support import Support
 from onnx_passes.graph.extents import Amount, Extent
@@ -65,6 +66,7 @@ def _sections(found: Inspection) -> Iterator[tuple[str, list[str]]]:
     yield "functions", [", ".join(summary.functions)] if summary.functions else []
     yield "quantizers", [f"{number:6,} {kind}" for kind, number in found.quantizers.most_common()]
     yield "integers", [] if found.streamlined is None else [str(found.streamlined)]
+    yield "bits", [] if found.bits is None else list(_bits(found.bits))
     datatypes = ", ".join(f"{name} {number}" for name, number in summary.datatypes.most_common())
     yield "datatypes", [datatypes] if datatypes else []
     yield "no shape", [count(summary.values_without_shape, "value")] if summary.values_without_shape else []
@@ -107,6 +109,12 @@ def _memory(cost: ModelCost) -> Iterator[str]:
     read, weights = bytes_text(cost.read_bytes), bytes_text(cost.weight_bytes)
     yield f"{read} of activations and {weights} of weights read"
     yield f"{bytes_text(cost.written_bytes)} written"
+
+
+def _bits(found: ModelBitCost) -> Iterator[str]:
+    yield f"{amount_text(found.bops)} bit operations, {bytes_text(-(-found.weight_bits // 8))} of weights"
+    for (left, right), (macs, bops) in found.by_types().items():
+        yield f"{left} × {right}: {amount_text(macs)} MACs without zero weights, {amount_text(bops)} bit operations"
 
 
 def _bodies(found: Inspection) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnx_passes.analysis.bit_cost import ModelBitCost
 from onnx_passes.analysis.cost import ModelCost, cost_of
 from onnx_passes.analysis.dimensions import bind, dynamic_inputs, require_known
 from onnx_passes.analysis.formulas import WORK
@@ -25,6 +26,7 @@ from onnx_passes.core.errors import ModelError, OnnxPassesError, PassFailedError
 from onnx_passes.core.plain import plain
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import Source, load
+from onnx_passes.passes.analyse.bit_cost import bit_cost
 from onnx_passes.passes.streamline.aggregate_scales import reasons_of
 from onnx_passes.verify.run.execute import ExecutionError, Executor
 from onnx_passes.verify.samples.generate import generate
@@ -52,6 +54,7 @@ class Inspection:
     statistics: GraphStatistics
     cost: ModelCost
     streamlined: Streamlined | None = None
+    bits: ModelBitCost | None = None
     notes: tuple[str, ...] = ()
     trial: Trial | None = None
 
@@ -71,6 +74,7 @@ class Inspection:
         ``operator_support``: ``operator, nodes, defined_by, kernel`` for every operator that ONNX does not define or
         ONNX Runtime has no kernel for. ``statistics``: the form of the graph. ``cost``: see ``ModelCost.to_json``.
         ``streamlined``: how far a quantized network is in integers, with a row for each integer layer, or nothing.
+        ``bits``: bit operations and memory of a quantized network, see ``ModelBitCost.to_json``, or nothing.
         ``notes``: what the numbers leave out. ``run``: ``runs, seconds, why``, or nothing if it was not tried.
         """
         return {
@@ -83,6 +87,7 @@ class Inspection:
             "statistics": plain(self.statistics),
             "cost": self.cost.to_json(layers=layers),
             "streamlined": plain(self.streamlined),
+            "bits": None if self.bits is None else self.bits.to_json(layers=layers),
             "notes": plain(self.notes),
             "run": plain(self.trial),
         }
@@ -103,6 +108,7 @@ def inspect(source: Source, *, dimensions: Mapping[str, int] | None = None, run:
         statistics=statistics_of(model),
         cost=cost_of(inferred),
         streamlined=streamlined(inferred, reasons_of) if quantizers else None,
+        bits=bit_cost(inferred) if quantizers else None,
         notes=tuple(notes),
         trial=try_to_run(model, sizes) if run else None,
     )
