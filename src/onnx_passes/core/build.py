@@ -14,7 +14,7 @@ from onnx_passes.core.errors import OptionError, UnknownPassError, UsageError
 from onnx_passes.core.foreign import ForeignPass
 from onnx_passes.core.members import MemberOptions, Options, members_of, split, unknown_option
 from onnx_passes.core.naming import fold, kebab
-from onnx_passes.core.options import fields_of, parse_options
+from onnx_passes.core.options import ANY_NAME, fields_of, parse_options
 from onnx_passes.core.pipeline import Item, PipelineSyntaxError, parse_pipeline
 from onnx_passes.core.registry import REGISTRY, Found, Registry
 
@@ -128,7 +128,8 @@ class PassBuilder:
         """Merge all that was said of the options of a pass, from what counts least to what counts most."""
         name = found.name if found.is_group else found.entries[0].name
         self._made.append(name)
-        written = {kebab(option): value for option, value in item.options}
+        open_names = not found.is_group and any(one.name == ANY_NAME for one in found.entries[0].options)
+        written = {option if open_names else kebab(option): value for option, value in item.options}
         configured = self.defaults.get(fold(name), {})
         scoped = {option: value for scope in self._scopes for option, value in scope.take(name).items()}
         preset = {} if found.is_group else _preset_options(found)

@@ -24,14 +24,19 @@ _BARE_WORD = re.compile(r"""[^\s{}()\[\],="'#]+""")
 _TRUE = {"true", "yes", "on", "1"}
 _FALSE = {"false", "no", "off", "0"}
 _NOT_AN_OPTION = "onnx_passes.not_an_option"
+_NAME = "onnx_passes.name"
+_NAMED_BY_USER = "onnx_passes.named_by_user"
+ANY_NAME = "*"
+"""What an option is listed as whose name the user chooses."""
 
 
-def option(default: Any, help: str = "") -> Any:  # noqa: A002 - reads as in click and argparse
-    """Declare an option with a line of help."""
+def option(default: Any, help: str = "", *, name: str = "") -> Any:  # noqa: A002 - reads as in click and argparse
+    """Declare an option with a line of help, and the name it has in text if the field cannot have it."""
+    metadata = {"help": help, _NAME: name} if name else {"help": help}
     if isinstance(default, list | dict | set):
         mutable = cast(Any, default)
-        return dataclasses.field(default_factory=lambda: type(mutable)(mutable), metadata={"help": help})
-    return dataclasses.field(default=default, metadata={"help": help})
+        return dataclasses.field(default_factory=lambda: type(mutable)(mutable), metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def internal(
@@ -44,6 +49,11 @@ def internal(
         metadata={_NOT_AN_OPTION: True},
         kw_only=not positional,
     )
+
+
+def named_by_user(help: str) -> Any:  # noqa: A002 - as above
+    """Declare a mapping that takes the options of all names that no other option has."""
+    return dataclasses.field(default_factory=dict[str, object], metadata={"help": help, _NAMED_BY_USER: True})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,26 +70,38 @@ def fields_of(cls: type) -> dict[str, dataclasses.Field[Any]]:
     """Map the text name of each option to its field."""
     if not dataclasses.is_dataclass(cls):
         return {}
-    return {kebab(f.name): f for f in dataclasses.fields(cls) if f.init and _NOT_AN_OPTION not in f.metadata}
+    hidden = {_NOT_AN_OPTION, _NAMED_BY_USER}
+    fields = (f for f in dataclasses.fields(cls) if f.init and not hidden & f.metadata.keys())
+    return {f.metadata.get(_NAME) or kebab(f.name): f for f in fields}
+
+
+def field_of_any_name(cls: type) -> dataclasses.Field[Any] | None:
+    """Return the field that takes options whose names the user chooses, if there is one."""
+    fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+    return next((field for field in fields if _NAMED_BY_USER in field.metadata), None)
 
 
 def describe(cls: type) -> tuple[Option, ...]:
     """List the options of a pass class."""
-    hints = _hints(cls)
-    return tuple(
+    hints, others = _hints(cls), field_of_any_name(cls)
+    listed = (
         Option(name, type_name(hints[f.name]), format_value(_default(f)), f.metadata.get("help", ""))
         for name, f in fields_of(cls).items()
     )
+    return (*listed, *(() if others is None else (Option(ANY_NAME, "any", "", others.metadata["help"]),)))
 
 
 def parse_options(cls: type, given: Mapping[str, object], *, owner: str) -> dict[str, Any]:
     """Turn named values, as text or Python objects, into keyword arguments for the pass class."""
     if not given:
         return {}
-    fields, hints = fields_of(cls), _hints(cls)
+    fields, hints, others = fields_of(cls), _hints(cls), field_of_any_name(cls)
     arguments: dict[str, Any] = {}
     for name, value in given.items():
         field = fields.get(kebab(name))
+        if field is None and others is not None:
+            arguments.setdefault(others.name, {})[name] = value
+            continue
         if field is None:
             known = ", ".join(fields) if fields else "it has none"
             hint = did_you_mean(kebab(name), fields) or f"options of '{owner}': {known}"
@@ -100,8 +122,10 @@ def format_options(instance: object) -> str:
         value = getattr(instance, field.name)
         if value != _default(field):
             parts.append(f"{name}={format_value(value)}")
+    others = field_of_any_name(type(instance))
+    named: Mapping[str, object] = {} if others is None else getattr(instance, others.name)
     members: Mapping[str, object] = getattr(instance, "member_options", {})
-    parts.extend(f"{name}={format_value(value)}" for name, value in members.items())
+    parts.extend(f"{quote(name)}={format_value(value)}" for name, value in {**named, **members}.items())
     return "{" + ", ".join(parts) + "}" if parts else ""
 
 

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.core.naming import kebab
-from onnx_passes.core.options import format_value
+from onnx_passes.core.options import format_value, quote
 
 _TOKEN = re.compile(
     r"""(?P<space>(?:\s|\#[^\n]*)+)
@@ -56,7 +56,7 @@ class Item:
     at: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
-        options = ", ".join(f"{key}={format_value(value)}" for key, value in self.options)
+        options = ", ".join(f"{quote(key)}={format_value(value)}" for key, value in self.options)
         body = "" if self.body is None else f"({format_pipeline(self.body)})"
         return self.name + (f"{{{options}}}" if options else "") + body
 
@@ -153,11 +153,12 @@ class _Parser:
         options: dict[str, object] = {}
         while not self._at("}"):
             key = self.take()
-            if key.kind != "word":
+            if key.kind not in ("word", "string"):
                 self.fail("the name of an option", key)
-            if kebab(key.text) in map(kebab, options):
-                raise PipelineSyntaxError(f"option '{key.text}' is given twice", self.text, key.at)
-            options[key.text] = self.value() if self.skip("=") else "true"
+            name = _unquoted(key)
+            if kebab(name) in map(kebab, options):
+                raise PipelineSyntaxError(f"option '{name}' is given twice", self.text, key.at)
+            options[name] = self.value() if self.skip("=") else "true"
             if not self.skip(",") and not self._at("}"):
                 self.fail("',' or '}'")
         self.take()
@@ -173,8 +174,10 @@ class _Parser:
             self.take()
             return values
         token = self.take()
-        if token.kind == "string":
-            return _ESCAPE.sub(r"\1", token.text[1:-1])
-        if token.kind != "word":
+        if token.kind not in ("word", "string"):
             self.fail("a value", token)
-        return token.text
+        return _unquoted(token)
+
+
+def _unquoted(token: _Token) -> str:
+    return _ESCAPE.sub(r"\1", token.text[1:-1]) if token.kind == "string" else token.text

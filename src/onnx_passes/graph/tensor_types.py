@@ -18,6 +18,7 @@ from onnx_passes.graph import annotations
 DATATYPE = "finn_datatype"
 LAYOUT = "tensor_layout"
 SPARSITY = "tensor_sparsity"
+_BOUNDS = "onnx_passes.input_range"
 
 _LONGEST = 10_000
 
@@ -36,6 +37,27 @@ def datatype_of(value: ir.Value) -> DataType | None:
 def set_datatype(value: ir.Value, datatype: DataType | str | None) -> bool:
     """Annotate a value with a data type, or with none; returns whether that changed something."""
     return _write(value, DATATYPE, None if datatype is None else str(parse(str(datatype))))
+
+
+def declared_bounds(value: ir.Value) -> tuple[float, float] | None:
+    """Return the least and the greatest number that an input is said to hold, if it is."""
+    text = value.metadata_props.get(_BOUNDS)
+    low, separator, high = (text or "").partition(":")
+    try:
+        found = (float(low), float(high)) if separator else None
+    except ValueError:
+        found = None
+    if text is not None and (found is None or not found[0] <= found[1]):
+        raise ModelError(f"the text {text!r} is no range", where=_where(value, _BOUNDS), hint="write it as 0:255")
+    return found
+
+
+def set_declared_bounds(value: ir.Value, bounds: tuple[float, float] | None) -> None:
+    """Say which numbers an input holds, or nothing."""
+    if bounds is None:
+        value.metadata_props.pop(_BOUNDS, None)
+    else:
+        value.metadata_props[_BOUNDS] = f"{bounds[0]!r}:{bounds[1]!r}"
 
 
 def layout_of(value: ir.Value) -> tuple[str, ...] | None:

@@ -24,6 +24,7 @@ from onnx_passes.verify.local.unreached import Unreached
 from onnx_passes.verify.run.execute import Engine, ExecutionError, Executor, Key, Sample
 from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
 from onnx_passes.verify.samples.generate import Draft, Sampling, draft, draw_special
+from onnx_passes.verify.samples.narrowing import Narrowing
 from onnx_passes.verify.samples.reference import read_inputs, read_outputs
 from onnx_passes.verify.ties.explain import Ties
 
@@ -166,11 +167,22 @@ class Start:
     Raises ExecutionError if it cannot be made ready.
     """
 
-    def __init__(self, model: ir.Model, inputs: Sequence[Any], sampling: Sampling, executor: Executor) -> None:
-        self._draft = Draft(read_inputs(model, inputs)) if inputs else _draft(model, sampling, executor)
-        self._special = _special(model, sampling) if sampling.special or not inputs else []
+    def __init__(
+        self,
+        model: ir.Model,
+        inputs: Sequence[Any],
+        sampling: Sampling,
+        executor: Executor,
+        narrowing: Narrowing | None = None,
+    ) -> None:
+        self._narrowing = narrowing = narrowing or Narrowing(model)
+        narrowed = narrowing.model
+        given = [narrowing.read(sample) for sample in read_inputs(narrowed, inputs)] if inputs else []
+        self._draft = Draft(given) if inputs else _draft(narrowed, sampling, executor)
+        special = _special(narrowed, sampling) if sampling.special or not inputs else []
+        self._special = [(kind, narrowing.drawn(sample)) for kind, sample in special]
         self._executor = executor
-        self._axes = None if inputs else dynamic_axes(model)
+        self._axes = None if inputs else dynamic_axes(narrowed)
         self._feeds = frozenset(name for sample in self._draft.samples for name in sample)
         self._ready = executor.prepare(model, feeds=self._feeds)
         self._declared = Declared.by(model)
@@ -194,7 +206,8 @@ class Start:
         if self._axes is None:
             samples, results = self._ready.run_each(self._draft.samples, all_must_run=True)
         else:
-            samples, results = run_generated(self._ready, self._draft.finish(), self._axes)
+            drawn = list(map(self._narrowing.drawn, self._draft.finish()))
+            samples, results = run_generated(self._ready, drawn, self._axes)
         self._declared.excuse(results[0])
         engine = self._ready.engine
         baseline = Baseline(samples, results, results, engine, self._feeds, self._ready.key, self._declared)
@@ -211,11 +224,12 @@ def establish(
     sampling: Sampling,
     executor: Executor,
     limits: Limits,
+    narrowing: Narrowing,
 ) -> Baseline:
     """Read or generate samples and run the model as it came. Raises ExecutionError if that is impossible."""
-    baseline = Start(model, inputs, sampling, executor).establish()
+    baseline = Start(model, inputs, sampling, executor, narrowing).establish()
     if expect:
-        baseline.original = read_outputs(model, expect, samples=len(baseline.samples))
+        baseline.original = read_outputs(narrowing.model, expect, samples=len(baseline.samples))
         _require_expected(baseline, limits)
     return baseline
 

@@ -25,6 +25,7 @@ from onnx_passes.verify.run.execute import Engine, Executable, ExecutionError, E
 from onnx_passes.verify.samples.dataset import Batch, Dataset
 from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
 from onnx_passes.verify.samples.generate import generate
+from onnx_passes.verify.samples.narrowing import Narrowing
 from onnx_passes.verify.samples.reference import Source
 from onnx_passes.verify.verification import EXPLICIT, Mode
 
@@ -98,7 +99,7 @@ class Measuring(Instrument):
         if not self._metrics:
             return
         try:
-            self._start(model)
+            self._start(model, Narrowing(model, run.plan))
         except (ExecutionError, ModelError) as error:
             self._obstacle = str(error)
             run.metrics_note = f"not measured: {error}"
@@ -112,12 +113,12 @@ class Measuring(Instrument):
                     hint=f"{run.metrics_note}; check that these data belong to the model",
                 )
 
-    def _start(self, model: ir.Model) -> None:
-        given = Dataset.read(model, self.dataset, self.expect, batch=self.batch) if self.dataset else None
+    def _start(self, model: ir.Model, narrowing: Narrowing) -> None:
+        given = Dataset.read(narrowing.model, self.dataset, self.expect, batch=self.batch) if self.dataset else None
         self._state = self._identity.structural(model)
         ready = self.executor.prepare(model)
         self._engine: Engine = ready.engine
-        self._data = given or self._generate(model, ready)
+        self._data = given or self._generate(narrowing, ready)
         self._originals = Originals(ready)
         compared = not self._data.has_expected or any(map(is_elementwise, self._metrics.values()))
         self._latest = self._measure(self._originals.results if compared else lambda _, batch: batch.run(ready))
@@ -125,9 +126,10 @@ class Measuring(Instrument):
         origin = "" if self.dataset else "generated "
         self._described = f"on {self._data.count} {origin}samples ({ready.engine}) against {against}"
 
-    def _generate(self, model: ir.Model, ready: Executable) -> Dataset:
+    def _generate(self, narrowing: Narrowing, ready: Executable) -> Dataset:
+        model = narrowing.model
         try:
-            samples = generate(model, seed=self.seed)
+            samples = [narrowing.drawn(sample) for sample in generate(model, seed=self.seed)]
         except UsageError as error:
             raise ExecutionError(str(error)) from error
         taken, _ = run_generated(ready, samples, dynamic_axes(model))

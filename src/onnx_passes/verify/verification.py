@@ -10,7 +10,7 @@ from typing import Any, Literal, NoReturn
 
 import onnx_ir as ir
 
-from onnx_passes.core.errors import ModelError
+from onnx_passes.core.errors import ModelError, UsageError
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Plan, Step
 from onnx_passes.core.records import Application, Evidence, RunRecord, StepRecord
@@ -32,6 +32,7 @@ from onnx_passes.verify.local.windows import Windows
 from onnx_passes.verify.run.activations import LIMIT, Activations
 from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
 from onnx_passes.verify.samples.generate import Sampling
+from onnx_passes.verify.samples.narrowing import Narrowing
 
 __all__ = ["EXPLICIT", "Limits", "Mode", "Verification"]
 
@@ -105,12 +106,15 @@ class Verification(Instrument):
             kept = copy_model(model)
             self._source = lambda: copy_model(kept)
         self._has_bodies = Unreached.concerns(model)
+        narrowing = Narrowing(model, run.plan)
         try:
             if self.inputs or self.expect or self.mode == "every":
-                self._baseline = establish(model, self.inputs, self.expect, self.sampling, self.executor, self.limits)
+                self._baseline = establish(
+                    model, self.inputs, self.expect, self.sampling, self.executor, self.limits, narrowing
+                )
                 self._look_inside(self._baseline)
             else:
-                self._start = Start(model, (), self.sampling, self.executor)
+                self._start = Start(model, (), self.sampling, self.executor, narrowing)
         except (ExecutionError, ModelError) as error:
             if self.inputs:
                 raise
@@ -197,8 +201,12 @@ class Verification(Instrument):
             if baseline.unreached is not None:
                 baseline.unreached.note(record.number, model)
             if isinstance(step.pass_, ChangesInterface):
-                baseline.follow(step.pass_, model)
                 self._activations = self._special = None
+                try:
+                    baseline.follow(step.pass_, model)
+                except UsageError as error:
+                    self._give_up(f"the samples of this run do not fit any more: {error}")
+                    return
             complete = self._check_locally(record, step, model)
             alone = record.depth == 0 and step.pass_.kind == "transformation" and not complete
             if self.mode == "every" and step.pass_.kind == "annotation":
@@ -206,6 +214,11 @@ class Verification(Instrument):
             if self._pending and (explicit or self.mode == "every" or (self.mode == "each" and alone)):
                 self._verify(model)
         self._windows = None
+
+    def _give_up(self, obstacle: str) -> None:
+        """Say of this step and all that follow that they are not verified."""
+        self._obstacle, self._baseline, self._windows = obstacle, None, None
+        self._settle(Evidence("unverified", reason=obstacle))
 
     def after_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Run the whole model as it came out, unless it is known to compute the same."""

@@ -13,7 +13,7 @@ from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.settle import settle
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.datatypes import DataType, FixedPoint, IntegerType, parse
-from onnx_passes.graph.tensor_types import datatype_of
+from onnx_passes.graph.tensor_types import datatype_of, declared_bounds
 
 Known = Range | tuple[float, float] | DataType | str
 """What a user can say of an input: a range, its two ends, or the name of a data type such as ``UINT8``."""
@@ -45,7 +45,9 @@ def range_of_type(datatype: DataType | None) -> Range | None:
 
 
 def _seed(value: ir.Value, given: Known | None) -> Range:
-    declared = range_of_type(datatype_of(value))
+    declared, bounds = range_of_type(datatype_of(value)), declared_bounds(value)
+    if bounds is not None:
+        declared = _between(*bounds, value, declared)
     match given:
         case None:
             return declared or UNKNOWN

@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.core.base import Context, PassResult
 from onnx_passes.core.walk import nested_graphs
 
 Dimensions = tuple[int | None, ...] | None
@@ -24,6 +25,19 @@ class ChangesInterface(Protocol):
 
     def outputs_after(self, results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return results of the model before as the model after returns them."""
+        ...
+
+
+@runtime_checkable
+class RestrictsInputs(ChangesInterface, Protocol):
+    """A pass after which a model takes less than before: fixed sizes, or integers alone."""
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
+        """Restrict the inputs of a model."""
+        ...
+
+    def inputs_before(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return inputs for the model after as the model before takes them."""
         ...
 
 

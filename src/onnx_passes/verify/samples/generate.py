@@ -13,11 +13,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError, did_you_mean
+from onnx_passes.graph.tensor_types import declared_bounds
 from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.samples.critical_inputs import Critical
 from onnx_passes.verify.samples.draw import Bounds, Draw, Kind
 from onnx_passes.verify.samples.effort import is_small
-from onnx_passes.verify.samples.grids import float_info
+from onnx_passes.verify.samples.grids import annotated_grid, float_info
 from onnx_passes.verify.samples.reference import Sample, integer_limits
 from onnx_passes.verify.samples.sizes import (
     UNLIKE,
@@ -134,7 +135,10 @@ class _Drawing:
         for name, size in dimensions.items():
             if size < 0:
                 raise UsageError(f"dynamic dimension '{name}' cannot have the size {size}")
-        drawing.bounds = {name: _check_range(inputs[name], low, high) for name, (low, high) in ranges.items()}
+        declared = {name: bounds for name, value in inputs.items() if (bounds := _declared(value)) is not None}
+        drawing.bounds = {
+            name: _check_range(inputs[name], low, high) for name, (low, high) in {**declared, **ranges}.items()
+        }
         drawing.fixed, drawing.executor = dimensions, executor
         return drawing
 
@@ -213,6 +217,11 @@ def _check_names(given: Mapping[str, object], known: Mapping[str, object], kind:
             listed = ", ".join(f"'{k}'" for k in known) or "none"
             hint = did_you_mean(name, known) or f"known: {listed}"
             raise UsageError(f"the model has no {kind} '{name}' to generate", hint=hint)
+
+
+def _declared(value: ir.Value) -> Bounds | None:
+    """Return the range that an input is said to have; where it has a data type, too, that is drawn from."""
+    return None if annotated_grid(value) is not None else declared_bounds(value)
 
 
 def _check_range(value: ir.Value, low: float, high: float) -> Bounds:

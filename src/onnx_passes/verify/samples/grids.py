@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import onnx_ir as ir
 from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE
 from onnx_passes.graph import annotations
 from onnx_passes.graph.constants import constant, constant_tensor
+from onnx_passes.graph.tensor_types import declared_bounds
 from onnx_passes.ops.quantizing import quantizer_of
 from onnx_passes.verify.samples.reference import Array, integer_limits
 
@@ -48,7 +50,9 @@ def annotated_grid(value: ir.Value) -> AllowedValues | None:
     # Beyond the precision of the element type there are values of the data type that it cannot hold.
     exact = 2 ** (float_info(dtype).nmant + 1) if dtype.is_floating_point() else EXACT_IN_DOUBLE
     scale = one if parsed[3] is None else np.exp2(np.array(float(int(parsed[3]) - bits)))
-    return AllowedValues(max(low, -exact), min(high, exact), scale, zero, closed=True)
+    least, most = declared_bounds(value) or (-math.inf, math.inf)
+    low, high = max(low, -exact, least / float(scale)), min(high, exact, most / float(scale))
+    return AllowedValues(math.ceil(low), math.floor(high), scale, zero, closed=True)
 
 
 def grid_of(node: ir.Node, rank: int) -> AllowedValues | None:
