@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from onnx_passes.cli.interface import with_interface
 from onnx_passes.cli.limits import limit_as_configured
 from onnx_passes.core.config import Config, parse_config, read_config
 from onnx_passes.core.errors import UsageError
@@ -62,6 +63,8 @@ def settings(
         raise click.UsageError("Missing argument 'PASS…'.")
     if pipeline and config.exhaustive:
         pipeline = f"fixpoint({format_pipeline(parse_pipeline(pipeline))})"
+    if with_interface((), config):
+        pipeline = format_pipeline(with_interface(parse_pipeline(pipeline), config))
     options = {kebab(name): options for name, options in config.pass_options().items()}
     return Settings(pipeline, options, config, config_file, given)
 

@@ -88,12 +88,19 @@ class Logging:
 
 @dataclass(frozen=True)
 class Config:
-    """Everything that a configuration file may say."""
+    """Everything that a configuration file may say.
+
+    ``shapes`` has sizes by dimension or input, ``inputs`` the options of set-input by input, ``keep`` the nodes that
+    stay as they are.
+    """
 
     imports: tuple[str, ...] = ()
     passes: tuple[str, ...] = ()
     exhaustive: bool = False
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=_mapping)
+    shapes: Mapping[str, Any] = field(default_factory=_mapping)
+    inputs: Mapping[str, Any] = field(default_factory=_mapping)
+    keep: tuple[str, ...] = ()
     reference: Reference = field(default_factory=Reference)
     verify: Verify | None = field(default_factory=Verify)
     onnxruntime: OnnxRuntime = field(default_factory=OnnxRuntime)

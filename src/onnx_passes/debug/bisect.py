@@ -18,10 +18,11 @@ from onnx_passes.core.plan import Plan, Step, plan
 from onnx_passes.debug.items import items_text
 from onnx_passes.debug.judges import ByFunction, Judge
 from onnx_passes.debug.points import Leaf, Trace
-from onnx_passes.debug.result_judges import ByResults
+from onnx_passes.debug.result_judges import ByMetrics, ByResults
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import Source, load
 from onnx_passes.verify.blame.search import Verdict, first_bad
+from onnx_passes.verify.comparison.declarations import RestrictsInputs
 from onnx_passes.verify.failure import fact_lines
 
 
@@ -89,6 +90,12 @@ def bisect(
     """
     judge = is_bad if isinstance(is_bad, Judge) else ByResults() if is_bad is None else ByFunction(is_bad)
     planned = pipeline if isinstance(pipeline, Plan) else plan(pipeline, defaults=options)
+    restricting = next((step for _, step in planned.walk() if isinstance(step.pass_, RestrictsInputs)), None)
+    if restricting is not None and isinstance(judge, ByResults | ByMetrics):
+        raise UsageError(
+            f"{restricting.text} changes what the model is given",
+            hint="apply it first, and bisect what follows on the result",
+        )
     return _Search(load(model), planned, judge).run()
 
 

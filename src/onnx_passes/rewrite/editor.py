@@ -31,6 +31,7 @@ from onnx_passes.core.walk import all_nodes, holds_graphs
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.edits import remove_if_dead
 from onnx_passes.graph.names import Container
+from onnx_passes.rewrite.choice import Choice
 from onnx_passes.rewrite.match import Match, describe_node
 from onnx_passes.rewrite.nesting import Nesting
 from onnx_passes.rewrite.order import with_nested
@@ -58,6 +59,7 @@ class Editor:
         self.applied = 0
         self.stopped = ""
         self.annotated = False
+        self._choice = Choice(model)
         self._knows_graphs = False
         self._records: dict[str, RuleRecord] = {}
 
@@ -78,6 +80,10 @@ class Editor:
     def is_watched(self) -> bool:
         """Tell whether somebody asks for the reasons of refusals, node by node."""
         return self.context.refusals is not None
+
+    def objection(self, nodes: Sequence[ir.Node]) -> str:
+        """Say why nodes must stay as they are, if so: they are kept, or not among those that are meant."""
+        return self._choice.refusal(nodes)
 
     def rewrite(self, rule: str, root: ir.Node, *, matched: Sequence[ir.Node] = (), many: bool = False) -> Rewrite:
         """Begin a rewrite of ``matched`` nodes, of which ``root`` is the last; new nodes are put behind it.
@@ -120,6 +126,8 @@ class Editor:
         until then. Those that are ``settled`` are known to be the same.
         """
         root = nodes[-1] if nodes else None
+        if replaced and not added and not settled and self._is_refused(rule, nodes):
+            return False
         application = self._application(self._record(rule), root, nodes, replaced, added, initializers)
         application.settled = settled
         done = self._make(application, make)
@@ -192,6 +200,8 @@ class Editor:
 
         They are initializers, or Constant nodes where a graph cannot have or should not return an initializer.
         """
+        if (node.domain, node.op_type) != ("", "Constant") and self._is_refused(rule, [node]):
+            return False
         made = {
             old: constant_for(old, tensor, self.scope, as_node=not self._may_initialize or old.is_graph_output())
             for old, tensor in tensors.items()
@@ -230,6 +240,8 @@ class Editor:
 
         A text is the reason why it was vetoed; then, and where an error is raised, the caller discards what was built.
         """
+        if reason := self.objection(match.nodes):
+            return reason
         replaced = tuple(zip(match.output_values, replacement.values, strict=True))
         application = self._application(record, match.root, match.nodes, replaced, builder.nodes, builder.initializers)
         application.owner, application.many = owner, many
@@ -272,12 +284,20 @@ class Editor:
     def _may_initialize(self) -> bool:
         return isinstance(self.scope.container, ir.Graph) and self.scope.model.ir_version >= _INITIALIZERS_SINCE
 
+    def _is_refused(self, rule: str, nodes: Sequence[ir.Node]) -> bool:
+        """Refuse to change nodes that are kept, or not meant."""
+        reason = self.objection(nodes)
+        if reason:
+            self.refuse(rule, reason, nodes[-1] if nodes else None)
+        return bool(reason)
+
     def _is_wanted(self, application: Application) -> bool:
         self.stopped = self.stopped or self.context.before_rewrite(application) or ""
         return not self.stopped
 
     def _conclude(self, application: Application) -> None:
         self.applied += 1
+        self._choice.follow(application.added)
         self.context.after_rewrite(application)
 
     def _record(self, rule: str) -> RuleRecord:

@@ -21,10 +21,10 @@ from onnx_passes.verify.comparison.promise import NONE, Limits, Promise, Roundin
 from onnx_passes.verify.failure import VerificationError
 from onnx_passes.verify.local.specials import SpecialKind, Specials
 from onnx_passes.verify.local.unreached import Unreached
+from onnx_passes.verify.narrowing import Narrowing
 from onnx_passes.verify.run.execute import Engine, ExecutionError, Executor, Key, Sample
 from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
 from onnx_passes.verify.samples.generate import Draft, Sampling, draft, draw_special
-from onnx_passes.verify.samples.narrowing import Narrowing
 from onnx_passes.verify.samples.reference import read_inputs, read_outputs
 from onnx_passes.verify.ties.explain import Ties
 
@@ -180,7 +180,7 @@ class Start:
         given = [narrowing.read(sample) for sample in read_inputs(narrowed, inputs)] if inputs else []
         self._draft = Draft(given) if inputs else _draft(narrowed, sampling, executor)
         special = _special(narrowed, sampling) if sampling.special or not inputs else []
-        self._special = [(kind, narrowing.drawn(sample)) for kind, sample in special]
+        self._special: list[tuple[SpecialKind, Sample]] = [(kind, narrowing.drawn(sample)) for kind, sample in special]
         self._executor = executor
         self._axes = None if inputs else dynamic_axes(narrowed)
         self._feeds = frozenset(name for sample in self._draft.samples for name in sample)

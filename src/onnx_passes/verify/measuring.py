@@ -21,11 +21,11 @@ from onnx_passes.verify.failure import Failure, VerificationError, failed_step
 from onnx_passes.verify.metrics.expectations import Originals, expectations
 from onnx_passes.verify.metrics.metrics import Metric, accumulator, find_metric, is_elementwise, metric_name
 from onnx_passes.verify.metrics.ranges import ANY, MetricRange, accepted, parse_ranges, range_text
+from onnx_passes.verify.narrowing import Narrowing
 from onnx_passes.verify.run.execute import Engine, Executable, ExecutionError, Executor, Sample
 from onnx_passes.verify.samples.dataset import Batch, Dataset
 from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
 from onnx_passes.verify.samples.generate import generate
-from onnx_passes.verify.samples.narrowing import Narrowing
 from onnx_passes.verify.samples.reference import Source
 from onnx_passes.verify.verification import EXPLICIT, Mode
 

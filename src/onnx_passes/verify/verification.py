@@ -29,10 +29,10 @@ from onnx_passes.verify.failure import Failure, VerificationError, failed_step
 from onnx_passes.verify.local.specials import SpecialWindows
 from onnx_passes.verify.local.unreached import NEVER_RAN, Unreached
 from onnx_passes.verify.local.windows import Windows
+from onnx_passes.verify.narrowing import Narrowing
 from onnx_passes.verify.run.activations import LIMIT, Activations
 from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
 from onnx_passes.verify.samples.generate import Sampling
-from onnx_passes.verify.samples.narrowing import Narrowing
 
 __all__ = ["EXPLICIT", "Limits", "Mode", "Verification"]
 

@@ -9,12 +9,14 @@ from pathlib import Path
 import click
 
 from onnx_passes.cli.complete import model_or_pass
+from onnx_passes.cli.interface import interface_options
 from onnx_passes.cli.options import common_options, config_option
 
 
 @click.command("plan", short_help="Show which passes would run, and why.")
 @click.argument("words", nargs=-1, metavar="[MODEL] PASS…", shell_complete=model_or_pass)
 @config_option
+@interface_options
 @common_options
 def command(words: tuple[str, ...], config_file: str | None, as_json: bool) -> None:
     """Show the plan for a pipeline: every pass in order, with the reason why it is there.

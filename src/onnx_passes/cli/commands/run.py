@@ -13,6 +13,7 @@ import click
 from onnx_passes.cli.checks import checks_of
 from onnx_passes.cli.complete import pass_names
 from onnx_passes.cli.files import require_writable, write_text
+from onnx_passes.cli.interface import interface_options
 from onnx_passes.cli.options import config_option, running_options
 from onnx_passes.core.errors import UsageError, did_you_mean
 
@@ -60,6 +61,7 @@ class Choices:
 @click.argument("model", metavar="MODEL")
 @click.argument("passes", nargs=-1, metavar="[PASS]…", shell_complete=pass_names)
 @config_option
+@interface_options
 @click.option("-o", "--output", metavar="FILE", help="Where the model goes; without it, to standard output as text.")
 @click.option("--record", metavar="FILE", help="Write the record of the run (JSON) to a file.")
 @click.option("-s", "--state", metavar="FILE", help="State of version 0.4, which is not needed: never read or written.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from onnx_passes.cli.complete import pass_names
+from onnx_passes.cli.interface import interface_options
 from onnx_passes.cli.options import config_option, running_options, show
 
 
@@ -13,6 +14,7 @@ from onnx_passes.cli.options import config_option, running_options, show
 @click.argument("node", metavar="NODE")
 @click.argument("passes", nargs=-1, metavar="[PASS]…", shell_complete=pass_names)
 @config_option
+@interface_options
 @running_options
 def command(model: str, node: str, passes: tuple[str, ...], config_file: str | None, as_json: bool) -> None:
     """Run the pipeline PASS… on MODEL, unverified, and tell the story of NODE.

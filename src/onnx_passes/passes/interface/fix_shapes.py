@@ -141,7 +141,7 @@ def _dimensions(value: ir.Value, sizes: Sequence[Size]) -> Iterator[tuple[str, i
             continue
         if isinstance(dim, int) and dim >= 0:
             raise PassFailedError(f"input '{value.name}' is declared as {value.shape}: {dim} cannot become {size}")
-        if isinstance(dim, ir.SymbolicDim) and dim.value is not None and dim.free_symbols() == {dim.value}:
+        if isinstance(dim, ir.SymbolicDim) and dim.value is not None and set(dim.free_symbols()) == {dim.value}:
             yield dim.value, size
 
 

@@ -31,7 +31,7 @@ class SetInput(EditorPass):
 
     Rewrites: with ``name=x, type=UINT8`` the input is annotated as ``UINT8``, with ``low=0, high=1`` as between these.
               With ``scale=0.00392`` the input takes integers ``q``, and what read ``x`` reads ``q * scale``, or
-              ``q * scale + bias``; lists have one number for each place along ``axis``, as mean and deviation of colors.
+              ``q * scale + bias``; lists have one number for each place along ``axis``, as means of colors.
     Refuses:  inputs that do not exist, or are returned as they are; types without a range; a scale without a type, or
               of inputs that hold no floats; a list of another length than the axis.
     Exactness: bit-exact, for inputs that hold such numbers: ``after(q) = before(q * scale + bias)``.
@@ -54,28 +54,34 @@ class SetInput(EditorPass):
         if not (self.type or self.low is not None or self.high is not None):
             raise OptionError("nothing is set", hint="give a type such as UINT8, or low and high")
         if self.type and range_of_type(parse(self.type)) is None:
-            raise OptionError(f"'{self.type}' does not say which numbers there are", hint="write UINT8, INT4, BIPOLAR …")
+            raise OptionError(
+                f"'{self.type}' does not say which numbers there are", hint="write UINT8, INT4, BIPOLAR …"
+            )
         if (self.scale or self.bias) and not self.type:
             raise OptionError("a scale needs the type of the integers", hint="add type=UINT8, or whichever it is")
         if (self.low is None) != (self.high is None):
             raise OptionError("a range has two ends", hint="give low and high")
-        if self.low is not None and self.high is not None and not self.low <= self.high:
-            raise OptionError(f"the range from {self.low:g} to {self.high:g} is empty", hint="give the lower end first")
+        if self.bounds is not None and not self.bounds[0] <= self.bounds[1]:
+            raise OptionError(f"the range from {self.low} to {self.high} is empty", hint="give the lower end first")
         if not (np.isfinite([*self.scale, *self.bias]).all() and all(self.scale)):
             raise OptionError("a scale or bias is no usable number", hint="scales are finite and not zero")
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Return the range that is set, if one is."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
         """Annotate, and put the scale behind the input."""
         self._changed, self._factors = "", None
         value = self._input(model)
         wanted = None if not self.type else parse(self.type)
-        bounds = None if self.low is None or self.high is None else (self.low, self.high)
         scaled = (self.scale or self.bias) and value.metadata_props.get(_MARK) != str(self)
-        if not scaled and (wanted is None or datatype_of(value) == wanted) and declared_bounds(value) == bounds:
+        if not scaled and (wanted is None or datatype_of(value) == wanted) and declared_bounds(value) == self.bounds:
             return
         if scaled and not self._scale(value, editor):
             return
-        if editor.change("numbers of an input", (), partial(_annotate, value, wanted, bounds)):
+        if editor.change("numbers of an input", (), partial(_annotate, value, wanted, self.bounds)):
             self._changed = str(value.name)
 
     def _input(self, model: ir.Model) -> ir.Value:
@@ -147,8 +153,9 @@ class SetInput(EditorPass):
             numbers = (numbers - (0 if bias is None else bias.astype(np.float64))) / scale.astype(np.float64)
         if self.type:
             numbers = _on_grid(numbers, parse(self.type), self._changed)
-        if self.low is not None and self.high is not None and not ((self.low <= numbers) & (numbers <= self.high)).all():
-            raise UsageError(f"input '{self._changed}' holds numbers beyond {self.low:g} and {self.high:g}")
+        low, high = self.bounds or (-np.inf, np.inf)
+        if not ((low <= numbers) & (numbers <= high)).all():
+            raise UsageError(f"input '{self._changed}' holds numbers beyond {low:g} and {high:g}")
         return {**sample, self._changed: numbers.astype(given.dtype)}
 
     def inputs_before(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -186,9 +193,10 @@ def _put(editor: Editor, value: ir.Value, op: Builder) -> None:
 def _on_grid(numbers: np.ndarray, datatype: DataType, name: str) -> np.ndarray:
     """Round numbers to those of a data type; they are such, but for rounding."""
     step = 2.0**-datatype.fraction_bits if isinstance(datatype, FixedPoint) else 1.0
-    rounded = np.rint(numbers / step) * step
-    wrong = np.abs(numbers - rounded) > _OFF * step
-    wrong |= (rounded < float(datatype.min)) | (rounded > float(datatype.max)) | np.isnan(numbers)
+    rounded, known = np.rint(numbers / step) * step, range_of_type(datatype)
+    assert known is not None
+    wrong = (np.abs(numbers - rounded) > _OFF * step) | (rounded < known.low) | (rounded > known.high)
+    wrong |= np.isnan(numbers)
     if str(datatype) == "BIPOLAR":
         wrong |= rounded == 0
     if wrong.any():

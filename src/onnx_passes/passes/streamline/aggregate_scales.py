@@ -142,7 +142,9 @@ class _Sweep:
             if all(self.make.number(value) is not None for value in node.inputs if value is not None):
                 continue
             # A table of constants is looked up by what has no form.
-            if node.op_type != "Gather" and not any(value in self.forms for value in node.inputs):
+            if objection := self.editor.objection([node]):
+                found = Reason(objection, "let it be rewritten")
+            elif node.op_type != "Gather" and not any(value in self.forms for value in node.inputs):
                 found = self.make.lacking(next((value for value in node.inputs if value is not None), None))
             else:
                 found = self._found(node, rule)

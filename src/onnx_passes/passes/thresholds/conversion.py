@@ -83,6 +83,8 @@ class _Conversion:
         return reasons[0] if reasons else reason or "nothing is before it"
 
     def _convert(self, tail: Tail, levels: Levels) -> str:
+        if reason := self._editor.objection(tail.nodes):
+            return reason
         domain = self._domain(tail)
         if isinstance(domain, str):
             return domain

@@ -1,0 +1,87 @@
+"""Which nodes of a model may be rewritten: some are kept as they are, or only some are meant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import cast
+
+import onnx_ir as ir
+
+from onnx_passes.core.errors import ModelError, PassFailedError, did_you_mean
+from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.wording import name_of
+
+KEPT = "onnx_passes.keep"
+MEANT = "onnx_passes.only"
+
+
+class Choice:
+    """The names of nodes that are kept, and of those that alone are meant, as a model carries them.
+
+    What a rewrite puts in the place of nodes that are meant is meant as well.
+    """
+
+    def __init__(self, model: ir.Model) -> None:
+        self._model = model
+        self._kept = names_in(model, KEPT) or frozenset()
+        self._meant = names_in(model, MEANT)
+
+    def refusal(self, nodes: Sequence[ir.Node]) -> str:
+        """Say why a rewrite of some nodes is not wanted, if so."""
+        if self._kept and (kept := next((node for node in nodes if node.name in self._kept), None)) is not None:
+            return f"{name_of(kept) if len(nodes) > 1 else 'it'} is kept as it is"
+        if self._meant is not None and not any(node.name in self._meant for node in nodes):
+            return "only other nodes are meant"
+        return ""
+
+    def follow(self, added: Iterable[ir.Node]) -> None:
+        """Mean also what was put in the place of something that is meant."""
+        if self._meant is not None:
+            self._meant |= {str(node.name) for node in added}
+            write_names(self._model, MEANT, self._meant)
+
+
+def names_in(model: ir.Model, key: str) -> frozenset[str] | None:
+    """Return the names that a model carries under a key."""
+    text = model.metadata_props.get(key)
+    if text is None:
+        return None
+    try:
+        found: object = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list):
+        raise ModelError("the text is no list of names", where=f"{key} of the model", hint="remove it")
+    return frozenset(map(str, cast("list[object]", found)))
+
+
+def write_names(model: ir.Model, key: str, names: Collection[str] | None) -> bool:
+    """Let a model carry names under a key, or none; returns whether that changed something."""
+    before = model.metadata_props.get(key)
+    if names is None:
+        model.metadata_props.pop(key, None)
+    else:
+        model.metadata_props[key] = json.dumps(sorted(names))
+    return model.metadata_props.get(key) != before
+
+
+def chosen(model: ir.Model, patterns: Iterable[str]) -> frozenset[str]:
+    """Return the names of all nodes whose name, operator or result fits a pattern such as ``conv1*``."""
+    nodes = [node for container in (model.graph, *model.functions.values()) for node in all_nodes(container)]
+    found: set[str] = set()
+    for pattern in patterns:
+        fitting = {str(node.name) for node in nodes if any(fnmatchcase(text, pattern) for text in _texts(node))}
+        if not fitting:
+            known = dict.fromkeys(text for node in nodes for text in _texts(node))
+            raise PassFailedError(
+                f"no node fits '{pattern}'",
+                hint=did_you_mean(pattern, known) or "give the name of a node, of its result or of an operator",
+            )
+        found |= fitting
+    return frozenset(found)
+
+
+def _texts(node: ir.Node) -> list[str]:
+    return [text for text in (node.name, node.op_type, *(value.name for value in node.outputs)) if text]
