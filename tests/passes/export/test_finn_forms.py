@@ -130,3 +130,45 @@ def test_sums_that_several_use_are_no_layer_with_thresholds():
     assert [user.op_type for user, _ in product.outputs[0].uses()] == ["Add"]
     assert {user.op_type for user, _ in by_operator(exported, "Add")[0].outputs[0].uses()} == {"MultiThreshold"}
     assert equal_after(exported, "export-finn")[0].graph.num_nodes() == exported.graph.num_nodes()
+
+
+TRANSPOSED = {
+    "kernel as large as the stride": ((2, 2), "strides = [2, 2]", "[1, 3, 12, 12]"),
+    "overlapping": ((3, 4), "strides = [2, 2], pads = [1, 1, 0, 1]", "[1, 3, 12, 12]"),
+    "with more at the end": (
+        (3, 3),
+        "strides = [3, 2], pads = [0, 1, 0, 1], output_padding = [0, 1]",
+        "[1, 3, 18, 12]",
+    ),
+    "without a stride": ((3, 3), "pads = [1, 1, 1, 1]", "[1, 3, 6, 6]"),
+    "sparse": ((2, 2), "strides = [3, 3], output_padding = [1, 1]", "[1, 3, 18, 18]"),
+}
+
+
+@pytest.mark.parametrize("biased", ["", ", k"])
+@pytest.mark.parametrize("kind", TRANSPOSED)
+def test_transposed_convolutions_make_patches(kind: str, biased: str):
+    kernel, how, result = TRANSPOSED[kind]
+    body = f"b = ConvTranspose <{how}> (a, u{biased})\ny = Mul (b, s)"
+    exported, _ = equal_after(pooled(body, result, u=weights(2, 3, *kernel), k=weights(3)), "export-finn")
+    assert "ConvTranspose" not in operators(exported.graph)
+    assert [name for name in operators(exported.graph) if name != "Im2Col"] == [
+        *("MultiThreshold", "Transpose", "MatMul", "Reshape", "Transpose", "Reshape"),
+        *(["Add"] if biased else []),
+        *("Mul", "Transpose"),
+    ]
+
+
+STAYING = {
+    "it has groups or dilations": "strides = [2, 2], dilations = [2, 2], output_padding = [1, 1]",
+    "no whole number of strides": "strides = [2, 2]",
+    "takes away more than its kernel adds": "strides = [2, 2], pads = [5, 5, 4, 4]",
+}
+
+
+@pytest.mark.parametrize("reason", STAYING)
+def test_transposed_convolutions_that_stay_are_named(reason: str):
+    body = f"b = ConvTranspose <{STAYING[reason]}> (a, u)\ny = Mul (b, s)"
+    exported, notes = equal_after(pooled(body, "[A, B, C, D]", u=weights(2, 3, 3, 3)), "export-finn")
+    assert "ConvTranspose" in operators(exported.graph)
+    assert any(reason in note for note in notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -14,6 +14,7 @@ from onnx_passes.graph.tensor_types import set_sparsity
 from onnx_passes.graph.traits import is_product
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.export.containers import held_integers, is_exact_product
+from onnx_passes.passes.export.finn_transposed import patches_of
 from onnx_passes.passes.layout.images import ChannelsLast, ChannelsLastForm, to_last
 from onnx_passes.passes.move.forms import shaped
 from onnx_passes.passes.qonnx.dialect import GENERAL
@@ -21,6 +22,8 @@ from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.refusal import Refusal, no
 
 _IMAGE = 4
+_ROUNDS = "it is not of integers, so that a product of matrices might round otherwise"
+_WINDOWS = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)}
 
 
 class FinnImages(ChannelsLast):
@@ -29,10 +32,10 @@ class FinnImages(ChannelsLast):
     def __init__(self, editor: Editor, ranges: Mapping[ir.Value, Range]) -> None:
         super().__init__(editor, exact=True)
         self._in_integers = {node for node in editor.graph if _is_in_integers(node, ranges)}
-        convolutions = [node for node in editor.graph if _is_conv(node)]
-        self._reasons = {node: _why_not(node, ranges) for node in convolutions}
+        self._reasons = {node: _why_not(node, ranges) for node in editor.graph if _is_conv(node)}
         self._forms = {
             ("", "Conv"): ChannelsLastForm(self._lowered),
+            ("", "ConvTranspose"): ChannelsLastForm(self._transposed),
             ("", "MaxPool"): ChannelsLastForm(_max_pool, starts=False),
         }
 
@@ -58,42 +61,74 @@ class FinnImages(ChannelsLast):
         assert w is not None
         assert weights is not None
         groups = node.attributes.get_int("group", 1)
-        rows = self._rows(node, x, list(weights.shape[2:]), depthwise=groups > 1)
+        sizes = static_shape(node.outputs[0])
+        assert sizes is not None
+        windows = {name: list(node.attributes.get_ints(name) or given) for name, given in _WINDOWS.items()}
+        rows = self._rows(x, list(weights.shape[2:]), sizes[2:], depthwise=groups > 1, **windows)
         matrix = self.op.initializer(_matrix(weights, groups), f"{w.name}_matrix")
         if groups > 1:
             set_sparsity(matrix, {"dw": {"kernel_shape": list(weights.shape[2:])}})
-        found = self.op.MatMul(rows, matrix)
-        if bias is None:
-            return found
-        sizes = static_shape(node.outputs[0])
-        assert sizes is not None
-        shaped(found, [sizes[axis] for axis in to_last(_IMAGE)])
-        return self.op.Add(found, bias.reshape(1, 1, 1, -1))
+        found = shaped(self.op.MatMul(rows, matrix), [sizes[axis] for axis in to_last(_IMAGE)])
+        return found if bias is None else self.op.Add(found, bias.reshape(1, 1, 1, -1))
 
-    def _rows(self, node: ir.Node, x: ir.Value, kernel: list[int], *, depthwise: bool) -> ir.Value:
-        """Return what each window sees as one row: the image itself where that is one place."""
-        image, shape, result = self.last(x), static_shape(x), static_shape(node.outputs[0])
+    def _transposed(self, _: ChannelsLast, node: ir.Node) -> ir.Value | Refusal:
+        """Make patches, and lay them side by side: what FINN has a layer for, as a transposition between reshapes."""
+        found = patches_of(node) if node in self._in_integers else _ROUNDS
+        if isinstance(found, str):
+            return no(found, at=node)
+        x, w = node.inputs[0], node.inputs[1]
+        shape, result = static_shape(x), static_shape(node.outputs[0])
+        assert x is not None
+        assert w is not None
         assert shape is not None
         assert result is not None
-        strides = list(node.attributes.get_ints("strides") or (1, 1))
-        pads = list(node.attributes.get_ints("pads") or (0, 0, 0, 0))
-        if kernel == [1, 1] and strides == [1, 1] and not any(pads):
+        batch, features, *extent = result
+        (high, wide), kernel = found.size, list(found.filters.shape[2:])
+        down, across = extent[0] // high, extent[1] // wide
+        rows = self._rows(x, kernel, (down, across), pads=found.pads)
+        matrix = self.op.initializer(_matrix(found.filters, 1), f"{w.name}_matrix")
+        patches = shaped(self.op.MatMul(rows, matrix), [batch, down, across, len(found.filters)])
+        apart = [batch, down, across, high, wide, features]
+        parts = shaped(self.op.Reshape(patches, np.array(apart, np.int64)), apart)
+        order = [0, 1, 3, 2, 4, 5]
+        turned = shaped(self.op.Transpose(parts, perm=order), [apart[axis] for axis in order])
+        image = shaped(
+            self.op.Reshape(turned, np.array([batch, *extent, features], np.int64)), [batch, *extent, features]
+        )
+        bias = constant(node.inputs[2]) if len(node.inputs) > 2 else None
+        return image if bias is None else self.op.Add(image, bias.reshape(1, 1, 1, -1))
+
+    def _rows(
+        self,
+        x: ir.Value,
+        kernel: list[int],
+        places: Sequence[int],
+        *,
+        strides: Sequence[int] = (1, 1),
+        pads: Sequence[int] = (0, 0, 0, 0),
+        dilations: Sequence[int] = (1, 1),
+        depthwise: bool = False,
+    ) -> ir.Value:
+        """Return what each window sees as one row: the image itself where that is one place."""
+        image, shape = self.last(x), static_shape(x)
+        assert shape is not None
+        if kernel == [1, 1] and list(strides) == [1, 1] and not any(pads):
             return image
         batch, channels, height, width = shape
         rows = self.op.Im2Col(
             image,
             _domain=GENERAL,
-            stride=strides,
+            stride=list(strides),
             kernel_size=kernel,
-            pad_amount=pads,
-            dilations=list(node.attributes.get_ints("dilations") or (1, 1)),
+            pad_amount=list(pads),
+            dilations=list(dilations),
             input_shape=f"({batch},{height},{width},{channels})",
             depthwise=int(depthwise),
             pad_value=0,
         )
         rows.name = f"{x.name}_rows"
         rows.type = ir.TensorType(x.dtype or ir.DataType.FLOAT)
-        rows.shape = ir.Shape([batch, *result[2:], channels * kernel[0] * kernel[1]])
+        rows.shape = ir.Shape([batch, *places, channels * kernel[0] * kernel[1]])
         return rows
 
 
@@ -118,7 +153,7 @@ def _why_not(node: ir.Node, ranges: Mapping[ir.Value, Range]) -> str:
     if node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET":
         return "its padding is left open"
     if not is_exact_product(node, lambda value: held_integers(value, ranges)):
-        return "it is not of integers, so that a product of matrices might round otherwise"
+        return _ROUNDS
     if node.attributes.get_int("group", 1) not in (1, shape[1]):
         return "it has groups of several channels"
     pads = node.attributes.get_ints("pads") or (0, 0, 0, 0)
