@@ -14,6 +14,7 @@ from onnx_passes.passes.export.bipolar import begin_at_least_levels, replace_sig
 from onnx_passes.passes.export.channels_last import FinnImages
 from onnx_passes.passes.export.finn_annotations import annotate
 from onnx_passes.passes.export.finn_forms import part_thresholds, write_forms
+from onnx_passes.passes.export.finn_support import name_what_stays
 from onnx_passes.passes.qonnx.export_qonnx import ExportQonnx
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
@@ -63,6 +64,7 @@ class ExportFinn(EditorPass):
         for step in self._steps(model):
             if not editor.stopped:
                 step(editor)
+        name_what_stays(model.graph, editor.context)
 
     def _steps(self, model: ir.Model) -> tuple[Callable[[Editor], None], ...]:
         signs = partial(replace_signs, count=self.xnor)

@@ -1,0 +1,20 @@
+"""Take a quantized network to FINN: the one-word pipeline."""
+
+from __future__ import annotations
+
+from onnx_passes import passes
+from onnx_passes.core.compose import ComposePass
+
+
+@passes.verify.tolerance
+@passes.register(tags=("export", "quantized"))
+class Finn(ComposePass):
+    """Streamline a quantized network, and write it in the form that FINN builds hardware from.
+
+    Rewrites: what ``streamline`` and ``export-finn`` do: what comes out is for FINN's step ``step_convert_to_hw``, no
+              streamlining is left to do there. Remarks name what becomes no hardware, and why.
+    Refuses:  what its members refuse.
+    Exactness: tolerance, for ``streamline``; what follows is equal.
+    """
+
+    passes = ("streamline", "export-finn")

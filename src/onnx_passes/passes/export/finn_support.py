@@ -1,0 +1,196 @@
+"""What FINN has layers of hardware for, as a table; what it has none for is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from onnx_passes.core.base import Context
+from onnx_passes.graph.constants import constant, is_constant
+from onnx_passes.graph.operators import Interface
+from onnx_passes.graph.shapes import rank, static_shape
+from onnx_passes.graph.tensor_types import datatype_of
+from onnx_passes.graph.traits import traits_of
+from onnx_passes.graph.wording import count, name_of
+from onnx_passes.ops.definition import FINN_DOMAIN
+from onnx_passes.passes.qonnx.dialect import GENERAL
+
+_NO_LAYER = "FINN has no layer for it; quantize what it yields, so that it becomes thresholds, or let it be the last"
+_NOT_INTEGER = "FINN has it for integers; quantize what it takes"
+_IMAGE = 4
+_CHANNELS_LAST = (2, _IMAGE)
+_SIZES = "FINN builds for sizes that are numbers; give the inputs sizes, batch included"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A node that FINN may have a layer for."""
+
+    node: ir.Node
+    is_lowered: bool
+    """Whether windows slide over images somewhere: only then FINN takes away what flattens them."""
+
+    def is_integer(self, index: int = 0) -> bool:
+        """Tell whether an input is annotated as one of integers."""
+        value = self.node.inputs[index] if index < len(self.node.inputs) else None
+        datatype = None if value is None else datatype_of(value)
+        return datatype is not None and datatype.is_integer
+
+
+Support = Callable[[Layer], str]
+"""Says why a node becomes no layer of hardware; nothing if it does."""
+FINN_LAYERS: Interface[Support] = Interface("finn_layer", "when FINN has a layer of hardware for it")
+
+
+def name_what_stays(graph: ir.Graph, context: Context) -> None:
+    """Note each node that becomes no hardware, where it stands, and why."""
+    is_lowered = any(node.op_type == "Im2Col" for node in graph)
+    reasons = {node: why_not(Layer(node, is_lowered)) for node in graph}
+    front, behind = _in_front(reasons), _behind(reasons)
+    parting = 0
+    for node, reason in reasons.items():
+        if not reason or (node in front and traits_of(node).kind == "movement"):
+            continue
+        parts = node not in front and node not in behind
+        parting += parts
+        place = "parts the hardware" if parts else f"stays {'in front of' if node in front else 'behind'} the hardware"
+        context.note(f"{name_of(node)} {place}: {reason}")
+    if parting:
+        context.note(f"FINN builds one piece of hardware, which {count(parting, 'node')} would part")
+
+
+def why_not(layer: Layer) -> str:
+    """Say why FINN builds no hardware for a node; nothing if it does."""
+    supported = FINN_LAYERS.get(layer.node)
+    if layer.node.domain.startswith(FINN_DOMAIN):
+        return ""
+    if supported is None:
+        return _NO_LAYER
+    if any(static_shape(value) is None for value in (*layer.node.inputs, *layer.node.outputs) if value is not None):
+        return _SIZES
+    return supported(layer)
+
+
+def _in_front(reasons: dict[ir.Node, str]) -> set[ir.Node]:
+    """Return the nodes that take nothing from hardware."""
+    found: set[ir.Node] = set()
+    for node, reason in reasons.items():
+        if reason and all(before in found for before in node.predecessors()):
+            found.add(node)
+    return found
+
+
+def _behind(reasons: dict[ir.Node, str]) -> set[ir.Node]:
+    """Return the nodes that give nothing to hardware."""
+    found: set[ir.Node] = set()
+    for node in reversed(reasons):
+        if reasons[node] and all(after in found for after in node.successors()):
+            found.add(node)
+    return found
+
+
+def _always(layer: Layer) -> str:
+    return ""
+
+
+def _of_integers(layer: Layer) -> str:
+    return "" if layer.is_integer() else _NOT_INTEGER
+
+
+def _product(layer: Layer) -> str:
+    return "" if layer.is_integer() and layer.is_integer(1) else _NOT_INTEGER
+
+
+def _convolution(layer: Layer) -> str:
+    return _product(layer) or "FINN multiplies matrices; lower-convs=true writes convolutions as such where it can"
+
+
+def _thresholds(layer: Layer) -> str:
+    node, attributes = layer.node, layer.node.attributes
+    rows, shape = static_shape(node.inputs[1]), static_shape(node.inputs[0])
+    bias, datatype = attributes.get_float("out_bias", 0.0), datatype_of(node.outputs[0])
+    if attributes.get_float("out_scale", 1.0) != 1 or not bias.is_integer():
+        return "FINN counts in steps of one from an integer; streamline takes scales out of quantizers"
+    if datatype is None or not datatype.is_integer or (float(datatype.min or 0) < 0 and bias >= 0):
+        return "FINN has signed results where the lowest is negative"
+    if not is_constant(node.inputs[1]) or rows is None or shape is None:
+        return "FINN has constant thresholds"
+    if len(shape) not in _CHANNELS_LAST and rows[0] > 1:
+        return "FINN has thresholds of channels for rows and for images, not for as many axes"
+    return ""
+
+
+def _pooling(layer: Layer) -> str:
+    kernel, strides = (layer.node.attributes.get_ints(name) or () for name in ("kernel_shape", "strides"))
+    if rank(layer.node.inputs[0]) != _IMAGE:
+        return "FINN pools images of two axes"
+    if any(step > size for size, step in zip(kernel, strides, strict=False)):
+        return "FINN pools windows that leave no gaps"
+    return _of_integers(layer)
+
+
+def _joined(layer: Layer) -> str:
+    """Say why channels are not joined or parted."""
+    axis, length = layer.node.attributes.get_int("axis", 0), rank(layer.node.outputs[0]) or 0
+    values = [value for value in layer.node.inputs if value is not None]
+    if axis % max(length, 1) != length - 1:
+        return "FINN joins and parts channels, which come last"
+    if layer.node.op_type == "Concat" and any(is_constant(value) for value in values):
+        return "FINN joins what is computed, no constants"
+    return "" if layer.is_integer() else _NOT_INTEGER
+
+
+def _largest(layer: Layer) -> str:
+    if layer.node.outputs[0].uses() or layer.node.outputs[0].is_graph_output():
+        return "FINN selects the places of the largest values, not the values; leave that result out"
+    return _of_integers(layer)
+
+
+def _reshape(layer: Layer) -> str:
+    """Say why a reshape is not taken away, or part of a layer that moves data."""
+    before, after = layer.node.predecessors(), layer.node.successors()
+    if any(other.op_type == "Transpose" for other in (*before, *after)):
+        return ""
+    given, result = static_shape(layer.node.inputs[0]), static_shape(layer.node.outputs[0])
+    flattens = given is not None and result is not None and len(result) == 2 and given[0] == result[0]
+    if flattens and layer.is_lowered and before and after:
+        return ""
+    return "FINN reshapes beside a Transpose, or where images are flattened behind convolutions"
+
+
+def _rows(layer: Layer) -> str:
+    is_held = constant(layer.node.inputs[0]) is not None and layer.node.attributes.get_int("axis", 0) == 0
+    return "" if is_held and layer.is_integer(1) else "FINN looks rows of a constant up, by integers"
+
+
+def _norm(layer: Layer) -> str:
+    axis, length = layer.node.attributes.get_int("axis", -1), rank(layer.node.inputs[0]) or 1
+    return "" if axis % length == length - 1 else "FINN normalizes along the last axis"
+
+
+FINN_LAYERS.attach(
+    {
+        **dict.fromkeys(("Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "LessOrEqual"), _always),
+        **dict.fromkeys(("Greater", "GreaterOrEqual", "Relu", "Softmax", "Transpose"), _always),
+        **dict.fromkeys(("Concat", "Split"), _joined),
+        **dict.fromkeys(("Flatten", "Reshape"), _reshape),
+        **dict.fromkeys(("Conv", "ConvTranspose"), _convolution),
+        "Gather": _rows,
+        "LayerNormalization": _norm,
+        "MatMul": _product,
+        "MaxPool": _pooling,
+        "TopK": _largest,
+    }
+)
+FINN_LAYERS.attach(
+    {
+        "Im2Col": _of_integers,
+        "MaxPoolNHWC": _pooling,
+        "MultiThreshold": _thresholds,
+        "QuantAvgPool2d": _of_integers,
+        "XnorPopcountMatMul": _product,
+    },
+    domains=(GENERAL,),
+)
