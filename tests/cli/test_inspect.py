@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnx_passes import examples
 from onnx_passes.passes.analyse.inspection import inspect
 from onnx_passes.report.inspection import layer_lines
 
@@ -107,3 +109,21 @@ def test_many_inputs_with_a_default_are_one_line(run, tmp_path):
     shown = run("inspect", path).out
     assert "and 9 inputs with a default" in shown
     assert "w3" not in shown
+
+
+def test_ranges_and_statistics_over_data(run, tmp_path):
+    np.savez(tmp_path / "images.npz", image=examples.digits().image[:20])
+    model = examples.path("digits-mlp")
+    shown = run("inspect", model, "--ranges", "--data", tmp_path / "images.npz")
+    assert shown.code == 0
+    assert "stuck" in shown.out
+    assert "saturated %" in shown.out
+    data = json.loads(run("inspect", model, "--json", "--range", "image=0:1").out)
+    assert (data["ranges"][0]["low"], data["ranges"][0]["high"]) == (0, 1)
+    assert data["tensors"] is None
+
+
+def test_data_that_is_not_there(run, tmp_path):
+    answer = run("inspect", examples.path("digits-mlp"), "--data", tmp_path / "no.npz")
+    assert answer.code == 2
+    assert "no.npz" in answer.err

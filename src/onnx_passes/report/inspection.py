@@ -17,6 +17,7 @@ from onnx_passes.graph.extents import Amount, Extent
 from onnx_passes.graph.wording import count
 from onnx_passes.passes.analyse.inspection import Inspection
 from onnx_passes.report.accumulators import accumulators_table
+from onnx_passes.report.channels import range_lines, statistics_lines
 from onnx_passes.report.columns import Column, table_lines, width_of, wrapped
 from onnx_passes.report.tables import Row, fitted_table, size_text
 
@@ -38,6 +39,9 @@ def show_inspection(found: Inspection, *, layers: bool = False, console: Console
     if found.streamlined is not None and found.streamlined.accumulators:
         console.print()
         console.print(accumulators_table(found.streamlined, console.width))
+    for lines in (range_lines(found, console.width), statistics_lines(found, console.width)):
+        for line in lines:
+            console.out(line, highlight=False)
     if layers:
         console.print()
         for line in layer_lines(found.cost, console.width):

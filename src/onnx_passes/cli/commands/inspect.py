@@ -15,16 +15,34 @@ from onnx_passes.core.errors import UsageError
 @click.option("--layers", is_flag=True, help="Show every node: shapes, MACs, parameters and bytes.")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a dynamic dimension; may be repeated.")
 @click.option("--run", "run_it", is_flag=True, help="Try whether ONNX Runtime runs the model, on generated inputs.")
+@click.option("--ranges", is_flag=True, help="Show which values tensors can hold, and channels that never change.")
+@click.option("--range", "given", multiple=True, metavar="NAME=LOW:HIGH", help="Range or data type of an input.")
+@click.option("--data", multiple=True, metavar="FILE", help="Run on this data, and show what tensors hold.")
 @running_options
-def command(model: str, layers: bool, dims: tuple[str, ...], run_it: bool, as_json: bool) -> None:
+def command(
+    model: str,
+    layers: bool,
+    dims: tuple[str, ...],
+    run_it: bool,
+    ranges: bool,
+    given: tuple[str, ...],
+    data: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Show interface, operators, parameters, computation, memory and quantizers of MODEL, a file or '-'.
 
     Shapes are inferred on a copy. Amounts that depend on dynamic dimensions are formulas, unless --dim gives numbers.
     Bodies of If, Loop and Scan count once each.
+
+    A channel is stuck if it holds one value whatever comes in, and unread if it meets only weights that are zero.
+    --data takes .npy, .npz and .pb files; statistics of channels are in --json.
     """
+    from onnx_passes.analysis.ranges.text import parse_inputs
     from onnx_passes.passes.analyse.inspection import inspect
 
-    found = inspect(model, dimensions=dict(_size(text) for text in dims), run=run_it)
+    known = parse_inputs(" ".join(given))
+    sizes = dict(_size(text) for text in dims)
+    found = inspect(model, dimensions=sizes, run=run_it, ranges=known or ranges, data=data)
     if as_json:
         click.echo(json.dumps(found.to_json(layers=layers), indent=2))
     else:

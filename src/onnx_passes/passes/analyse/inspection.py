@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.analysis.bit_cost import ModelBitCost
+from onnx_passes.analysis.channels import TensorRange, range_report
 from onnx_passes.analysis.cost import ModelCost, cost_of
 from onnx_passes.analysis.dimensions import bind, dynamic_inputs, require_known
 from onnx_passes.analysis.formulas import WORK
 from onnx_passes.analysis.quantizers import Quantizer, quantizers_of
+from onnx_passes.analysis.ranges import ranges_of
+from onnx_passes.analysis.ranges.seeds import Known
 from onnx_passes.analysis.statistics import GraphStatistics, statistics_of
 from onnx_passes.analysis.streamlined import Streamlined, streamlined
 from onnx_passes.analysis.summary import Summary, summarize
@@ -27,9 +30,11 @@ from onnx_passes.core.plain import plain
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import Source, load
 from onnx_passes.passes.analyse.bit_cost import bit_cost
+from onnx_passes.passes.analyse.tensor_statistics import TensorStatistics, tensor_statistics
 from onnx_passes.passes.streamline.aggregate_scales import reasons_of
 from onnx_passes.verify.run.execute import ExecutionError, Executor
 from onnx_passes.verify.samples.generate import generate
+from onnx_passes.verify.samples.reference import Source as Samples
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class Inspection:
     cost: ModelCost
     streamlined: Streamlined | None = None
     bits: ModelBitCost | None = None
+    ranges: tuple[TensorRange, ...] | None = None
+    tensors: tuple[TensorStatistics, ...] | None = None
     notes: tuple[str, ...] = ()
     trial: Trial | None = None
 
@@ -75,6 +82,8 @@ class Inspection:
         ONNX Runtime has no kernel for. ``statistics``: the form of the graph. ``cost``: see ``ModelCost.to_json``.
         ``streamlined``: how far a quantized network is in integers, with a row for each integer layer, or nothing.
         ``bits``: bit operations and memory of a quantized network, see ``ModelBitCost.to_json``, or nothing.
+        ``ranges``: ``name, low, high, scale, channels, stuck, values, unread`` of tensors, or nothing if not asked for.
+        ``tensors``: ``TensorStatistics`` over the data, or nothing if none was given.
         ``notes``: what the numbers leave out. ``run``: ``runs, seconds, why``, or nothing if it was not tried.
         """
         return {
@@ -88,15 +97,30 @@ class Inspection:
             "cost": self.cost.to_json(layers=layers),
             "streamlined": plain(self.streamlined),
             "bits": None if self.bits is None else self.bits.to_json(layers=layers),
+            "ranges": plain(self.ranges),
+            "tensors": plain(self.tensors),
             "notes": plain(self.notes),
             "run": plain(self.trial),
         }
 
 
-def inspect(source: Source, *, dimensions: Mapping[str, int] | None = None, run: bool = False) -> Inspection:
-    """Look at a model, with numbers for dynamic dimensions if given; ``run`` tries whether it can be executed."""
+def inspect(
+    source: Source,
+    *,
+    dimensions: Mapping[str, int] | None = None,
+    run: bool = False,
+    ranges: bool | Mapping[str, Known] = False,
+    data: Sequence[Samples] = (),
+) -> Inspection:
+    """Look at a model, with numbers for dynamic dimensions if given; ``run`` tries whether it can be executed.
+
+    ``ranges`` asks for the range of every tensor, with channels that never change; it may say what comes in, as for
+    ``onnx_passes.ranges``. ``data``, as inputs for ``apply``, asks for statistics of every tensor over it.
+    """
     model, sizes = load(source), dict(dimensions or {})
     inferred, notes = with_shapes(model, sizes)
+    given = ranges if isinstance(ranges, Mapping) else None
+    known = ranges_of(inferred, given) if data or ranges is not False else {}
     quantizers = quantizers_of(inferred)
     return Inspection(
         summary=summarize(model),
@@ -109,6 +133,8 @@ def inspect(source: Source, *, dimensions: Mapping[str, int] | None = None, run:
         cost=cost_of(inferred),
         streamlined=streamlined(inferred, reasons_of) if quantizers else None,
         bits=bit_cost(inferred) if quantizers else None,
+        ranges=None if ranges is False else range_report(inferred.graph, known),
+        tensors=tensor_statistics(inferred, data, known) if data else None,
         notes=tuple(notes),
         trial=try_to_run(model, sizes) if run else None,
     )

@@ -1,0 +1,68 @@
+"""Tables of what tensors can hold, and of what they held on data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from onnx_passes.passes.analyse.inspection import Inspection
+from onnx_passes.report.columns import Column, table_lines
+
+_LISTED = 6
+_RANGES = (
+    Column("tensor", shorten="front", least=20),
+    Column("low", right=True),
+    Column("high", right=True),
+    Column("step", right=True),
+    Column("channels", right=True),
+    Column("stuck", shorten="end", least=12),
+    Column("unread", shorten="end", least=12, spare=1),
+)
+_STATISTICS = (
+    Column("tensor", shorten="front", least=20),
+    Column("min", right=True),
+    Column("max", right=True),
+    Column("mean", right=True),
+    Column("std", right=True),
+    Column("zeros %", right=True),
+    Column("levels", right=True),
+    Column("saturated %", right=True),
+    Column("constant channels", right=True, spare=1),
+)
+
+
+def range_lines(found: Inspection, width: int) -> Iterator[str]:
+    """List the range of every tensor, if it was asked for: channels that never change have their value behind ``=``."""
+    if found.ranges is None:
+        return
+    yield ""
+    rows: list[list[str]] = []
+    for each in found.ranges:
+        stuck = [f"{index}={value:g}" for index, value in zip(each.stuck, each.values, strict=True)]
+        ends = [f"{end:g}" for end in (each.low, each.high)]
+        step = "" if each.scale is None else f"{each.scale:g}"
+        channels = "" if each.channels is None else str(each.channels)
+        rows.append([each.name, *ends, step, channels, _some(stuck), _some([str(index) for index in each.unread])])
+    yield from table_lines(_RANGES, rows, width)
+
+
+def statistics_lines(found: Inspection, width: int) -> Iterator[str]:
+    """List what every tensor held, if data was given."""
+    if found.tensors is None:
+        return
+    yield ""
+    rows: list[list[str]] = []
+    for each in found.tensors:
+        numbers = (each.min.min(), each.max.max(), each.overall_mean, each.overall_std)
+        levels = "" if each.levels is None else f"{each.levels}/{each.of_levels}"
+        saturated = "" if each.saturated is None else f"{each.saturated:.1%}"[:-1]
+        same = int((each.min == each.max).sum()) if each.min.size > 1 else 0
+        channels = f"{same} of {each.min.size}" if same else ""
+        shown = [f"{number:.4g}" for number in numbers]
+        rows.append([each.name, *shown, f"{each.zeros.mean():.1%}"[:-1], levels, saturated, channels])
+    yield from table_lines(_STATISTICS, rows, width)
+
+
+def _some(items: Sequence[str]) -> str:
+    if len(items) <= _LISTED:
+        return " ".join(items)
+    return f"{len(items)}: {' '.join(items[:_LISTED])} …"
