@@ -51,6 +51,7 @@ class ConvertChannelsLast(EditorPass):
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
 
     domain: Literal["qonnx", "standard"] = option("qonnx", "whose convolutions and pooling to use")
+    strict: bool = option(False, "use only operators that QONNX itself executes: not AveragePool, not ConvTranspose")
     inputs: bool = option(False, "let inputs of the model have their channels last, too")
     outputs: bool = option(False, "let outputs of the model have their channels last, too")
     exact: bool = option(False, "leave what would round differently as it is")
@@ -65,8 +66,7 @@ class ConvertChannelsLast(EditorPass):
     def edit(self, model: ir.Model, editor: Editor) -> None:
         """Turn the images at the inputs, then let node after node take them so."""
         self._inputs, self._outputs = {}, {}
-        kind = StandardImages if self.domain == "standard" else ChannelsLast
-        images, nodes = kind(editor, exact=self.exact), tuple(editor.graph)
+        images, nodes = self._images(editor), tuple(editor.graph)
         if not any(map(images.starts, nodes)):
             return
         turned = self._turn_inputs(editor, images.asked(nodes))
@@ -74,6 +74,11 @@ class ConvertChannelsLast(EditorPass):
         if self.outputs:
             turned.extend(self._turn_outputs(editor))
         images.convert(turned, _RULE)
+
+    def _images(self, editor: Editor) -> ChannelsLast:
+        if self.domain == "qonnx" and not self.strict:
+            return ChannelsLast(editor, exact=self.exact)
+        return StandardImages(editor, exact=self.exact, qonnx=self.domain == "qonnx")
 
     def _turn_inputs(self, editor: Editor, asked: set[ir.Value | None]) -> list[ir.Node]:
         """Turn the inputs that are asked for, and put back what others read; return the last nodes of that."""

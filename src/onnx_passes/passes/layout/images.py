@@ -27,7 +27,8 @@ from onnx_passes.graph.permutations import (
     transposed,
     untransposed,
 )
-from onnx_passes.graph.shapes import dims, rank
+from onnx_passes.graph.shapes import Dim, dims, rank
+from onnx_passes.graph.tensor_types import datatype_of, layout_of, set_datatype, set_layout
 from onnx_passes.graph.traits import is_elementwise, is_product
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.collection import definition_of
@@ -48,12 +49,13 @@ class ChannelsLastForm:
     """How an operator computes on images whose channels come last.
 
     ``build`` returns the result, channels last, or refuses. What ``starts`` has images turned for it; others take those
-    that are turned already. What is not ``exact`` adds up in another order.
+    that are turned already. What is not ``exact`` adds up in another order. ``in_qonnx`` says that QONNX executes it.
     """
 
     build: Callable[[ChannelsLast, ir.Node], ir.Value | Refusal]
     starts: bool = True
     exact: bool = True
+    in_qonnx: bool = True
 
 
 CHANNELS_LAST: Interface[ChannelsLastForm] = Interface(
@@ -174,11 +176,10 @@ class ChannelsLast:
             turned = rearranged(self.op, value, len(back), lambda array: array.transpose(back))
             if turned is not None:
                 return turned
-        sizes = dims(value)
-        if sizes is not None and moves_only_ones(back, wide := [*[1] * (len(back) - len(sizes)), *sizes]):
-            target = reshape_target(permuted(wide, back))
-            if target is not None:
-                return shaped(self.op.Reshape(value, np.array(target, np.int64)), permuted(wide, back))
+        wide = _as_vector(value, back)
+        target = None if wide is None else reshape_target(permuted(wide, back))
+        if wide is not None and target is not None:
+            return shaped(self.op.Reshape(value, np.array(target, np.int64)), permuted(wide, back))
         own = permutation(value.producer())
         inner = None if own is None else value.producer().inputs[0]  # pyright: ignore[reportOptionalMemberAccess]
         if own is None or inner is None:
@@ -248,10 +249,9 @@ class ChannelsLast:
         """Return a node all whose operands are read before transposition; some may have to be transposed for it."""
         inputs = list(node.inputs)
         for index, value in enumerate(inputs):
-            sizes = dims(value)
-            if value is None or sizes is None or untransposed(value, perm) is not None:
+            if value is None or untransposed(value, perm) is not None:
                 continue
-            if len(sizes) == len(perm) or moves_only_ones(inverse(perm), [*[1] * (len(perm) - len(sizes)), *sizes]):
+            if rank(value) == len(perm) or _as_vector(value, inverse(perm)) is not None:
                 inputs[index] = _restored(self.op, self.before(value, perm), perm)
         if inputs == list(node.inputs):
             return node
@@ -289,13 +289,26 @@ def _is_forked(value: ir.Value | None, reader: ir.Node) -> bool:
 
 
 def _describe(made: ir.Value, like: ir.Value, perm: Permutation | None = None) -> ir.Value:
-    """Give a new value the type, and the transposed shape, of another."""
-    sizes = dims(like)
+    """Give a new value the type, and the transposed shape, of another, as it is annotated."""
+    sizes, layout = dims(like), layout_of(like)
+    set_datatype(made, datatype_of(like))
+    if layout is not None and perm is not None and len(layout) == len(perm):
+        set_layout(made, permuted(layout, perm))
     if like.type is not None:
         made.type = copy_type(like.type)
     if sizes is not None:
         made.shape = ir.Shape(sizes if perm is None else permuted(sizes, perm))
     return made
+
+
+def _as_vector(value: ir.Value, perm: Permutation) -> list[Dim] | None:
+    """Return the sizes, broadcast, of one number for each channel or the like, for which to transpose is to reshape."""
+    sizes = dims(value)
+    if sizes is None or len(sizes) > len(perm):
+        return None
+    wide: list[Dim] = [*[1] * (len(perm) - len(sizes)), *sizes]
+    is_vector = sum(size != 1 for size in wide[1:]) <= 1
+    return wide if is_vector and moves_only_ones(perm, wide) else None
 
 
 def _restored(op: Builder, value: ir.Value, perm: Permutation) -> ir.Value:

@@ -6,21 +6,29 @@ import onnx_ir as ir
 
 from onnx_passes.graph.arithmetic import rounded
 from onnx_passes.graph.permutations import permutation
-from onnx_passes.graph.shapes import rank
+from onnx_passes.graph.shapes import dims, rank
 from onnx_passes.passes.fuse.layer_laws import normalization_of
 from onnx_passes.passes.layout.images import CHANNELS_LAST, ChannelsLast, ChannelsLastForm, follower, to_last
+from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.refusal import Refusal, no
 
 _SEQUENCE = 3
 
 
 class StandardImages(ChannelsLast):
-    """Leaves what ONNX has for channels first only as it is, and turns its results for those that follow."""
+    """Leaves what ONNX has for channels first only as it is, and turns its results for those that follow.
+
+    With ``qonnx`` that is what QONNX has no operator for.
+    """
+
+    def __init__(self, editor: Editor, *, exact: bool = False, qonnx: bool = False) -> None:
+        super().__init__(editor, exact=exact)
+        self._qonnx = qonnx
 
     def form(self, node: ir.Node) -> ChannelsLastForm | None:
         """Return how a node computes: forms of QONNX's domain stand between transpositions."""
         form = CHANNELS_LAST.get(node)
-        if form is None or not form.starts:
+        if form is None or not form.starts or (self._qonnx and form.in_qonnx):
             return form
         return _NORMALIZED if node.op_type == "BatchNormalization" else _BETWEEN
 
@@ -34,12 +42,17 @@ class StandardImages(ChannelsLast):
         return len(perm) == _SEQUENCE and producer is not None and not self.starts(producer)
 
     def note_refusal(self, node: ir.Node, reason: str) -> None:
-        """Say nothing: all of them keep their channels first."""
+        """Name what stays, unless all do."""
+        if self._qonnx:
+            super().note_refusal(node, reason)
 
 
 def _between(images: ChannelsLast, node: ir.Node) -> ir.Value | Refusal:
     if not any(_follows(images, user) for user in node.outputs[0].consumers()):
         return no("nobody behind it works with channels last", at=node)
+    sizes = dims(node.outputs[0])
+    if sizes is not None and all(size == 1 for size in sizes[2:]):
+        return no("its result is one place, where the order of axes makes no difference", at=node)
     return images.op.Transpose(images.op.like(node, node.inputs), perm=to_last(rank(node.outputs[0]) or 0))
 
 

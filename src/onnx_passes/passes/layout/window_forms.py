@@ -110,10 +110,10 @@ def _reduced(operator: str, *, exact: bool) -> ChannelsLastForm:
 
 CHANNELS_LAST.attach(
     {
-        "AveragePool": ChannelsLastForm(_average_pool),
+        "AveragePool": ChannelsLastForm(_average_pool, in_qonnx=False),
         "BatchNormalization": ChannelsLastForm(_batch_normalization),
         "Conv": ChannelsLastForm(_conv),
-        "ConvTranspose": ChannelsLastForm(_conv_transpose),
+        "ConvTranspose": ChannelsLastForm(_conv_transpose, in_qonnx=False),
         "GlobalAveragePool": _reduced("ReduceMean", exact=False),
         "GlobalMaxPool": _reduced("ReduceMax", exact=False),
         "MaxPool": ChannelsLastForm(_max_pool),
