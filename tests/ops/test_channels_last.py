@@ -16,6 +16,7 @@ from onnx_passes.ops.channels_last import (
     ChannelsLastAveragePool,
     ChannelsLastBatchNormalization,
     ChannelsLastConv,
+    ChannelsLastConvTranspose,
     ChannelsLastMaxPool,
 )
 from onnx_passes.ops.expand import expand_nodes
@@ -96,6 +97,21 @@ def test_convolution(axes: int, group: int, biased: bool, opset: int, seed: int)
     given = windows | {"dilations": [int(n) for n in rng.integers(1, 3, axes)], "group": group}
     model = one_node(ChannelsLastConv, last(x), last(weights), *bias, opset=opset, fed=seed % 2 == 0, **given)
     assert_computes(model, last(x), standard("Conv", [x, weights, *bias], **given))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(1, 3), st.sampled_from([1, 2, 4]), st.booleans(), st.sampled_from([11, 18, 23]), st.integers(0, 2**32)
+)
+def test_transposed_convolution(axes: int, group: int, biased: bool, opset: int, seed: int):
+    rng, windows, shape = drawn(axes, seed)
+    x = rng.integers(-9, 9, shape).astype(np.float32)
+    weights = rng.integers(-9, 9, (4, 3, *windows["kernel_shape"])).astype(np.float32)
+    bias = [rng.integers(-9, 9, 3 * group).astype(np.float32)] if biased else []
+    more = [int(rng.integers(0, step)) for step in windows["strides"]]
+    given = windows | {"dilations": [int(n) for n in rng.integers(1, 3, axes)], "group": group, "output_padding": more}
+    model = one_node(ChannelsLastConvTranspose, last(x), last(weights), *bias, opset=opset, fed=seed % 2 == 0, **given)
+    assert_computes(model, last(x), standard("ConvTranspose", [x, weights, *bias], **given))
 
 
 def test_convolution_takes_the_size_of_its_weights():

@@ -13,6 +13,7 @@ from onnx_passes.ops.channels_last import (
     ChannelsLastAveragePool,
     ChannelsLastBatchNormalization,
     ChannelsLastConv,
+    ChannelsLastConvTranspose,
     ChannelsLastMaxPool,
 )
 from onnx_passes.ops.col2im import Col2Im
@@ -46,6 +47,8 @@ CASES: list[Case] = [
     (ChannelsLastMaxPool, IMAGE, [], POOL),
     (ChannelsLastAveragePool, IMAGE, [], POOL | {"ceil_mode": 1}),
     (ChannelsLastConv, IMAGE, [np.zeros((6, 3, 2, 2), np.float32)], {"group": 2, "strides": [2, 1]}),
+    (ChannelsLastConvTranspose, IMAGE, [np.zeros((4, 3, 2, 2), np.float32)], {"group": 2, "strides": [2, 3]}),
+    (ChannelsLastConvTranspose, IMAGE, [np.zeros((4, 3, 2, 2), np.float32)], {"strides": [2, 2], "pads": [1, 0, 0, 1]}),
     (ChannelsLastBatchNormalization, IMAGE, [FOUR, FOUR, FOUR, FOUR], {}),
     (LayoutConverter, IMAGE, [], {"from_layout": "NHWC", "to_layout": "NCHW"}),
     (DebugMarker, IMAGE, [], {}),

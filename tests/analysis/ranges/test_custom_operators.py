@@ -77,6 +77,25 @@ def test_convolutions_with_channels_last_are_those_with_channels_first(padded: b
     assert integer_grid(last).high.reshape(-1).tolist() == integer_grid(first).high.reshape(-1).tolist()
 
 
+@pytest.mark.parametrize("group", [1, 2])
+def test_transposed_convolutions_with_channels_last_are_those_with_channels_first(group: int) -> None:
+    weights = np.random.default_rng(0).integers(-4, 5, (2, 3, 2, 3))
+    text = ", ".join(map(str, weights.reshape(-1).tolist()))
+    turned = ", ".join(map(str, weights.transpose(0, 2, 3, 1).reshape(-1).tolist()))
+    attributes = f"kernel_shape = [2, 3], group = {group}, strides = [2, 1]"
+    first = found_for(
+        f"v = Mul (x, c)  y = ConvTranspose <{attributes}> (v, w)", "1,2,4,4", f"1,{3 * group},8,6",
+        f"float[2,3,2,3] w = {{{text}}}, float[1,2,1,1] c = {{1, -3}}", x="INT3",
+    )  # fmt: skip
+    last = found_for(
+        f"v = Mul (x, c)  y = qonnx.custom_op.channels_last.ConvTranspose <{attributes}> (v, w)", "1,4,4,2",
+        f"1,8,6,{3 * group}", f"float[2,2,3,3] w = {{{turned}}}, float[1,1,1,2] c = {{1, -3}}", x="INT3",
+    )  # fmt: skip
+    assert integer_grid(last).low.shape == (1, 1, 1, 3 * group)
+    assert integer_grid(last).low.reshape(-1).tolist() == integer_grid(first).low.reshape(-1).tolist()
+    assert integer_grid(last).high.reshape(-1).tolist() == integer_grid(first).high.reshape(-1).tolist()
+
+
 @pytest.mark.parametrize("bounds", [("INT4", -8, 7), ("UINT2", 0, 3), ("BIPOLAR", -1, 1), ("BINARY", 0, 1)])
 @pytest.mark.parametrize("weights", [(1, 1, 1), (2, -3, 1), (-1, 5, -1), (0.5, 0.5, 0.5)])
 def test_weighted_thresholds_are_followed_up_and_down(

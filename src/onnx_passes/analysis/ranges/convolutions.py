@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product as combinations
@@ -196,6 +197,12 @@ def _conv_transpose(site: Site) -> Range:
     rank, shape = site.rank(0), site.shape(1)
     if rank is None or shape is None or len(shape) != rank or rank < 3:
         return UNKNOWN
+    return _spread(site, site[0], site[1], shape)
+
+
+def _spread(site: Site, x: Range, weights: Range, shape: Sequence[int]) -> Range:
+    """Return what a transposed convolution gives, all with channels first; ``shape`` is that of the weights."""
+    rank = len(shape)
     groups = site.attr_int("group", 1)
     inputs, outputs, extent = shape[0] // groups, shape[1], shape[2:]
     strides = site.attr_ints("strides") or [1] * (rank - 2)
@@ -216,7 +223,7 @@ def _conv_transpose(site: Site) -> Range:
         grouped = full.reshape(groups, inputs, outputs, *array.shape[2:])
         return np.swapaxes(grouped, 1, 2).reshape(groups * outputs, inputs, *array.shape[2:])
 
-    return convolution(site, site[0], site[1].mapped(turned), kernels, rank)
+    return convolution(site, x, weights.mapped(turned), kernels, rank)
 
 
 def is_padded(site: Site) -> bool:
@@ -248,5 +255,16 @@ def _conv_channels_last(site: Site) -> Range:
     return found if found is UNKNOWN else channels_last(found, rank)
 
 
+def _conv_transpose_channels_last(site: Site) -> Range:
+    rank, shape = site.rank(0), site.shape(1)
+    if rank is None or shape is None or len(shape) != rank or rank < 3:
+        return UNKNOWN
+    x, weights = channels_first(site[0], rank), channels_first(site[1], rank)
+    found = _spread(site, x, weights, [shape[0], shape[-1], *shape[1:-1]])
+    return found if found is UNKNOWN else channels_last(found, rank)
+
+
 RANGES.attach({"Conv": _conv, "ConvTranspose": _conv_transpose})
-RANGES.attach({"Conv": _conv_channels_last}, domains=(CHANNELS_LAST_DOMAIN,))
+RANGES.attach(
+    {"Conv": _conv_channels_last, "ConvTranspose": _conv_transpose_channels_last}, domains=(CHANNELS_LAST_DOMAIN,)
+)

@@ -127,7 +127,7 @@ class ChannelsLast:
     def starts(self, node: ir.Node) -> bool:
         """Tell whether a node has images turned for it."""
         form = self.form(node)
-        return form is not None and form.starts and (rank(node.inputs[0]) or 0) >= _LEAST_RANK
+        return form is not None and form.starts and _may_be_image(node.inputs[0])
 
     def asked(self, nodes: Sequence[ir.Node]) -> set[ir.Value | None]:
         """Find the images that are turned for somebody, or come before such a one past followers."""
@@ -188,8 +188,7 @@ class ChannelsLast:
 
     def _convert(self, rule: str, node: ir.Node) -> None:
         form = self.form(node)
-        is_image = form is not None and (rank(node.inputs[0]) or 0) >= _LEAST_RANK
-        takes = form is not None and is_image and (form.starts or self._reads(node) is not None)
+        takes = form is not None and _may_be_image(node.inputs[0]) and (form.starts or self._reads(node) is not None)
         if not takes and self._reads(node) is None and not self._reads_flat(node):
             return
         with self.editor.rewrite(rule, node, matched=self._with_transposes(node)) as r:
@@ -213,8 +212,8 @@ class ChannelsLast:
         if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
             return no("more than its first result is used", at=node)
         length = rank(node.outputs[0])
-        if length is None:
-            return no("its rank is not known", at=node)
+        if length is None or rank(node.inputs[0]) is None:
+            return no("the rank of the image is not known; give its shape, or infer it", at=node.inputs[0])
         built = form.build(self, node)
         if isinstance(built, Refusal):
             return built
@@ -282,6 +281,11 @@ class ChannelsLast:
         alone = [value for value in node.inputs if value is not None and not _is_forked(value, node)]
         before = [value.producer() for value in alone]
         return [*dict.fromkeys(each for each in before if each is not None and permutation(each) is not None), node]
+
+
+def _may_be_image(value: ir.Value | None) -> bool:
+    length = rank(value)
+    return length is None or length >= _LEAST_RANK
 
 
 def _is_forked(value: ir.Value | None, reader: ir.Node) -> bool:
