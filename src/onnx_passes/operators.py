@@ -40,6 +40,7 @@ _INTERFACES = {
     "demands": "verify.samples.sizes:DEMANDS",
     "exact": "verify.ties.exact:EXACT",
     "fuzz": "testing.fuzz.site:RECIPES",
+    "hls4ml": "passes.export.hls4ml_support:HLS4ML",
     "integer_export": "passes.export.export_integer:INTEGER_EXPORTS",
     "integer_form": "passes.streamline.aggregate_scales:INTEGER_FORMS",
     "quantizer": "ops.quantizing:QUANTIZERS",

@@ -61,6 +61,13 @@ class ExportQonnx(EditorPass):
     ir_version: int = option(8, "highest IR version to write, unless the operator sets need a higher one")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
+        """Convert in place, and say what QONNX will not read."""
+        self.write(model, editor)
+        if not editor.stopped:
+            for text in _unread(model):
+                editor.context.note(text)
+
+    def write(self, model: ir.Model, editor: Editor) -> None:
         """Convert in place."""
         nodes = [(scope, node) for scope in scopes(model) for node in own_nodes(model, scope)]
         own = [(scope, node, _expressed(node)) for scope, node in nodes if node.domain == OUR_DOMAIN]
@@ -79,8 +86,6 @@ class ExportQonnx(EditorPass):
                     return
         _compute_constant_outputs(model.graph, editor)
         self._lower_ir_version(model, editor)
-        for text in _unread(model):
-            editor.context.note(text)
 
     def _lower_ir_version(self, model: ir.Model, editor: Editor) -> None:
         import onnx.helper

@@ -28,12 +28,13 @@ class FoldQuantizedWeights(EditorPass):
         for node in tuple(model.graph):
             if editor.stopped:
                 return
-            folded = _folded(node)
+            folded = folded_quantizer(node)
             if folded is not None:
                 editor.store(f"value of a constant {node.op_type}", node, {node.outputs[0]: ir.Tensor(folded)})
 
 
-def _folded(node: ir.Node) -> np.ndarray | None:
+def folded_quantizer(node: ir.Node) -> np.ndarray | None:
+    """Compute a quantizer of constants."""
     definition = definition_of(node)
     arrays = [constant(value) for value in node.inputs if value is not None]
     given = [array for array in arrays if array is not None]

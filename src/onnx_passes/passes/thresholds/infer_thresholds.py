@@ -7,6 +7,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.options import option
 from onnx_passes.ops.quantizer import rounds_to_integers
+from onnx_passes.ops.quantizing import BIPOLAR_LEVELS, quantizer_of
 from onnx_passes.passes.thresholds.conversion import End, convert_all
 from onnx_passes.passes.thresholds.levels import clipped, levels_of
 from onnx_passes.rewrite.editor import Editor
@@ -37,10 +38,13 @@ class InferThresholds(EditorPass):
     fast_math = ("nnan", "nsz")
 
     max_bits: int = option(8, "widest quantizer to convert; n bits make 2**n - 1 thresholds")
+    only_signs: bool = option(False, "convert quantizers to -1 and 1 alone")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
         """Convert quantizers in the order of the graph: each makes integers known to the next."""
         quantizers = [node for node in model.graph if rounds_to_integers(node)]
+        if self.only_signs:
+            quantizers = [node for node in quantizers if _gives_signs(node)]
         convert_all(model, editor, quantizers, self._end)
 
     def _end(self, node: ir.Node) -> End | str:
@@ -51,3 +55,8 @@ class InferThresholds(EditorPass):
         if levels.steps >= 2**self.max_bits:
             return f"its {levels.steps + 1} levels are more than {self.max_bits} bits"
         return End(end, levels, shortest=1 if end is node else 2)
+
+
+def _gives_signs(node: ir.Node) -> bool:
+    quantizer = quantizer_of(node)
+    return quantizer is not None and quantizer.levels(node) == BIPOLAR_LEVELS

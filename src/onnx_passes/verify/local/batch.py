@@ -160,6 +160,8 @@ class Pieces:
         for output, made in zip(node.outputs, copy.outputs, strict=True):
             made.name = "" if output.name == "" else self._name()
             made.type = None if output.dtype is None else ir.TensorType(output.dtype)
+            # Sizes may not be what they were; operators for channels last are expanded by the number of axes.
+            made.shape = None if output.shape is None else ir.Shape([None] * len(output.shape))
             into[output] = made
         return into[wanted]
 

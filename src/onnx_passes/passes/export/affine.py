@@ -1,0 +1,116 @@
+"""Factors and shifts that follow one another: what they do together."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.analysis.ranges.arrays import along, shrink
+from onnx_passes.graph.constants import finite_constant
+from onnx_passes.graph.shapes import is_float, keeps_shape, rank
+from onnx_passes.graph.uses import is_used_elsewhere
+from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
+from onnx_passes.passes.fuse.layer_laws import normalization_of
+from onnx_passes.passes.streamline.fold_quantized_weights import folded_quantizer
+from onnx_passes.rewrite.refusal import Refusal
+
+_ROUNDING = 2.0**-22
+"""How much of a number may be what rounding of single precision has left."""
+_ARITHMETIC = ("Add", "Div", "Mul", "Sub")
+
+
+class Affine(NamedTuple):
+    """``x * scale + shift``, in double precision and of the rank of ``x``; ``nodes`` compute it, in order."""
+
+    x: ir.Value
+    scale: np.ndarray
+    shift: np.ndarray
+    nodes: tuple[ir.Node, ...]
+
+    @classmethod
+    def of(cls, node: ir.Node) -> Self | None:
+        """Read all constant factors and shifts that end with a node, none of whose results are used elsewhere."""
+        last = cls._step(node)
+        if last is None:
+            return None
+        before = last.x.producer()
+        first = None if before is None or is_used_elsewhere(last.x) else cls.of(before)
+        return last if first is None else first.then(last.scale, last.shift, last.nodes)
+
+    @classmethod
+    def _step(cls, node: ir.Node) -> Self | None:
+        x = node.inputs[0] if node.inputs else None
+        if node.op_type == "BatchNormalization" and node.domain in ("", CHANNELS_LAST_DOMAIN):
+            length, read = rank(x), normalization_of(node)
+            if x is None or length is None or isinstance(read, Refusal) or len(node.outputs) > 1:
+                return None
+            axis = 1 if not node.domain else length - 1
+            scale, shift = (along(array, axis, length) for array in read)
+            return cls(x, scale, shift, (node,))
+        if node.domain != "" or node.op_type not in _ARITHMETIC:
+            return None
+        for index, value in enumerate(node.inputs):
+            other = node.inputs[1 - index]
+            array = _number(value)
+            if value is None or other is None or array is None or _number(other) is not None:
+                continue
+            read = _arithmetic(node.op_type, array, is_first=index == 0)
+            length = rank(other)
+            if read is None or length is None or not is_float(other) or not keeps_shape(other, node.outputs[0], value):
+                return None
+            scale, shift = (part.reshape((1,) * (length - part.ndim) + part.shape) for part in read)
+            return cls(other, scale, shift, (node,))
+        return None
+
+    @property
+    def result(self) -> ir.Value:
+        """Return what the last node yields."""
+        return self.nodes[-1].outputs[0]
+
+    def then(self, scale: np.ndarray, shift: np.ndarray, nodes: tuple[ir.Node, ...]) -> Self:
+        """Multiply and shift the result once more; shifts that cancel but for their rounding do."""
+        moved = self.shift * scale
+        total = np.where(np.abs(moved + shift) <= _ROUNDING * np.abs(moved), 0.0, moved + shift)
+        return self._replace(scale=self.scale * scale, shift=total, nodes=self.nodes + nodes)
+
+    @property
+    def has_shift(self) -> bool:
+        """Tell whether anything is added."""
+        return bool(self.shift.any())
+
+    @property
+    def has_scale(self) -> bool:
+        """Tell whether anything is multiplied."""
+        return bool((self.scale != 1).any())
+
+    def along_last(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return a factor and a shift for each place on the last axis, if they vary along no other."""
+        last = self.x.shape[-1] if self.x.shape is not None and len(self.x.shape) else None
+        parts = [shrink(part) for part in (self.scale, self.shift)]
+        if not isinstance(last, int) or any(part.size != part.shape[-1] for part in parts):
+            return None
+        scale, shift = (np.broadcast_to(part.reshape(-1), (last,)) for part in parts)
+        return scale, shift
+
+
+def _number(value: ir.Value | None) -> np.ndarray | None:
+    """Return a constant, also one that is quantized."""
+    node = None if value is None else value.producer()
+    found = finite_constant(value) if node is None or node.op_type == "Constant" else folded_quantizer(node)
+    return None if found is None else found.astype(np.float64)
+
+
+def _arithmetic(op_type: str, array: np.ndarray, *, is_first: bool) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return factor and shift of an operator with a constant operand."""
+    one, zero = np.ones(()), np.zeros(())
+    match op_type:
+        case "Add":
+            return one, array
+        case "Mul":
+            return array, zero
+        case "Sub":
+            return (-one, array) if is_first else (one, -array)
+        case _:
+            return None if is_first or not array.all() else (1 / array, zero)

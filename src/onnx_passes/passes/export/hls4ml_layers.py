@@ -1,0 +1,279 @@
+"""Layers as hls4ml reads them: weights of fixed-point numbers, then one scale and shift, then what is not linear."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.analysis.ranges.arrays import along, shrink
+from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.constants import constant, finite_constant, holds_only
+from onnx_passes.graph.edits import copy_type_and_shape
+from onnx_passes.graph.shapes import rank, static_shape
+from onnx_passes.graph.uses import is_used_elsewhere
+from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
+from onnx_passes.passes.export.affine import Affine
+from onnx_passes.passes.export.fixed_point import FixedPoint
+from onnx_passes.passes.qonnx.dialect import GENERAL
+from onnx_passes.rewrite.editor import Editor
+
+_LAYER = "layer of fixed-point weights"
+_SCALE = "scale and shift in one"
+_HOISTED = "scale in front"
+_POWER = "power of two behind a quantizer"
+_PRODUCTS = {("", "MatMul"), (CHANNELS_LAST_DOMAIN, "Conv")}
+_OF_POSITIVE = {("", "Relu"), ("", "LeakyRelu"), (CHANNELS_LAST_DOMAIN, "MaxPool")}
+"""What a positive factor for each channel may be applied before as well."""
+_MOVING = {("", "Flatten"), ("", "Reshape"), ("", "Transpose")}
+
+
+def hoist_scales(editor: Editor) -> None:
+    """Apply positive factors before Relu and the like, where they meet the scale of a layer."""
+    waiting = list(editor.graph)
+    while waiting and not editor.stopped:
+        node = waiting.pop()
+        found = Affine.of(node) if node.graph is not None else None
+        source = None if found is None else found.x.producer()
+        if found is None or source is None or not _may_hoist(found, source):
+            continue
+        x = source.inputs[0]
+        assert x is not None
+        with editor.rewrite(_HOISTED, node, matched=(source, *found.nodes)) as r:
+            factor = r.op.Mul(x, found.scale.astype(np.float32))
+            copy_type_and_shape(x, factor)
+            made = r.op.like(source, [factor, *source.inputs[1:]])
+            copy_type_and_shape(found.result, made)
+            r.replace(found.result, made)
+        if r.applied:
+            waiting.append(factor.producer())
+
+
+def _may_hoist(found: Affine, source: ir.Node) -> bool:
+    operator = (source.domain, source.op_type)
+    if found.has_shift or not (found.scale > 0).all() or is_used_elsewhere(found.x) or len(source.outputs) > 1:
+        return False
+    fits = found.along_last() is not None if operator in _OF_POSITIVE else found.scale.size == 1
+    return operator in _OF_POSITIVE | _MOVING and fits and _meets_scale(source.inputs[0])
+
+
+def _meets_scale(value: ir.Value | None) -> bool:
+    """Tell whether a factor would come to a product, or another factor, that is there for nothing else."""
+    while value is not None and not is_used_elsewhere(value):
+        node = value.producer()
+        if node is None:
+            return False
+        operator = (node.domain, node.op_type)
+        if operator in _PRODUCTS or Affine.of(node) is not None:
+            return True
+        if operator not in _OF_POSITIVE | _MOVING:
+            return False
+        value = node.inputs[0]
+    return False
+
+
+def keep_powers_of_two(editor: Editor) -> None:
+    """Let quantizers have scales that are powers of two, which layers behind them take up, for nothing."""
+    for node in tuple(editor.graph):
+        found = _power_of_two(node)
+        if found is None or editor.stopped:
+            continue
+        result, factor = node.outputs[0], found.scale.astype(np.float32).reshape(())
+        with editor.rewrite(_POWER, node, matched=(*found.nodes, node)) as r:
+            quantized = r.op.like(node, [found.x, 1 / factor, *node.inputs[2:]])
+            copy_type_and_shape(result, quantized)
+            made = r.op.Mul(quantized, factor)
+            copy_type_and_shape(result, made)
+            r.replace(result, made)
+
+
+def _power_of_two(node: ir.Node) -> Affine | None:
+    """Return the power of two that a quantizer to integers multiplies with before, and layers could behind it."""
+    if (node.domain, node.op_type) != (GENERAL, "Quant") or not holds_only(node.inputs[1], 1):
+        return None
+    x = node.inputs[0]
+    source = None if x is None or is_used_elsewhere(x) else x.producer()
+    found = None if source is None else Affine.of(source)
+    if found is None or found.has_shift or found.scale.size > 1 or not holds_only(node.inputs[2], 0):
+        return None
+    return found if np.frexp(found.scale.item())[0] == 0.5 and _feeds_layers(node.outputs[0]) else None
+
+
+def _feeds_layers(value: ir.Value) -> bool:
+    """Tell whether nothing but products reads a value, directly or moved."""
+    return not value.is_graph_output() and all(
+        (node.domain, node.op_type) in _PRODUCTS
+        if (node.domain, node.op_type) not in _MOVING
+        else _feeds_layers(node.outputs[0])
+        for node in value.consumers()
+    )
+
+
+def write_layers(editor: Editor, ranges: Mapping[ir.Value, Range]) -> None:
+    """Write products with their scales and shifts, then the scales and shifts that follow something else."""
+    ends = [found for node in editor.graph if (found := Affine.of(node)) is not None and _is_last(found)]
+    following = {found.x: found for found in ends if not is_used_elsewhere(found.x)}
+    for node in tuple(editor.graph):
+        if (node.domain, node.op_type) in _PRODUCTS and not editor.stopped:
+            _write_product(editor, node, following.get(node.outputs[0]), ranges)
+    for found in ends:
+        # A product has taken some of them with it.
+        if found.nodes[-1].graph is not None and not editor.stopped:
+            _write_scale(editor, found)
+
+
+def _is_last(found: Affine) -> bool:
+    result = found.result
+    return is_used_elsewhere(result) or not any(
+        (user := Affine.of(node)) is not None and user.x is found.x for node in result.consumers()
+    )
+
+
+class _Weights(NamedTuple):
+    """Weights as integers, and what they are to be multiplied with, for each channel of the result."""
+
+    integers: np.ndarray
+    scale: np.ndarray
+
+
+def _weights(node: ir.Node, ranges: Mapping[ir.Value, Range]) -> _Weights | None:
+    value = node.inputs[1]
+    known, shape = None if value is None else ranges.get(value), static_shape(value)
+    if known is None or shape is None or not known.is_point:
+        return None
+    axis = 0 if node.op_type == "Conv" else len(shape) - 1
+    grid = None if known.grid is None else known.grid.centred()
+    if grid is None:
+        held = FixedPoint.of(np.broadcast_to(known.exact, shape))
+        return None if held is None else _Weights(held.integers, np.full(shape[axis], 2.0**held.exponent))
+    if len(shape) < 2 or any(size > 1 for place, size in enumerate(grid.scale.shape) if place != axis):
+        return None
+    integers = np.broadcast_to(grid.low, shape).astype(np.float64)
+    return _Weights(integers, np.broadcast_to(grid.scale.reshape(-1), (shape[axis],)))
+
+
+def _write_product(editor: Editor, node: ir.Node, following: Affine | None, ranges: Mapping[ir.Value, Range]) -> None:
+    result, weights, length = node.outputs[0], _weights(node, ranges), rank(node.outputs[0])
+    if weights is None or length is None:
+        return
+    bias = finite_constant(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1)
+    if bias is None:
+        return
+    before = _before(node)
+    scale, shift = (1.0, 0.0) if before is None else (before.scale.item(), before.shift.item())
+    summed = weights.integers.sum(tuple(range(1, weights.integers.ndim)) if node.op_type == "Conv" else -2)
+    factor, offset = scale * weights.scale, bias + shift * summed * weights.scale
+    own = Affine(result, along(factor, length - 1, length), along(offset, length - 1, length), ())
+    total = own if following is None else own.then(following.scale, following.shift, following.nodes)
+    exponent = _exponent(total.scale)
+    total = total._replace(scale=total.scale / 2.0**exponent)
+    held = FixedPoint(weights.integers, exponent)
+    if before is None and held.is_written_in(node.inputs[1]) and _is_written(node, following, total):
+        return
+    last = result if following is None else following.result
+    with editor.rewrite(_LAYER, last.producer() or node, matched=(node, *total.nodes)) as r:
+        name = f"{node.name or node.op_type}_weights"
+        inputs = [_data(r.op, node.inputs[0], before), held.quantizer(r.op, name)]
+        if node.op_type == "Conv" and total.has_shift and not total.has_scale:
+            each = np.broadcast_to(total.shift.reshape(-1), weights.scale.shape)
+            inputs.append(_shift(r.op, each, f"{node.name or node.op_type}_bias"))
+            total = total._replace(shift=np.zeros_like(total.shift))
+        made = r.op.like(node, inputs)
+        copy_type_and_shape(result, made)
+        r.replace(last, _written(r.op, total, made, last))
+
+
+def _is_written(node: ir.Node, following: Affine | None, total: Affine) -> bool:
+    """Tell whether scale and shift behind fixed-point weights are as they should be."""
+    if following is None:
+        return not total.has_scale
+    return _is_single(following) and (total.has_scale or node.op_type != "Conv")
+
+
+def _before(node: ir.Node) -> Affine | None:
+    """Return one scale and shift of all that a product takes, also in front of movement that comes between."""
+    value = node.inputs[0]
+    while value is not None and (source := value.producer()) is not None:
+        found = Affine.of(source)
+        if found is not None:
+            is_one = found.scale.size == found.shift.size == 1
+            return found if is_one and not (found.has_shift and any(node.attributes.get_ints("pads") or ())) else None
+        if (source.domain, source.op_type) not in _MOVING:
+            return None
+        value = source.inputs[0]
+    return None
+
+
+def _data(op: Builder, value: ir.Value | None, before: Affine | None) -> ir.Value | None:
+    """Build what a product takes, without the scale and shift in front of it."""
+    source = None if value is None else value.producer()
+    if value is None or before is None or source is None:
+        return value
+    if value is before.result:
+        return before.x
+    made = op.like(source, [_data(op, source.inputs[0], before), *source.inputs[1:]])
+    copy_type_and_shape(value, made)
+    return made
+
+
+def _exponent(scale: np.ndarray) -> int:
+    """Return the power of two that leaves the largest factor between one and two."""
+    largest = float(np.abs(scale).max(initial=0))
+    return 0 if largest == 0 else int(np.frexp(largest)[1]) - 1
+
+
+def _shift(op: Builder, shift: np.ndarray, name: str) -> ir.Value:
+    """Build what is added, as fixed-point numbers where few bits hold it."""
+    held = FixedPoint.of(shift.astype(np.float32))
+    return op.initializer(shift.astype(np.float32), name) if held is None else held.quantizer(op, name)
+
+
+def _write_scale(editor: Editor, found: Affine) -> None:
+    if _is_single(found):
+        return
+    with editor.rewrite(_SCALE, found.nodes[-1], matched=found.nodes) as r:
+        if found.has_scale and found.has_shift and found.along_last() is None:
+            r.refuse("scale or shift differ from pixel to pixel", at=found.result)
+        else:
+            r.replace(found.result, _written(r.op, found, found.x, found.result))
+
+
+def _is_single(found: Affine) -> bool:
+    """Tell whether it is one operator as hls4ml takes it, whose constants tell their bits and not the batch."""
+    node = found.nodes[0]
+    if len(found.nodes) > 1 or node.op_type in ("Div", "Sub"):
+        return False
+    held = [array for value in node.inputs if (array := constant(value)) is not None]
+    if node.op_type == "Add" and any(FixedPoint.of(array) is not None for array in held):
+        return False
+    return all(array.ndim < found.scale.ndim for array in held)
+
+
+def _written(op: Builder, found: Affine, x: ir.Value, like: ir.Value) -> ir.Value:
+    """Build one operator for scale and shift: of two that follow each other, hls4ml keeps one's precision for both."""
+    if not found.has_scale and not found.has_shift:
+        return x
+    if not found.has_scale:
+        made = op.Add(x, _shift(op, _without_batch(found.shift), f"{like.name}_shift"))
+    elif not found.has_shift:
+        made = op.Mul(x, _without_batch(found.scale).astype(np.float32))
+    else:
+        parts = found.along_last()
+        assert parts is not None
+        scale, shift = (part.astype(np.float32) for part in parts)
+        zeros, ones = np.zeros_like(scale), np.ones_like(scale)
+        domain = "" if found.scale.ndim == 2 else CHANNELS_LAST_DOMAIN
+        made = op.BatchNormalization(x, scale, shift, zeros, ones, epsilon=0.0, _domain=domain)
+    copy_type_and_shape(like, made)
+    return made
+
+
+def _without_batch(array: np.ndarray) -> np.ndarray:
+    """Drop axes that broadcasting adds; the batch is one in hls4ml."""
+    shrunk = shrink(array)
+    return shrunk.reshape(
+        shrunk.shape[next((axis for axis, size in enumerate(shrunk.shape) if size > 1), array.ndim) :]
+    )

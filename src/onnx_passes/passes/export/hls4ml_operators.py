@@ -1,0 +1,166 @@
+"""Operators that hls4ml lacks, in terms of those that it has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.graph.arguments import argument, reduced_axes
+from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.constants import constant, finite_constant, is_constant
+from onnx_passes.graph.edits import copy_type_and_shape
+from onnx_passes.graph.shapes import static_shape
+from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
+from onnx_passes.passes.qonnx.dialect import GENERAL
+from onnx_passes.rewrite.editor import Editor
+
+_IMAGES = (3, 4)
+"""Ranks of what hls4ml has convolutions for."""
+Ranges = Mapping[ir.Value, Range]
+Lowering = Callable[[Builder, ir.Node, Ranges], "ir.Value | None"]
+
+
+def lower_operators(editor: Editor, ranges: Ranges) -> None:
+    """Put other operators in the place of those that have an entry in the table."""
+    for node in tuple(editor.graph):
+        lowering = LOWERINGS.get((node.domain, node.op_type))
+        if lowering is None or editor.stopped:
+            continue
+        with editor.rewrite(f"{node.op_type} in other operators", node) as r:
+            made = lowering(r.op, node, ranges)
+            if made is None:
+                r.refuse("its parameters are not constant, or hls4ml has nothing for it", at=node)
+            else:
+                r.replace(node.outputs[0], made)
+
+
+def _extreme(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | None:
+    """Write the larger of a value and a constant as a Relu between shifts; the smaller one upside down."""
+    x = next((value for value in node.inputs if not is_constant(value)), None)
+    bounds = [finite_constant(value) for value in node.inputs if value is not x]
+    if x is None or len(bounds) != 1 or bounds[0] is None:
+        return None
+    return _bounded(op, x, bounds[0], largest=node.op_type == "Min")
+
+
+def _clip(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | None:
+    made = node.inputs[0]
+    for index, largest in ((1, False), (2, True)):
+        value = argument(node, index)
+        bound = None if value is None else finite_constant(value)
+        if made is None or (value is not None and bound is None):
+            return None
+        made = made if bound is None else _bounded(op, made, bound, largest=largest)
+    return made
+
+
+def _bounded(op: Builder, x: ir.Value, bound: np.ndarray, *, largest: bool) -> ir.Value:
+    held = bound.astype(np.float32)
+    if not bound.any() and not largest:
+        return _like(x, op.Relu(x))
+    if largest:
+        inner = _like(x, op.Sub(held, x))
+        return _like(x, op.Sub(held, _like(x, op.Relu(inner))))
+    inner = _like(x, op.Sub(x, held))
+    return _like(x, op.Add(_like(x, op.Relu(inner)), held))
+
+
+def _like(x: ir.Value, made: ir.Value) -> ir.Value:
+    copy_type_and_shape(x, made)
+    return made
+
+
+def _trunc(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | None:
+    """Write what drops bits as a quantizer of the scale that it gives, if it takes integers times a power of it."""
+    held = [constant(value) for value in node.inputs[1:]]
+    if len(held) != 5 or any(array is None for array in held):
+        return None
+    _, zero, _, scale, bits = held
+    if zero is None or zero.any() or scale is None or bits is None:
+        return None
+    attributes = {name: node.attributes[name] for name in ("signed", "narrow", "rounding_mode")}
+    made = op.Quant(node.inputs[0], scale, np.zeros((), np.float32), bits, **attributes, _domain=GENERAL)
+    copy_type_and_shape(node.outputs[0], made)
+    return made
+
+
+def _bipolar(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | None:
+    """Write signs as bits that are scaled and shifted: hls4ml would take all weights of products of signs for ones.
+
+    Integers that are not negative are at least one when one is added, and are clipped to one. Floats are rounded down
+    before that, as negative ones near zero would be lost.
+    """
+    x, scale = node.inputs[0], finite_constant(node.inputs[1])
+    if x is None or scale is None or is_constant(x):
+        return None
+    known = ranges.get(x)
+    if known is None or known.integer_grid is None:
+        x = _rounded_down(op, x, bits=2, signed=1, narrow=1)
+    bits = _rounded_down(op, _like(x, op.Add(x, np.ones((), np.float32))), bits=1, signed=0, narrow=0)
+    doubled = _like(x, op.Mul(bits, (2 * scale).astype(np.float32)))
+    return _like(x, op.Add(doubled, (-scale).astype(np.float32)))
+
+
+def _rounded_down(op: Builder, x: ir.Value, *, bits: int, signed: int, narrow: int) -> ir.Value:
+    parameters = [np.array(number, np.float32) for number in (1, 0, bits)]
+    made = op.Quant(x, *parameters, signed=signed, narrow=narrow, rounding_mode="FLOOR", _domain=GENERAL)
+    return _like(x, made)
+
+
+def _reduction(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | None:
+    """Write the sum or mean of all pixels as a convolution of each channel with ones: hls4ml rounds means."""
+    x, axes = node.inputs[0], reduced_axes(node)
+    shape = static_shape(x)
+    if x is None or axes is None or shape is None or len(shape) not in _IMAGES:
+        return None
+    pixels = range(1, len(shape) - 1)
+    if sorted(axis % len(shape) for axis in axes) != list(pixels):
+        return None
+    pooled = (shape[0], *(1 for _ in pixels), shape[-1])
+    summed = _sums(op, x, pooled, [shape[axis] for axis in pixels], {})
+    if node.op_type == "ReduceMean":
+        summed = _like(summed, op.Mul(summed, np.array(1 / math.prod(shape[1:-1]), np.float32)))
+    if node.attributes.get_int("keepdims", 1):
+        return summed
+    made = op.Reshape(summed, np.array([shape[0], shape[-1]], np.int64))
+    copy_type_and_shape(node.outputs[0], made)
+    return made
+
+
+def _average(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | None:
+    x, kernel = node.inputs[0], node.attributes.get_ints("kernel_shape")
+    result = static_shape(node.outputs[0])
+    if x is None or kernel is None or result is None or len(result) not in _IMAGES:
+        return None
+    padded = any(node.attributes.get_ints("pads") or ()) and not node.attributes.get_int("count_include_pad", 0)
+    if padded or node.attributes.get_int("ceil_mode", 0):
+        return None
+    given = {name: node.attributes[name] for name in ("strides", "pads", "dilations") if name in node.attributes}
+    summed = _sums(op, x, result, list(kernel), given)
+    return _like(summed, op.Mul(summed, np.array(1 / math.prod(kernel), np.float32)))
+
+
+def _sums(op: Builder, x: ir.Value, result: Sequence[int], kernel: Sequence[int], given: Mapping[str, Any]) -> ir.Value:
+    channels, ones = result[-1], [1] * len(kernel)
+    usual = {"strides": ones, "pads": [0] * 2 * len(kernel), "dilations": ones, "kernel_shape": kernel}
+    weights = op.initializer(np.ones((channels, *kernel, 1), np.float32), "ones")
+    made = op.Conv(x, weights, group=channels, _domain=CHANNELS_LAST_DOMAIN, **(usual | dict(given)))
+    made.type, made.shape = x.type, ir.Shape(result)
+    return made
+
+
+LOWERINGS: dict[tuple[str, str], Lowering] = {
+    ("", "Clip"): _clip,
+    ("", "Max"): _extreme,
+    ("", "Min"): _extreme,
+    ("", "ReduceMean"): _reduction,
+    ("", "ReduceSum"): _reduction,
+    (CHANNELS_LAST_DOMAIN, "AveragePool"): _average,
+    (GENERAL, "BipolarQuant"): _bipolar,
+    (GENERAL, "Trunc"): _trunc,
+}

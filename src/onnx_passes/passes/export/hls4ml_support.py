@@ -1,0 +1,166 @@
+"""What hls4ml has layers for, and what it asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.core.walk import holds_graphs
+from onnx_passes.graph.constants import constant, is_constant
+from onnx_passes.graph.operators import Interface
+from onnx_passes.graph.shapes import dimension, rank, static_shape
+from onnx_passes.graph.wording import name_of, operator_name
+from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
+from onnx_passes.passes.qonnx.dialect import GENERAL
+
+Support = Callable[[ir.Node], str]
+"""Says why hls4ml does not take a node, and what to do about it; nothing if it does."""
+HLS4ML: Interface[Support] = Interface("hls4ml", "why hls4ml does not take it as it is")
+
+_ROUNDING = ("FLOOR", "ROUND")
+_CHANNELS_LAST = "it takes channels last alone: run convert-channels-last{inputs=true}, or hls4ml for all of it"
+_IMAGES = (3, 4)
+
+
+def unsupported(graph: ir.Graph) -> Iterator[str]:
+    """Say what hls4ml will not take, of nodes, inputs and outputs."""
+    for value in graph.inputs:
+        if static_shape(value) is None and any(dimension(value, axis) is None for axis in range(1, rank(value) or 2)):
+            yield f"input '{value.name}' has sizes that are not known, beside the batch: fix them"
+    for value in graph.outputs:
+        if (
+            is_constant(value)
+            or (node := value.producer()) is None
+            or is_constant(node.inputs[0] if node.inputs else None)
+        ):
+            yield f"output '{value.name}' is constant, and no layer of hls4ml: take it out of the model"
+    for node in graph:
+        reason = _reason(node)
+        if reason:
+            yield f"hls4ml does not take {name_of(node)}: {reason}"
+
+
+def _reason(node: ir.Node) -> str:
+    support = HLS4ML.get(node)
+    if support is not None:
+        return support(node)
+    if holds_graphs(node):
+        return "it has no control flow"
+    if not node.domain and HLS4ML.get((CHANNELS_LAST_DOMAIN, node.op_type)) is not None:
+        return _CHANNELS_LAST
+    return f"it has no layer for {operator_name(node)}"
+
+
+def _any(node: ir.Node) -> str:
+    return ""
+
+
+def _merge(node: ir.Node) -> str:
+    if len(node.inputs) > 2:
+        return f"it merges two tensors, not {len(node.inputs)}: write several of them"
+    shapes = {static_shape(value) for value in node.inputs if not _is_parameter(value)}
+    return "" if len(shapes) < 2 else "its operands have different shapes, and hls4ml does not broadcast"
+
+
+def _extreme(node: ir.Node) -> str:
+    if any(_is_parameter(value) for value in node.inputs):
+        return "it compares two activations, no constants: run convert-to-fixed-point"
+    return _merge(node)
+
+
+def _concat(node: ir.Node) -> str:
+    return "" if len(node.inputs) <= 2 else f"it concatenates two tensors, not {len(node.inputs)}: write several"
+
+
+def _matmul(node: ir.Node) -> str:
+    return "" if _is_parameter(node.inputs[1]) else "its second operand is no weight"
+
+
+def _softmax(node: ir.Node) -> str:
+    length = rank(node.inputs[0])
+    axis = node.attributes.get_int("axis", -1)
+    return "" if length is not None and axis % length == length - 1 else "it has Softmax over the last axis alone"
+
+
+def _pad(node: ir.Node) -> str:
+    mode = node.attributes.get_string("mode", "constant")
+    held = constant(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else np.zeros(())
+    return "" if mode == "constant" and held is not None and not held.any() else "it pads with zeros alone"
+
+
+def _normalization(node: ir.Node) -> str:
+    return "" if node.domain or rank(node.inputs[0]) == 2 else _CHANNELS_LAST
+
+
+def _conv(node: ir.Node) -> str:
+    x, group = node.inputs[0], node.attributes.get_int("group", 1)
+    if rank(x) not in _IMAGES:
+        return "it has convolutions over one or two axes"
+    if group not in (1, dimension(x, -1)):
+        return "it has no convolutions in groups, but of all channels together or each alone"
+    if any(size != 1 for size in node.attributes.get_ints("dilations") or ()):
+        return "it counts the size of the result wrong where windows are dilated"
+    return "" if all(_is_parameter(value) for value in node.inputs[1:]) else "its weights are computed"
+
+
+def _pool(node: ir.Node) -> str:
+    return "" if rank(node.inputs[0]) == 4 else "it mixes up the axes of pooling that is not over two"
+
+
+def _quant(node: ir.Node) -> str:
+    held = [constant(value) for value in node.inputs[1:]]
+    if any(array is None for array in held):
+        return "its scale, zero point or bit width is computed"
+    mode = node.attributes.get_string("rounding_mode", "ROUND")
+    if mode not in _ROUNDING:
+        return f"it rounds by {' or '.join(_ROUNDING)}, not by {mode}"
+    if node.attributes.get_int("narrow", 0) and not node.attributes.get_int("signed", 1):
+        return "its range is narrow, and unsigned"
+    bits = held[-1]
+    return "" if bits is not None and bits.size == 1 else "its bit width differs from channel to channel"
+
+
+def _bipolar(node: ir.Node) -> str:
+    return "products of -1 and 1 come out wrong: run convert-to-fixed-point, which writes bits"
+
+
+def _thresholds(node: ir.Node) -> str:
+    return "it has quantizers, no thresholds: run convert-thresholds-to-quant, or hls4ml instead of streamline"
+
+
+def _global_pool(node: ir.Node) -> str:
+    return "it takes the channels for pixels: run convert-channels-last and convert-to-fixed-point"
+
+
+def _is_parameter(value: ir.Value | None) -> bool:
+    """Tell whether a value is constant, quantized or not."""
+    node = None if value is None else value.producer()
+    if node is not None and (node.domain, node.op_type) in ((GENERAL, "Quant"), (GENERAL, "BipolarQuant")):
+        return is_constant(node.inputs[0])
+    return is_constant(value)
+
+
+HLS4ML.attach(
+    {
+        **dict.fromkeys(("Dropout", "Flatten", "Identity", "Reshape", "Resize", "Transpose"), _any),
+        **dict.fromkeys(("Elu", "LeakyRelu", "PRelu", "Relu", "Selu", "Sigmoid", "Softplus", "Softsign"), _any),
+        **dict.fromkeys(("Tanh", "ThresholdedRelu"), _any),
+        **dict.fromkeys(("Add", "Div", "Mul", "Sub", "Sum"), _merge),
+        **dict.fromkeys(("Max", "Min"), _extreme),
+        **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), _global_pool),
+        "BatchNormalization": _normalization,
+        "Concat": _concat,
+        "MatMul": _matmul,
+        "Pad": _pad,
+        "Softmax": _softmax,
+    }
+)
+HLS4ML.attach(
+    {"AveragePool": _pool, "BatchNormalization": _normalization, "Conv": _conv, "MaxPool": _pool},
+    domains=(CHANNELS_LAST_DOMAIN,),
+)
+HLS4ML.attach(
+    {"BipolarQuant": _bipolar, "IntQuant": _quant, "MultiThreshold": _thresholds, "Quant": _quant}, domains=(GENERAL,)
+)
