@@ -9,7 +9,9 @@ import pytest
 import onnx_passes
 from onnx_passes import operators as interfaces
 from onnx_passes.api import run_model
+from onnx_passes.core.instruments import Limit
 from onnx_passes.graph.operators import INTERFACES
+from onnx_passes.graph.tensor_types import datatype_of, layout_of, set_datatype, set_layout
 from onnx_passes.passes.layout.convert_channels_last import ConvertChannelsLast
 from onnx_passes.testing import check_pass
 from tests.passes.tools import apply, model_of, notes_of, operators, run
@@ -318,3 +320,52 @@ def test_an_operator_brings_its_own_form(monkeypatch: pytest.MonkeyPatch):
     model = model_of("g (float[2, 3, 4, 5] x) => (float[2, 3, 4, 5] y) { y = mine.LRN (x) }", domains='"mine" : 1')
     result = onnx_passes.apply(model, "convert-channels-last", verify=False).model
     assert operators(result.graph) == ["Transpose", "LpNormalization", "Transpose"]
+
+
+@pytest.mark.parametrize("options", ["", "inputs=true, outputs=true", "domain=standard"])
+def test_a_limit_stops_inside(options: str):
+    text = """g (float[1, 2, 4, 4] x) => (float[1, 2, 3, 3] y, int64[4] z) {
+        z = Shape (x) a = Relu (x) b = Conv (a, w) y = Neg (b)
+    }"""
+    model, pipeline = network(text, w=numbers(2, 2, 2, 2)), f"convert-channels-last{{{options}}}"
+    total = onnx_passes.apply(model, pipeline, paranoid=True).record.applications
+    assert total > 1
+    for number in range(total):
+        limit = Limit(number)
+        record = onnx_passes.apply(model, pipeline, instruments=[limit]).record
+        assert limit.reached
+        assert record.applications == number
+
+
+def test_bodies_read_images_as_they_were():
+    text = """g (float[1, 3, 4, 4] x, bool b) => (float[1, 3, 4, 4] y) {
+        c = Conv (x, w)
+        d = If (b) <then_branch = t () => (float[1, 3, 4, 4] p) { p = Relu (c) },
+                    else_branch = e () => (float[1, 3, 4, 4] q) { q = Neg (x) }>
+        y = Add (c, d)
+    }"""
+    model = network(text, w=numbers(3, 3, 1, 1))
+    result = onnx_passes.apply(model, "convert-channels-last").model
+    for branch in (True, False):
+        feeds = {"x": numbers(1, 3, 4, 4), "b": np.array(branch)}
+        np.testing.assert_array_equal(run_model(result, feeds)["y"], run(model, feeds)[0])
+
+
+def test_old_operators():
+    text = """g (float[2, 3, 5, 6] x) => (float[2, 7] y) <float[4] u = {1, 1, 2, 2}, int64[2] f = {0, -1}> {
+        c = Conv (x, w) d = Upsample (c, u) e = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (d)
+        r = Reshape (e, f) y = MatMul (r, m)
+    }"""
+    result = converted(network(text, opset=9, w=WEIGHTS["w2"], m=numbers(48, 7)))
+    assert operators(result.graph) == ["Transpose", "Conv", "Upsample", "MaxPool", "Reshape", "MatMul"]
+
+
+def test_types_and_layouts_stay_annotated():
+    model = family("residual")
+    for node in model.graph:
+        set_datatype(node.outputs[0], "INT8")
+        set_layout(node.outputs[0], "NCHW")
+    result = onnx_passes.apply(model, "convert-channels-last{inputs=true, outputs=true}").model
+    for node in result.graph:
+        assert str(datatype_of(node.outputs[0])) == "INT8"
+        assert layout_of(node.outputs[0]) == tuple("NHWC")
