@@ -34,8 +34,8 @@ def command(
     Shapes are inferred on a copy. Amounts that depend on dynamic dimensions are formulas, unless --dim gives numbers.
     Bodies of If, Loop and Scan count once each.
 
-    A channel is stuck if it holds one value whatever comes in, and unread if it meets only weights that are zero.
-    --data takes .npy, .npz and .pb files; statistics of channels are in --json.
+    A channel is stuck if it holds one value whatever comes in, and unread if it meets only weights that are zero:
+    prune-channels removes both. --data takes .npy, .npz and .pb files; statistics of channels are in --json.
     """
     from onnx_passes.analysis.ranges.text import parse_inputs
     from onnx_passes.passes.analyse.inspection import inspect

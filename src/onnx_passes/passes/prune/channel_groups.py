@@ -1,0 +1,262 @@
+"""Tensors that have their channels in common: from the products that make channels to those that add them up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import onnx_ir as ir
+
+from onnx_passes.graph.arguments import argument, integers, reduced_axes
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.shapes import dimension, rank, static_shape
+from onnx_passes.graph.traits import traits_of
+from onnx_passes.graph.wording import name_of
+from onnx_passes.ops.definition import OUR_DOMAIN, QONNX_DOMAINS
+from onnx_passes.ops.multi_threshold import channel_axis
+from onnx_passes.ops.quantizing import is_quantizer
+
+
+class Place(NamedTuple):
+    """Where channels are: the axis, counted from the end, and how many elements in a row belong to one channel."""
+
+    axis: int
+    block: int = 1
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How a node that treats channels one by one has them: where they are in its inputs and results, and in constants.
+
+    ``cuts`` maps inputs that are constant to the axis of channels, counted from the end.
+    """
+
+    places: dict[ir.Value, Place]
+    cuts: dict[int, int] = field(default_factory=dict[int, int])
+
+
+@dataclass
+class ChannelGroup:
+    """Values with the same channels: ``makers`` compute them, ``between`` takes each alone, ``readers`` add them up."""
+
+    channels: int
+    places: dict[ir.Value, Place] = field(default_factory=dict[ir.Value, Place])
+    makers: dict[ir.Node, None] = field(default_factory=dict[ir.Node, None])
+    between: dict[ir.Node, Spread] = field(default_factory=dict[ir.Node, Spread])
+    readers: dict[ir.Node, None] = field(default_factory=dict[ir.Node, None])
+
+    @property
+    def nodes(self) -> set[ir.Node]:
+        """Return all nodes that have to do with the channels."""
+        return {*self.makers, *self.between, *self.readers}
+
+
+def group_of(maker: ir.Node) -> ChannelGroup | str:
+    """Follow the channels that a product makes in all directions; returns the reason if something else has them."""
+    place = made_place(maker)
+    channels = None if place is None else dimension(maker.outputs[0], place.axis)
+    if place is None or channels is None:
+        return "the number of its channels is not known"
+    group, waiting = ChannelGroup(channels), [(maker.outputs[0], place)]
+    while waiting:
+        value, place = waiting.pop()
+        if value in group.places:
+            if group.places[value] != place:
+                return f"'{value.name}' has its channels in two places"
+            continue
+        group.places[value] = place
+        reason = _boundary(value)
+        if reason:
+            return reason
+        producer = value.producer()
+        assert producer is not None
+        for node in (producer, *dict.fromkeys(value.consumers())):
+            inside = node.graph is not maker.graph
+            found = f"a body reads '{value.name}'" if inside else _enter(group, node, value, place)
+            if isinstance(found, str):
+                return found
+            waiting.extend(found.items())
+    return group
+
+
+def made_place(node: ir.Node) -> Place | None:
+    """Return where a product with constant weights has the channels that it makes; nothing for other nodes."""
+    weights = _weights(node)
+    length = rank(node.outputs[0])
+    if weights is None or length is None:
+        return None
+    return Place(1 - length) if node.op_type == "Conv" else Place(-1)
+
+
+def _weights(node: ir.Node) -> tuple[int, ...] | None:
+    """Return the shape of the constant weights of a product that adds up all channels."""
+    if node.domain or node.op_type not in ("Conv", "MatMul") or constant(argument(node, 1)) is None:
+        return None
+    shape = static_shape(node.inputs[1])
+    is_matrix = node.op_type == "MatMul" and shape is not None and len(shape) == 2
+    is_whole = node.op_type == "Conv" and node.attributes.get_int("group", 1) == 1
+    bias = argument(node, 2)
+    return shape if (is_matrix or is_whole) and (bias is None or constant(bias) is not None) else None
+
+
+def _boundary(value: ir.Value) -> str:
+    if value.is_graph_output():
+        return f"its channels are those of the output '{value.name}'"
+    if value.producer() is None:
+        return f"its channels are joined with those of '{value.name}'"
+    return ""
+
+
+def _enter(group: ChannelGroup, node: ir.Node, value: ir.Value, place: Place) -> dict[ir.Value, Place] | str:
+    """Give a node its part in the group; returns the values that have the channels because of it, or the reason."""
+    if node in group.between:
+        return {}
+    if node.outputs[0] is value and made_place(node) == Place(place.axis):
+        group.makers[node] = None
+        return {}
+    if node.inputs[0] is value and _reads(node, place):
+        group.readers[node] = None
+        return {}
+    spread = _spread(node, value, place, group.channels)
+    if isinstance(spread, str):
+        return spread
+    group.between[node] = spread
+    return spread.places
+
+
+def _reads(node: ir.Node, place: Place) -> bool:
+    length = rank(node.inputs[0])
+    if _weights(node) is None or length is None:
+        return False
+    return place == Place(1 - length) if node.op_type == "Conv" else place.axis == -1
+
+
+def _spread(node: ir.Node, value: ir.Value, place: Place, channels: int) -> Spread | str:
+    family = traits_of(node).kind
+    rule: Callable[[ir.Node, ir.Value, Place, int], Spread | str] | None = _RULES.get(node.op_type)
+    if rule is None and (family == "elementwise" or (node.domain in QONNX_DOMAINS and is_quantizer(node))):
+        rule = _elementwise
+    if rule is None and family in ("pooling", "reduction"):
+        rule = _pooling if family == "pooling" else _reduction
+    if rule is None or len(node.outputs) != 1:
+        return f"{name_of(node)} has its channels, too"
+    return rule(node, value, place, channels)
+
+
+def _elementwise(node: ir.Node, value: ir.Value, place: Place, channels: int, first: int = 0) -> Spread | str:
+    """Take all that is as wide as the result along the axis; what is broadcast has no channels."""
+    places, cuts = dict[ir.Value, Place](), dict[int, int]()
+    for index, given in enumerate([*node.inputs[first:], node.outputs[0]]):
+        if given is None or (rank(given) is not None and (rank(given) or 0) < -place.axis):
+            continue
+        size = dimension(given, place.axis)
+        if size == channels * place.block:
+            if given is not node.outputs[0] and constant(given) is not None:
+                cuts[index + first] = place.axis
+            else:
+                places[given] = place
+        elif size != 1 or given is node.outputs[0]:
+            return f"{name_of(node)} does not take its channels one by one"
+    return Spread(places, cuts)
+
+
+def _thresholds(node: ir.Node, value: ir.Value, place: Place, channels: int) -> Spread | str:
+    length, held = rank(value), constant(node.inputs[1])
+    places = {given: place for given in (node.inputs[0], node.outputs[0]) if given is not None}
+    if held is None or length is None or value not in places:
+        return f"the thresholds of {name_of(node)} are not constant"
+    if node.domain == OUR_DOMAIN:
+        # The last axis of thresholds and weights is that of the thresholds.
+        cuts: dict[int, int] = {}
+        for index, given in enumerate(node.inputs[1:], 1):
+            size = dimension(given, place.axis - 1)
+            if size == channels * place.block:
+                cuts[index] = place.axis - 1
+            elif size not in (1, None):
+                return f"{name_of(node)} does not take its channels one by one"
+        return Spread(places, cuts)
+    if held.shape[0] == 1:
+        return Spread(places)
+    axis = channel_axis(node.attributes.get_string("data_layout", ""), length) - length
+    if axis != place.axis or held.shape[0] != channels * place.block:
+        return f"the thresholds of {name_of(node)} are for another axis"
+    return Spread(places, {1: -2})
+
+
+def _pooling(node: ir.Node, value: ir.Value, place: Place, channels: int) -> Spread | str:
+    length = rank(value)
+    if length is None or place != Place(1 - length):
+        return f"{name_of(node)} does not take its channels one by one"
+    return Spread({given: place for given in (node.inputs[0], node.outputs[0]) if given is not None})
+
+
+def _reduction(node: ir.Node, value: ir.Value, place: Place, channels: int) -> Spread | str:
+    x, axes = node.inputs[0], reduced_axes(node)
+    length = rank(x)
+    if x is None or axes is None or length is None or node.op_type.startswith("Arg"):
+        return f"which axes {name_of(node)} leaves is not known"
+    gone = {axis % length for axis in axes}
+    left = [axis for axis in range(length) if axis not in gone or node.attributes.get_int("keepdims", 1)]
+    before = place.axis + length if value is x else left[place.axis]
+    if before in gone:
+        return f"{name_of(node)} takes its channels together"
+    after = left.index(before) - len(left)
+    return Spread({x: Place(before - length, place.block), node.outputs[0]: Place(after, place.block)})
+
+
+def _depthwise(node: ir.Node, value: ir.Value, place: Place, channels: int) -> Spread | str:
+    shape, length, bias = static_shape(node.inputs[1]), rank(value), argument(node, 2)
+    alone = shape is not None and shape[:2] == (channels, 1) and node.attributes.get_int("group", 1) == channels
+    held = constant(node.inputs[1]) is not None and (bias is None or constant(bias) is not None)
+    if not alone or not held or length is None or shape is None or place != Place(1 - length):
+        return f"{name_of(node)} does not take its channels one by one"
+    x = node.inputs[0]
+    assert x is not None
+    return Spread({x: place, node.outputs[0]: place}, {1: -len(shape), **({} if bias is None else {2: -1})})
+
+
+def _transpose(node: ir.Node, value: ir.Value, place: Place, channels: int) -> Spread | str:
+    x, length = node.inputs[0], rank(value)
+    if x is None or length is None:
+        return f"the rank of '{value.name}' is not known"
+    perm = list(node.attributes.get_ints("perm") or range(length)[::-1])
+    before = place.axis if value is x else perm[place.axis] - length
+    return Spread(
+        {x: Place(before, place.block), node.outputs[0]: Place(perm.index(before + length) - length, place.block)}
+    )
+
+
+def _flattened(node: ir.Node, value: ir.Value, place: Place, channels: int) -> Spread | str:
+    """Let pixels of a channel become elements in a row, where the first axis stays what it is."""
+    x, result = node.inputs[0], node.outputs[0]
+    length, pixels = rank(x), 1
+    sizes = [] if x is None or length is None else [dimension(x, axis) for axis in range(2, length)]
+    known = [size for size in sizes if size is not None]
+    if x is None or length is None or length < 2 or rank(result) != 2 or len(known) < len(sizes):
+        return f"{name_of(node)} mixes its channels with other axes"
+    pixels = math.prod(known)
+    block = place.block * pixels if value is x else place.block
+    expected = Place(1 - length, block // pixels) if block % pixels == 0 else None
+    is_flat = dimension(result, 1) == channels * block and (node.op_type == "Flatten" or _keeps_rows(node))
+    if expected is None or not is_flat or (value is x and place != expected):
+        return f"{name_of(node)} mixes its channels with other axes"
+    return Spread({x: expected, result: Place(-1, block)})
+
+
+def _keeps_rows(node: ir.Node) -> bool:
+    """Tell whether a Reshape leaves the first axis, whatever its size is."""
+    shape = integers(node, 1, "shape")
+    if shape is None or len(shape) != 2:
+        return False
+    return shape[0] == 0 or shape[0] in (-1, dimension(node.inputs[0], 0))
+
+
+_RULES: dict[str, Callable[[ir.Node, ir.Value, Place, int], Spread | str]] = {
+    "MultiThreshold": _thresholds,
+    "Conv": _depthwise,
+    "Transpose": _transpose,
+    "Flatten": _flattened,
+    "Reshape": _flattened,
+}
