@@ -119,10 +119,24 @@ class TestImages:
     def test_a_stuck_channel_becomes_a_bias(self):
         body, ports = self.conv(padded=False)
         before = text(body, **ports, w=CW, u=grid([1], [-1], [1]), v=CV)
+        after = body.replace("y = Conv", "c = Conv") + " y = Add(c, k)"
+        kept, left = [0, 2], image([5], [-1])[:, 0]
+        check_pass(before, "prune-channels", text(after, **ports, w=CW[kept], u=grid([1], [1]), v=CV[:, kept], k=left))
+
+    def test_a_bias_that_is_there_takes_it(self):
+        body, ports = self.conv(padded=False)
         body = body.replace("(b, v)", "(b, v, k)")
+        before = text(body, **ports, w=CW, u=grid([1], [-1], [1]), v=CV, k=np.array([1.0, 2.0]))
         kept = [0, 2]
-        after = text(body, **ports, w=CW[kept], u=grid([1], [1]), v=CV[:, kept], k=np.array([5.0, -1.0]))
+        after = text(body, **ports, w=CW[kept], u=grid([1], [1]), v=CV[:, kept], k=np.array([6.0, 1.0]))
         check_pass(before, "prune-channels", after)
+
+    def test_thresholds_take_the_sum(self):
+        body, ports = self.conv(padded=False)
+        body = body.replace("y = Conv", "c = Conv") + f" y = {DOMAIN}.MultiThreshold(c, z)"
+        model = ir.from_onnx_text(text(body, **ports, w=CW, u=grid([1], [-1], [1]), v=CV, z=grid([6, 7], [-1, 2])))
+        done = onnx_passes.apply(model, "prune-channels, fuse-thresholds").model
+        assert [node.op_type for node in done.graph] == ["MultiThreshold", "Conv"] * 2 + ["MultiThreshold"]
 
     def test_padding_keeps_what_is_not_zero(self):
         body, ports = self.conv(padded=True)

@@ -31,8 +31,9 @@ class PruneChannels(EditorPass):
     """Remove channels of integer networks that hold one value whatever comes in, or that nobody reads.
 
     Rewrites: ``MatMul(MultiThreshold(MatMul(x, w), t), v)`` where thresholds leave channel 2 at 7 for all sums →
-              ``Add(MatMul(MultiThreshold(MatMul(x, w'), t'), v'), 7 * v[2])`` with one channel less; one that is 0, or
-              meets only weights that are 0, leaves nothing behind. Channels go through elementwise operators, joins of
+              ``Add(MatMul(MultiThreshold(MatMul(x, w'), t'), v'), 7 * v[2])`` with one channel less. A bias that is
+              there takes the sum, thresholds that follow take it by fuse-thresholds; a channel that is 0, or meets
+              only weights that are 0, leaves nothing behind. Channels go through elementwise operators, joins of
               branches, thresholds, pooling, depthwise convolutions, sums over pixels, transpositions and flattening,
               from all products that make them to all that add them up. One channel stays in any case.
     Refuses:  channels that are outputs of the network, or that something else has, too (Concat, Softmax …); products
@@ -142,12 +143,14 @@ class _Pruning:
             added = self._make(node, inputs, added)
         if node in self.group.between:
             attributes |= self._between(node, inputs)
-        if node.op_type == "Conv" and added is not None and added.any():
-            inputs = [*inputs[:2], self._bias(node, inputs, added)]
-            added = None
+        bias = constant(inputs[2]) if node in self.group.readers and len(inputs) > 2 else None
+        if bias is not None and added is not None:
+            inputs[2], added = (bias + added).astype(bias.dtype), None
         result = self._typed(self.rewrite.op.like(node, inputs, _outputs=[node.outputs[0].name], **attributes), node)
         if added is not None and added.any():
-            result = self._typed(self.rewrite.op.Add(result, added.astype(_dtype(node))), node)
+            behind = len(result.shape or ()) - 2 if node.op_type == "Conv" else 0
+            constants = added.astype(_dtype(node)).reshape(-1, *(1,) * behind)
+            result = self._typed(self.rewrite.op.Add(result, constants), node)
         self.made[node.outputs[0]] = result
         if node.outputs[0] not in self.group.places:
             self.rewrite.replace(node.outputs[0], result)
@@ -189,10 +192,6 @@ class _Pruning:
             assert shape is not None
             inputs[1] = np.array([shape[0], len(self._elements(place)) if shape[1] > 0 else shape[1]], np.int64)
         return {"group": len(self.kept)} if node.op_type == "Conv" else {}
-
-    def _bias(self, node: ir.Node, inputs: list[Any], added: np.ndarray) -> Any:
-        old = constant(inputs[2]) if len(inputs) > 2 and inputs[2] is not None else None
-        return (added if old is None else old + added).astype(_dtype(node))
 
     def _elements(self, place: Place) -> np.ndarray:
         """Return the elements along the axis of channels that are kept."""
