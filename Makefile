@@ -6,13 +6,13 @@ READY := $(VENV)/.ready
 CLIENTS := .venv-clients
 MODELS ?= ../shared/models
 
-.PHONY: help demo test lint types unit index bench clients clean
+.PHONY: help demo test lint types unit index bench clients clients-openvino clients-qonnx clean
 
 help:
 	@echo "make demo   run the main job on an example model"
 	@echo "make test   lint, types, import layers and tests"
 	@echo "make bench  benchmarks beside the peers"
-	@echo "make clients  programs that use the passes: the front end of FINN+"
+	@echo "make clients  programs that use the passes, or what they export: FINN+, OpenVINO, QONNX"
 	@echo "make index  rewrite the index of the collection"
 
 $(READY): pyproject.toml
@@ -51,8 +51,20 @@ $(CLIENTS)/.ready: tests/clients/finn_plus.txt
 	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
-clients: $(CLIENTS)/.ready
+$(CLIENTS)-%/.ready: tests/clients/%.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+clients: $(CLIENTS)/.ready clients-openvino clients-qonnx
 	$(CLIENTS)/bin/python tests/clients/finn_plus.py $(wildcard $(MODELS))
 
+clients-openvino: $(CLIENTS)-openvino/.ready
+	$(CLIENTS)-openvino/bin/python tests/clients/openvino_client.py $(wildcard $(MODELS))
+
+clients-qonnx: $(CLIENTS)-qonnx/.ready
+	$(CLIENTS)-qonnx/bin/python tests/clients/qonnx_client.py $(wildcard $(MODELS))
+
 clean:
-	rm -rf $(VENV) $(CLIENTS) .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) $(CLIENTS) $(CLIENTS)-* .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist

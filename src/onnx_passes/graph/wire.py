@@ -94,11 +94,16 @@ def copy_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[int, ir.Te
     return copy, weights
 
 
+def _is_repeated(field: Any) -> bool:
+    # Protobuf before 6.30 tells it by a label alone, which newer versions have not.
+    return bool(field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED)
+
+
 def _copy_fields(source: Message, target: Message, but: str) -> None:
     for field in source.DESCRIPTOR.fields:
         if field.name == but:
             continue
-        if field.is_repeated:
+        if _is_repeated(field):
             getattr(target, field.name).MergeFrom(getattr(source, field.name))
         elif source.HasField(field.name):
             value = getattr(source, field.name)

@@ -1,0 +1,115 @@
+"""OpenVINO and stock ONNX Runtime as clients: they load what is exported, and compute the same.
+
+Run by ``make clients``. Each network is exported in three ways; each file is run by ONNX Runtime, without and with its
+optimizations, and by OpenVINO in single precision. What is wrong there for reasons of the engine is listed in
+``THEIRS``, with the reason; anything else fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import openvino
+from networks import Network, networks
+
+import onnx_passes
+
+PIPELINES = {
+    "integer": "streamline, export-integer{target=openvino}",
+    "simplify": "simplify, inline-qonnx",
+    "qcdq": "convert-to-qcdq{target=openvino}",
+}
+TOLERANCE = 1e-5
+"""Of the greatest output."""
+_FUSED = (
+    "ONNX Runtime computes QuantizeLinear and DequantizeLinear with what lies between in integers, rounded otherwise"
+)
+_STRIPPED = "OpenVINO leaves out QuantizeLinear of 16 bits, and with it the bounds"
+_TIES = "a level flips at a tie: the engine multiplies by the inverse of a scale"
+THEIRS = {
+    ("simplify", "openvino", "ort-quantized/cnn_fashion__qdq_u16s8"): _STRIPPED,
+    ("qcdq", "openvino", "ort-quantized/cnn_fashion__qdq_u16s8"): _STRIPPED,
+    ("simplify", "openvino", "qcdq/dwsep_cnn_w4a4_fashion__qcdq"): _TIES,
+    ("qcdq", "openvino", "qcdq/dwsep_cnn_w4a4_fashion__qcdq"): _TIES,
+}
+
+
+def in_onnxruntime(level: onnxruntime.GraphOptimizationLevel) -> Callable[[Path, Network], np.ndarray]:
+    """Run in ONNX Runtime at a level of optimization."""
+
+    def run(path: Path, network: Network) -> np.ndarray:
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = level
+        options.log_severity_level = 3
+        return onnxruntime.InferenceSession(path, options).run(None, network.inputs)[0]
+
+    return run
+
+
+def in_openvino(path: Path, network: Network) -> np.ndarray:
+    """Run on the processor in single precision: the default differs by processor."""
+    core = openvino.Core()
+    compiled = core.compile_model(core.read_model(path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    return next(iter(compiled(network.inputs).values()))
+
+
+ENGINES = {
+    "plain": in_onnxruntime(onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL),
+    "optimized": in_onnxruntime(onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL),
+    "openvino": in_openvino,
+}
+
+
+def check(network: Network, kind: str, folder: Path) -> tuple[list[str], bool]:
+    """Export a network, and run the file; returns what the engines say, and whether nothing is wrong."""
+    path = folder / f"{kind}.onnx"
+    onnx_passes.apply(str(network.path), PIPELINES[kind]).save(path)
+    size = max(float(np.abs(network.expected).max()), 1e-30)
+    found, is_well = list[str](), True
+    for engine, run in ENGINES.items():
+        theirs = THEIRS.get((kind, engine, network.name)) or (
+            _FUSED if engine == "optimized" and kind != "integer" and "QuantizeLinear" in operators(path) else None
+        )
+        try:
+            error = float(np.abs(run(path, network).astype(np.float64) - network.expected).max()) / size
+            is_right, text = error <= TOLERANCE, f"{error:.0e}"
+        except Exception as reason:  # noqa: BLE001 - whatever a client says is a finding
+            is_right, text = False, f"failed: {str(reason).strip().splitlines()[-1][:80]}"
+        is_well &= is_right or theirs is not None
+        found.append(text if is_right or theirs is None else f"{text} (theirs)")
+    return found, is_well
+
+
+def operators(path: Path) -> set[str]:
+    """Return the operators of a model."""
+    return {node.op_type for node in onnx_passes.load(path).graph}
+
+
+def main() -> int:
+    """Print a table; tell by the exit code whether every file loads and computes the same."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, help="more networks, in folders as zoo and brevitas")
+    parser.add_argument("--only", default="", help="networks with this in their name")
+    given = parser.parse_args()
+    print(f"{'network':44} {'export':9} {'; '.join(ENGINES)}: error, of the greatest output")
+    failed = 0
+    for network in networks(given.folder):
+        for kind in PIPELINES if given.only in network.name else ():
+            with tempfile.TemporaryDirectory() as folder:
+                try:
+                    found, is_well = check(network, kind, Path(folder))
+                except onnx_passes.OnnxPassesError as error:
+                    found, is_well = [str(error).splitlines()[0]], False
+            print(f"{network.name:44} {kind:9} {'; '.join(found)}{'' if is_well else '  ← wrong'}", flush=True)
+            failed += not is_well
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
