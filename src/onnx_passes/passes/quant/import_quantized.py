@@ -11,13 +11,14 @@ from onnx_passes.core.compose import ComposePass
 class ImportQuantized(ComposePass):
     """Canonicalize networks quantized by ONNX Runtime, Brevitas and others: float operators between Quants.
 
-    Rewrites: ``convert-rounding, convert-qoperator, convert-dynamic-quantization, convert-integer-product,
-              move-dequantize-up, convert-qcdq``.
+    Rewrites: ``import-integer, convert-rounding, convert-qoperator, convert-dynamic-quantization,
+              convert-integer-product, move-dequantize-up, convert-qcdq``.
     Refuses:  what its members refuse; what stays as it is keeps its meaning.
     Exactness: that of its members: bit-exact for QuantizeLinear and DequantizeLinear, one step for QLinear operators.
     """
 
     passes = (
+        "import-integer",
         "convert-rounding",
         "convert-qoperator",
         "convert-dynamic-quantization",
