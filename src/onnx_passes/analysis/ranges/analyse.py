@@ -29,21 +29,36 @@ def ranges_of(model: ir.Model, inputs: Mapping[str, Known] | None = None) -> dic
     Shapes and types must have been inferred before; where a shape is missing less is known, and where a type is
     missing it is taken for ``float32``.
     """
-    ranges = _Ranges()
-    given = seeds(model.graph.inputs, inputs or {})
-    ranges.known.update((value, held(known, value.dtype)) for value, known in given.items())
+    ranges = Ranges.of_inputs(model.graph, inputs)
     ranges.run(model.graph)
     return ranges.known
 
 
-class _Ranges(Forward[Range]):
+class Ranges(Forward[Range]):
+    """What is known of values; of nodes that are added to a graph one by one, too."""
+
+    @staticmethod
+    def of_inputs(graph: ir.Graph, inputs: Mapping[str, Known] | None = None) -> Ranges:
+        """Begin with what comes in."""
+        ranges = Ranges()
+        given = seeds(graph.inputs, inputs or {})
+        ranges.known.update((value, held(known, value.dtype)) for value, known in given.items())
+        return ranges
+
+    def add(self, node: ir.Node) -> None:
+        """Find out what a node yields, from what is known of its inputs."""
+        self.known.update(zip(node.outputs, self.transfer(node), strict=True))
+
     def source(self, value: ir.Value) -> Range:
+        """Return what a constant is, or the type of a value says."""
         return _of_constant(value) or settle(UNKNOWN, value)
 
     def join(self, a: Range, b: Range) -> Range:
+        """Return what holds for either branch."""
         return either(a, b)
 
     def transfer(self, node: ir.Node) -> list[Range]:
+        """Return what a node makes of what is known of its inputs."""
         rule = RANGES.get(node) or (by_grid if node.domain and is_quantizer(node) else None)
         ranges: Sequence[Range | None] = ()
         results: Sequence[Range | None] = ()

@@ -8,14 +8,15 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.analysis.sums import Bounds, greatest_sum, size_of
-from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
+from onnx_passes.analysis.ranges.analyse import Ranges
+from onnx_passes.analysis.sums import Bounds
 from onnx_passes.graph.constants import constant
-from onnx_passes.graph.shapes import rank, static_shape
+from onnx_passes.graph.wording import name_of
+from onnx_passes.passes.export.containers import container, held_integers, is_exact_product
 from onnx_passes.passes.export.integer_elementwise import MOVEMENTS
 from onnx_passes.passes.export.twins import Twins
 from onnx_passes.passes.quant.step_regions import Steps, find_region
-from onnx_passes.passes.quant.widths import type_bounds
+from onnx_passes.passes.thresholds.nodes import holds_integers
 from onnx_passes.passes.thresholds.tail import Tail
 from onnx_passes.passes.thresholds.writing import LevelSteps, is_exact, write
 from onnx_passes.rewrite.editor import Editor
@@ -25,8 +26,7 @@ _INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT32)
 _NO_RULE = "it is not one of those that integers are computed with"
 _NO_TWIN = "its inputs do not come from thresholds"
 _TOO_LARGE = "its results may be integers that floats round"
-_Found = tuple[ir.Value, Bounds]
-_Rule = Callable[["_Floats", ir.Node], "_Found | str"]
+_Rule = Callable[["_Floats", ir.Node], "ir.Value | str"]
 
 
 @passes.verify.equality
@@ -52,7 +52,7 @@ class ImportInteger(EditorPass):
         """Convert node by node, from the first thresholds on."""
         regions = _regions(model.graph)
         if regions:
-            _Floats(editor, regions).convert_all("floats that hold integers")
+            _Floats(editor, regions, Ranges.of_inputs(model.graph)).convert_all("floats that hold integers")
 
 
 def _regions(graph: ir.Graph) -> dict[ir.Node, Tail]:
@@ -72,59 +72,60 @@ def _regions(graph: ir.Graph) -> dict[ir.Node, Tail]:
 class _Floats(Twins):
     """Knows which integers are cast from floats, and which integers these can be."""
 
-    def __init__(self, editor: Editor, regions: dict[ir.Node, Tail]) -> None:
+    def __init__(self, editor: Editor, regions: dict[ir.Node, Tail], ranges: Ranges) -> None:
         super().__init__(editor)
         self._regions = regions
         self._inner = {node for end, region in regions.items() for node in region.nodes if node is not end}
-        self._bounds: dict[ir.Value, Bounds] = {}
+        self._ranges = ranges
         self._now: dict[ir.Value, ir.Value] = {}
 
     def form(self, node: ir.Node) -> ir.Value | str:
         """Build floats for the result of a node."""
-        if node in self._inner:
-            return _NO_RULE
         region = self._regions.get(node)
-        rule = _RULES.get(node.op_type) if not node.domain and len(node.outputs) == 1 else None
-        if region is None and rule is None:
-            return _NO_RULE
-        found = self._counted(region) if region is not None else rule(self, node) if rule is not None else _NO_RULE
+        rule = None if node.domain or node in self._inner or len(node.outputs) != 1 else _RULES.get(node.op_type)
+        found = self._counted(region) if region is not None else _NO_RULE if rule is None else rule(self, node)
         if isinstance(found, str):
+            self._ranges.visit(node)
             return found
-        self._bounds[found[0]] = found[1]
-        return found[0]
+        found.dtype, found.shape = ir.DataType.FLOAT, found.shape or node.outputs[0].shape
+        for new in self.op.nodes:
+            self._ranges.add(new)
+        products = [new for new in self.op.nodes if new.op_type in ("Conv", "MatMul")]
+        is_exact_sum = all(is_exact_product(new, self.bounds) for new in products)
+        return found if is_exact_sum and self.bounds(found) is not None else _TOO_LARGE
 
-    def _counted(self, region: Tail) -> _Found | str:
+    def bounds(self, value: ir.Value | None) -> Bounds | None:
+        """Return the bounds of floats that hold integers."""
+        return held_integers(value, self._ranges.known)
+
+    def _counted(self, region: Tail) -> ir.Value | str:
         base = self._now.get(region.base, region.base)
-        known: tuple[ir.Value, Bounds | None] | None = (base, None)
-        if base.dtype is not ir.DataType.FLOAT:
-            known = self.given(base)
-        if known is None:
+        x = base if base.dtype is ir.DataType.FLOAT else self.given(base)
+        if x is None:
             return _NO_TWIN
-        found = Steps(region, base, known[1]).find()
+        found = Steps(region, base, self.bounds(x) if holds_integers(self._ranges.of(x)) else None).find()
         if isinstance(found, str):
             return found
         steps, levels = found
         if isinstance(steps, LevelSteps) and not is_exact(steps, levels):
             return "its steps do not add up exactly"
-        low = int(levels.bias)
-        return write(self.op, known[0], region, steps, levels), (low, low + levels.steps * int(levels.scale))
+        return write(self.op, x, region, steps, levels)
 
-    def given(self, value: ir.Value | None) -> _Found | None:
-        """Return the floats of integers and their bounds: a twin, a constant, or the input of the model."""
+    def given(self, value: ir.Value | None) -> ir.Value | None:
+        """Return the floats of integers: a twin, a constant, or the input of the model."""
         if value is None:
             return None
         twin, held = self.twin(value), constant(value)
         if twin is not None:
-            return twin, self._bounds[twin]
+            return twin
         if held is not None:
-            bounds = int(held.min(initial=0)), int(held.max(initial=0))
             name = f"{value.name}_float"
-            make: Callable[[], ir.Value] = lambda: self.op.initializer(held.astype(np.float32), name)  # noqa: E731
-            return (self.once(value, make), bounds) if size_of(bounds) <= EXACT_IN_FLOAT else None
-        dtype = value.dtype
-        if not value.is_graph_input() or dtype not in (ir.DataType.INT8, ir.DataType.UINT8):
+            return self.once(value, lambda: self.op.initializer(held.astype(np.float32), name))
+        if not value.is_graph_input():
             return None
-        return self.once(value, lambda: self.op.Cast(value, to=ir.DataType.FLOAT)), type_bounds(ir.DataType(dtype))
+        if value.dtype in (ir.DataType.INT8, ir.DataType.UINT8):
+            return self.once(value, lambda: self.op.Cast(value, to=ir.DataType.FLOAT))
+        return None if self.bounds(value) is None else value
 
     def restored(self, twin: ir.Value, old: ir.Value) -> ir.Value:
         """Return floats as the integers that an old value is."""
@@ -134,125 +135,97 @@ class _Floats(Twins):
         """Note what stands for a value of the original model."""
         super().replaced(old, new, twin)
         self._now[old] = new
-        if twin.shape is None:
-            twin.shape = old.shape
 
     def note_refusal(self, node: ir.Node, reason: str) -> None:
         """Say what keeps integers from going on."""
         if reason == _TOO_LARGE:
-            self.editor.context.note(f"{node.op_type} '{node.name}' stays: {reason}")
+            self.editor.context.note(f"{name_of(node)} stays: {reason}")
 
 
-def _within(value: ir.Value, bounds: Bounds) -> _Found | str:
-    return (value, bounds) if size_of(bounds) <= EXACT_IN_FLOAT else _TOO_LARGE
-
-
-def _sums(floats: _Floats, node: ir.Node) -> _Found | str:
+def _product(floats: _Floats, node: ir.Node) -> ir.Value | str:
     """Multiply and add up, without zero points, which are taken off before."""
-    operator, axes = ("Conv", None) if node.op_type == "ConvInteger" else ("MatMul", -2)
-    operands: list[_Found] = []
+    operands: list[ir.Value] = []
     for index in (0, 1):
         zero = node.inputs[index + 2] if len(node.inputs) > index + 2 else None
-        found, held = floats.given(node.inputs[index]), None if zero is None else constant(zero)
-        if found is None or (zero is not None and (held is None or held.size != 1)):
+        found, held = floats.given(node.inputs[index]), np.zeros(1) if zero is None else constant(zero)
+        if found is None or held is None or held.size != 1:
             return _NO_TWIN
-        operands.append(_shifted(floats, found, 0 if held is None else int(held.reshape(-1)[0])))
-    (x, left), (w, right) = operands
-    weights = constant(w)
-    if weights is not None:
-        summed = tuple(range(1, weights.ndim)) if axes is None else (max(weights.ndim + axes, 0),)
-        largest = greatest_sum(weights, left, summed)
-    else:
-        shape = static_shape(x)
-        if axes is None or shape is None:
-            return _TOO_LARGE
-        largest = shape[-1] * size_of(left) * size_of(right)
-    result: ir.Value = getattr(floats.op, operator)(x, w, **node.attributes)
-    return _within(result, (-largest, largest))
+        operands.append(_centered(floats, found, np.float32(held.reshape(-1)[0])))
+    x, w = operands
+    return (floats.op.Conv if node.op_type == "ConvInteger" else floats.op.MatMul)(x, w, **node.attributes)
 
 
-def _shifted(floats: _Floats, found: _Found, zero: int) -> _Found:
-    value, (low, high) = found
-    if not zero:
-        return found
+def _centered(floats: _Floats, value: ir.Value, zero: np.float32) -> ir.Value:
     held = constant(value)
-    bounds = low - zero, high - zero
+    if not zero:
+        return value
     if held is not None:
-        return floats.op.initializer(held - np.float32(zero), f"{value.name}_centered"), bounds
-    return floats.op.Sub(value, np.float32(zero)), bounds
+        return floats.op.initializer(held - zero, f"{value.name}_centered")
+    found = floats.once((value, float(zero)), lambda: floats.op.Sub(value, zero))
+    found.shape = value.shape
+    return found
 
 
-def _arithmetic(floats: _Floats, node: ir.Node) -> _Found | str:
-    first, second = (floats.given(value) for value in node.inputs)
-    if first is None or second is None:
+def _arithmetic(floats: _Floats, node: ir.Node) -> ir.Value | str:
+    a, b = (floats.given(value) for value in node.inputs)
+    if a is None or b is None:
         return _NO_TWIN
-    (a, left), (b, right) = first, second
-    if node.op_type == "Mul":
-        ends = [one * other for one in left for other in right]
-    elif node.op_type == "Add":
-        ends = [left[0] + right[0], left[1] + right[1]]
-    else:
-        ends = [left[0] - right[1], left[1] - right[0]]
-    return _within(floats.op.op(node.op_type, a, b), (min(ends), max(ends)))
+    found = _by_whole_weights(floats, a, b) if node.op_type == "Add" else None
+    return found or floats.op.op(node.op_type, a, b)
 
 
-def _relu(floats: _Floats, node: ir.Node) -> _Found | str:
+def _by_whole_weights(floats: _Floats, a: ir.Value, b: ir.Value) -> ir.Value | None:
+    """Convolve once where convolutions of one image are added up: by parts of weights that eight bits do not hold."""
+    one, other = a.producer(), b.producer()
+    if one is None or other is None or {one.op_type, other.op_type} != {"Conv"} or one.inputs[0] is not other.inputs[0]:
+        return None
+    given = [{name: each.value for name, each in node.attributes.items()} for node in (one, other)]
+    part, rest = constant(one.inputs[1]), constant(other.inputs[1])
+    if given[0] != given[1] or part is None or rest is None:
+        return None
+    weights = floats.op.initializer(part + rest, f"{a.name}_weights")
+    return floats.op.Conv(one.inputs[0], weights, **one.attributes)
+
+
+def _relu(floats: _Floats, node: ir.Node) -> ir.Value | str:
     found, zero = floats.given(node.inputs[0]), constant(node.inputs[1]) if len(node.inputs) == 2 else None
-    if found is None or zero is None or zero.any():
-        return _NO_TWIN
-    return floats.op.Relu(found[0]), (max(found[1][0], 0), max(found[1][1], 0))
+    return _NO_TWIN if found is None or zero is None or zero.any() else floats.op.Relu(found)
 
 
-def _reduced(floats: _Floats, node: ir.Node) -> _Found | str:
+def _moved(floats: _Floats, node: ir.Node) -> ir.Value | str:
     found = floats.given(node.inputs[0])
-    before, after = static_shape(node.inputs[0]), static_shape(node.outputs[0])
-    if found is None or before is None or after is None or not np.prod(after):
+    return _NO_TWIN if found is None else floats.op.like(node, [found, *node.inputs[1:]])
+
+
+def _padded(floats: _Floats, node: ir.Node) -> ir.Value | str:
+    found, filling = floats.given(node.inputs[0]), node.inputs[2] if len(node.inputs) > 2 else None
+    if found is None:
         return _NO_TWIN
-    amount = int(np.prod(before)) // int(np.prod(after))
-    result = floats.op.like(node, [found[0], *node.inputs[1:]])
-    return _within(result, (amount * min(found[1][0], 0), amount * max(found[1][1], 0)))
+    inputs = [found, node.inputs[1], floats.given(filling), *node.inputs[3:]]
+    return floats.op.like(node, inputs if filling is not None else inputs[:2])
 
 
-def _moved(floats: _Floats, node: ir.Node) -> _Found | str:
-    found = floats.given(node.inputs[0])
-    return _NO_TWIN if found is None else (floats.op.like(node, [found[0], *node.inputs[1:]]), found[1])
+def _joined(floats: _Floats, node: ir.Node) -> ir.Value | str:
+    found = [floats.given(value) for value in node.inputs]
+    return _NO_TWIN if None in found else floats.op.like(node, found)
 
 
-def _padded(floats: _Floats, node: ir.Node) -> _Found | str:
-    found, held = floats.given(node.inputs[0]), constant(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(())
-    if found is None or held is None or rank(node.inputs[0]) is None:
-        return _NO_TWIN
-    low, high = found[1]
-    filling = int(held.reshape(-1)[0])
-    inputs = [found[0], node.inputs[1], np.float32(filling), *node.inputs[3:]]
-    return floats.op.like(node, inputs), (min(low, filling), max(high, filling))
-
-
-def _joined(floats: _Floats, node: ir.Node) -> _Found | str:
-    found = [one for value in node.inputs if (one := floats.given(value)) is not None]
-    if len(found) != len(node.inputs):
-        return _NO_TWIN
-    result = floats.op.like(node, [value for value, _ in found])
-    return result, (min(low for _, (low, _) in found), max(high for _, (_, high) in found))
-
-
-def _cast(floats: _Floats, node: ir.Node) -> _Found | str:
+def _cast(floats: _Floats, node: ir.Node) -> ir.Value | str:
     found, to = floats.given(node.inputs[0]), node.outputs[0].dtype
-    if found is None or to is None:
+    bounds = floats.bounds(found)
+    if found is None or bounds is None or to is None:
         return _NO_TWIN
     if to.is_integer():
-        low, high = type_bounds(to) if to is not ir.DataType.INT32 else (-EXACT_IN_FLOAT, EXACT_IN_FLOAT)
-        return found if low <= found[1][0] and found[1][1] <= high else _TOO_LARGE
+        return found if container(bounds, (to,)) is not None else _TOO_LARGE
     return found if to in (ir.DataType.FLOAT, ir.DataType.DOUBLE) else _NO_RULE
 
 
 _RULES: dict[str, _Rule] = {
     **dict.fromkeys(("Add", "Mul", "Sub"), _arithmetic),
-    **dict.fromkeys(("ConvInteger", "MatMul", "MatMulInteger"), _sums),
-    **dict.fromkeys((*MOVEMENTS, "MaxPool", "Resize"), _moved),
+    **dict.fromkeys(("ConvInteger", "MatMul", "MatMulInteger"), _product),
+    **dict.fromkeys((*MOVEMENTS, "MaxPool", "ReduceSum", "Resize"), _moved),
     "Cast": _cast,
     "Concat": _joined,
     "Max": _relu,
     "Pad": _padded,
-    "ReduceSum": _reduced,
 }

@@ -117,6 +117,8 @@ class Steps:
         every = np.broadcast_to(points, (self._region.channels, points.size))
         values = self._evaluate(every, self._region.nodes).astype(np.int64)
         low, high = int(values.min()), int(values.max())
+        if low == high:
+            return "it is the same for all inputs"
         scale = int(reduce(math.gcd, np.unique(values - low).tolist(), 0)) or 1
         levels = Levels((high - low) // scale, float(scale), float(low))
         return self._steps(points, (values - low) // scale, levels), levels
@@ -156,11 +158,11 @@ class Steps:
 
     def _uses(self) -> tuple[list[np.ndarray] | None, ir.Node | None]:
         """Return all that the base is compared with, and the node that numbers it, if one does."""
-        direct, growing, last = {self._base}, set[ir.Value](), None
+        direct, growing, tests, last = {self._base}, set[ir.Value](), set[ir.Value](), None
         compared: list[np.ndarray] = []
         for node in self._region.nodes:
             given = [value for value in node.inputs if value in direct]
-            numbered = [value for value in node.inputs if value in growing]
+            numbered = [value for value in node.inputs if value in growing or value in tests]
             if not given and not numbered:
                 continue
             result, thresholds = node.outputs[0], _thresholds(node, 1)
@@ -171,8 +173,8 @@ class Steps:
             elif self._bounds is None and _grows(node, direct | growing):
                 if node.op_type == "Cast":
                     last = node
-                elif node.op_type not in _COMPARISONS:
-                    growing.add(result)
+                else:
+                    (tests if node.op_type in _COMPARISONS else growing).add(result)
             else:
                 return None, None
         return compared, last
@@ -205,7 +207,9 @@ class Steps:
 def _computed(node: ir.Node, values: Mapping[ir.Value, np.ndarray]) -> np.ndarray:
     arrays: list[Any] = [values.get(value, constant(value)) for value in node.inputs if value is not None]
     if node.op_type == "Gather":
-        return arrays[0][arrays[1]]
+        # An index beyond the table is an error, so that no such value ever comes.
+        table, index = arrays
+        return table[np.clip(index, -len(table), len(table) - 1)]
     if node.op_type == "Cast":
         return arrays[0].astype((node.outputs[0].dtype or ir.DataType.INT32).numpy())
     return _ARITHMETIC[node.op_type](*arrays)
@@ -232,11 +236,21 @@ def _compares(node: ir.Node) -> bool:
 def _grows(node: ir.Node, growing: set[ir.Value]) -> bool:
     """Tell whether a node keeps the order of floats, or is part of what keeps it."""
     others = [constant(value) for value in node.inputs if value not in growing]
-    if node.op_type in ("Floor", "Cast", "Sub", "Add", "Min", "Max", *_COMPARISONS):
-        return node.inputs[0] in growing and all(other is not None for other in others)
-    if node.op_type == "Mul":
-        return all(other is not None and bool((other > 0).all()) for other in others)
-    if node.op_type != "Where" or node.inputs[0] is None:
+    if node.op_type != "Where":
+        if len(others) != len(node.inputs) - 1 or any(other is None for other in others):
+            return False
+        if node.op_type == "Mul":
+            return all(other is not None and bool((other > 0).all()) for other in others)
+        return node.inputs[0] in growing and node.op_type in (
+            "Floor",
+            "Cast",
+            "Sub",
+            "Add",
+            "Min",
+            "Max",
+            *_COMPARISONS,
+        )
+    if node.inputs[0] is None:
         return False
     # Where(x >= c, x, c) is the greater of the two.
     test, held = node.inputs[0].producer(), constant(node.inputs[2])
