@@ -47,7 +47,7 @@ _HEAD = f'<ir_version: 9, opset_import: ["" : 20, "{OUR_DOMAIN}" : 1]> g (float[
 
 _WEIGHTS = """g (float[2, 3] x) => (float[2, 2] y)
 <int8[2, 3] w = {1, -2, 3, 4, 5, -6}, float[2] s = {0.5, 0.25}, float[3] b = {1, 2, 3}> {
-    d = DequantizeLinear <axis = 0> (w, s) e = Add (d, b) t = Transpose (e) y = MatMul (x, t)
+    d = DequantizeLinear <axis = 0> (w, s) e = Add (d, b) t = Transpose <perm = [1, 0]> (e) y = MatMul (x, t)
 }"""
 
 Layouts = tuple[str, str]
