@@ -41,7 +41,7 @@ from onnx_passes.passes.move.quantizer_axes import past_quantizer
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 
-_LEAST_RANK = 3
+_LEAST_RANK, _DENSE_RANK = 3, 2
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,10 @@ class ChannelsLastForm:
 
 
 CHANNELS_LAST: Interface[ChannelsLastForm] = Interface(
-    "channels_last", "how it computes on images with channels last", "onnx_passes.passes.layout.window_forms"
+    "channels_last",
+    "how it computes on images with channels last",
+    "onnx_passes.passes.layout.window_forms",
+    "onnx_passes.passes.layout.space_forms",
 )
 
 
@@ -146,7 +149,8 @@ class ChannelsLast:
         for node in reversed(nodes):
             if self._exact and not self.is_exact(node):
                 continue
-            if self.form(node) is not None or is_product(node) or node.op_type == "Transpose":
+            is_dense = is_product(node) and rank(node.inputs[0]) == _DENSE_RANK
+            if self.form(node) is not None or is_dense or (node.domain, node.op_type) == ("", "Transpose"):
                 found.add(node.inputs[0])
             elif follower(node) is not None and not found.isdisjoint(node.outputs):
                 found.update(value for value in node.inputs if not is_constant(value))

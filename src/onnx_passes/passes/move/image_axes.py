@@ -63,4 +63,13 @@ def _tile(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritt
     return transposed(op, op.like(node, [x, _put_back(op, node.inputs[1], perm)]), perm)
 
 
-AXES.attach({"Resize": _resize, "Tile": _tile, "Upsample": _upsample})
+def _dropout(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
+    if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
+        return no("what is dropped is asked for", at=node)
+    training = argument(node, 2)
+    if training is not None and constant(training) is None:
+        return no("it may be in training", at=node)
+    return transposed(op, op.like(node, [x, *node.inputs[1:]], _outputs=1), perm)
+
+
+AXES.attach({"Dropout": _dropout, "Resize": _resize, "Tile": _tile, "Upsample": _upsample})
