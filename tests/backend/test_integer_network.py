@@ -75,6 +75,16 @@ class TestLayers:
         assert bias is not None
         assert (float(scale.high), float(bias.low)) == (0.25, -1.0)
 
+    def test_nobody_changes_its_numbers(self, residual: IntegerNetwork):
+        weight = residual["fc"].weight
+        assert weight is not None
+        assert weight.values is not None
+        with pytest.raises(ValueError, match="read-only"):
+            weight.values[0, 0] = 7
+        assert residual.model is not None
+        assert residual.model.graph.initializers["w"].const_value is not None
+        assert residual.model.graph.initializers["w"].const_value.numpy()[0, 0] == 1
+
     def test_types_and_ranges_of_channels(self, residual: IntegerNetwork):
         (q,), (a,), (j,) = (residual[name].outputs for name in ("head", "fc", "join"))
         assert [str(tensor.type) for tensor in (q, a, j)] == ["INT3", "INT5", "INT5"]

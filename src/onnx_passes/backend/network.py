@@ -46,6 +46,15 @@ class Tensor:
     source: str = ""
     values: np.ndarray | None = None
 
+    def __post_init__(self) -> None:
+        """Let nobody change numbers that the model may hold, too."""
+        for name in ("low", "high", "values"):
+            array: np.ndarray | None = getattr(self, name)
+            if array is not None:
+                held = array.view()
+                held.flags.writeable = False
+                object.__setattr__(self, name, held)
+
     @property
     def is_integer(self) -> bool:
         """Tell whether it holds integers."""
