@@ -21,7 +21,7 @@ _NO_LAYER = "FINN has no layer for it; quantize what it yields, so that it becom
 _NOT_INTEGER = "FINN has it for integers; quantize what it takes"
 _IMAGE = 4
 _CHANNELS_LAST = (2, _IMAGE)
-_SIZES = "FINN builds for sizes that are numbers; give the inputs sizes, batch included"
+_SIZES = "its sizes are computed, and FINN builds for sizes that are numbers"
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,10 @@ FINN_LAYERS: Interface[Support] = Interface("finn_layer", "when FINN has a layer
 
 def name_what_stays(graph: ir.Graph, context: Context) -> None:
     """Note each node that becomes no hardware, where it stands, and why."""
+    dynamic = [value for value in graph.inputs if static_shape(value) is None]
+    if dynamic:
+        context.note(f"FINN builds no hardware for '{dynamic[0].name}' of unknown size; {_hint(dynamic[0])}")
+        return
     is_lowered = any(node.op_type == "Im2Col" for node in graph)
     reasons = {node: why_not(Layer(node, is_lowered)) for node in graph}
     front, behind = _in_front(reasons), _behind(reasons)
@@ -59,6 +63,11 @@ def name_what_stays(graph: ir.Graph, context: Context) -> None:
         context.note(f"{name_of(node)} {place}: {reason}")
     if parting:
         context.note(f"FINN builds one piece of hardware, which {count(parting, 'node')} would part")
+
+
+def _hint(value: ir.Value) -> str:
+    names = [str(size) for size in value.shape or () if isinstance(size, ir.SymbolicDim) and size.value]
+    return f"run fix-shapes{{{names[0]}=1}} first" if names else "give it a shape"
 
 
 def why_not(layer: Layer) -> str:
