@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.core.options import option
+from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from onnx_passes.passes.export.bipolar import begin_at_least_levels, replace_signs
 from onnx_passes.passes.export.channels_last import FinnImages
 from onnx_passes.passes.export.finn_annotations import annotate
@@ -68,4 +69,9 @@ class ExportFinn(EditorPass):
 
     def _steps(self, model: ir.Model) -> tuple[Callable[[Editor], None], ...]:
         signs = partial(replace_signs, count=self.xnor)
-        return partial(write_forms, model), signs, begin_at_least_levels, part_thresholds, partial(annotate, model)
+        forms, types = partial(write_forms, model), partial(annotate, model)
+        return forms, signs, begin_at_least_levels, part_thresholds, partial(_infer_shapes, model), types
+
+
+def _infer_shapes(model: ir.Model, editor: Editor) -> None:
+    editor.annotated |= ShapeInference(gaps_only=True).run(model, editor.context).modified
