@@ -13,6 +13,7 @@ from onnx_passes.core.errors import PassFailedError
 from onnx_passes.datatypes import BIPOLAR
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.load import load
+from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.tensor_types import datatype_of, layout_of, set_datatype, sparsity_of
 from onnx_passes.passes.export.export_finn import ExportFinn
 from tests.passes.export.tools import GENERAL, OURS, export, network, results, samples
@@ -369,6 +370,30 @@ def test_positional_embeddings_are_added():
     exported, _ = equal_after(embedded(), "infer-thresholds, export-finn", size=9)
     assert operators(exported.graph).count("Add") == 1
     assert {node.domain for node in by_operator(exported, "MultiThreshold")} == {GENERAL}
+
+
+@pytest.mark.parametrize(("options", "rows"), [("", 6), ("{by-channel=true}", 1)])
+def test_positional_embeddings_make_thresholds_of_elements_unless_told_otherwise(options: str, rows: int):
+    model = network(
+        "float[1, 2, 3] x",
+        "float[1, 2, 2] y",
+        f"""a = q(-9, 9) x
+        b = Mul (a, s)
+        c = Add (b, e)
+        d = {GENERAL}.Quant <signed = 1, narrow = 0, rounding_mode = "ROUND"> (c, one, zero, bits)
+        y = MatMul (d, w)""",
+        {
+            "e": np.float32([[0.1, -0.2, 0.3], [0.4, -1.7, 2.6]]),
+            "s": [0.4],
+            "w": weights(3, 2),
+            "one": np.float32(1),
+            "zero": np.float32(0),
+            "bits": np.float32(3),
+        },
+    )
+    exported, _ = equal_after(model, f"infer-thresholds{options}, export-finn", size=9)
+    shapes = [static_shape(node.inputs[1]) for node in by_operator(exported, "MultiThreshold")]
+    assert max(shape[0] for shape in shapes if shape) == rows
 
 
 def test_thresholds_that_differ_along_several_axes_get_one():

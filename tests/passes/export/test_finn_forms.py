@@ -172,3 +172,88 @@ def test_transposed_convolutions_that_stay_are_named(reason: str):
     exported, notes = equal_after(pooled(body, "[A, B, C, D]", u=weights(2, 3, 3, 3)), "export-finn")
     assert "ConvTranspose" in operators(exported.graph)
     assert any(reason in note for note in notes)
+
+
+def sequence(body: str, result: str = "[1, 5, 4]", **constants: np.ndarray) -> ir.Model:
+    return network(
+        "float[1, 5, 6] x",
+        f"float{result} y",
+        f"a = q(-3, 4) x\nb = MatMul (a, w)\n{body}",
+        {"w": weights(6, 8), "t": steps(8, 7), "v": weights(8, 4), "e": weights(5, 8), "s": [0.1], **constants},
+        also="int64[1] zero = {0}, int64[1] half = {4}, int64[1] all = {8}, int64[1] last = {-1}, "
+        "int64[1] along = {1}, int64[4] heads = {1, 5, 2, 4}, int64[3] joined = {1, 5, 8}",
+    )
+
+
+STEPS = f'c = {MT} <out_dtype = "UINT3", data_layout = "NWC"> (b, t)'
+SEQUENCES = {
+    "thresholds of channels": f"{STEPS}\nd = MatMul (c, v)\ny = Mul (d, s)",
+    "joined with constants": f"{STEPS}\nd = Add (c, e)\nf = MatMul (d, v)\ny = Mul (f, s)",
+    "turned": f"{STEPS}\nd = Transpose <perm = [0, 2, 1]> (c)\nf = MatMul (c, d)\ng = Softmax (f)\ny = Mul (g, s)",
+    "with heads": f"""{STEPS}
+    d = Reshape (c, heads)
+    f = Transpose <perm = [0, 2, 1, 3]> (d)
+    g = Mul (f, s)
+    h = Transpose <perm = [0, 2, 1, 3]> (g)
+    y = Reshape (h, joined)""",
+    "added up": f"{STEPS}\nd = ReduceSum <keepdims = 0> (c, along)\nf = MatMul (d, v)\ny = Mul (f, s)",
+    "joined along channels": f"{STEPS}\nd = Concat <axis = 2> (c, a)\ny = Mul (d, s)",
+}
+
+
+@pytest.mark.parametrize("kind", SEQUENCES)
+def test_sequences_are_images_of_one_row(kind: str):
+    """FINN has thresholds that differ from channel to channel for two or four axes."""
+    exported, notes = equal_after(
+        sequence(SEQUENCES[kind], "[A, B, C]" if kind != "added up" else "[1, 4]"), "export-finn"
+    )
+    thresholds = by_operator(exported, "MultiThreshold")
+    assert [node.attributes.get_string("data_layout") for node in thresholds] == ["NHWC"] * len(thresholds)
+    assert operators(exported.graph)[0] == "Reshape"
+    assert not [note for note in notes if "parts the hardware" in note]
+    assert ("GlobalAccPool" in operators(exported.graph)) == (kind == "added up")
+
+
+def test_sequences_with_the_same_thresholds_for_all_channels_stay():
+    exported, _ = equal_after(sequence("c = MatMul (b, v)\ny = Mul (c, s)"), "export-finn")
+    assert operators(exported.graph) == ["MultiThreshold", "MatMul", "MatMul", "Mul"]
+
+
+def test_columns_that_are_chosen_are_all_that_is_computed():
+    body = f"""c = Slice (b, zero, half, last)
+    d = Slice (b, half, all, last)
+    f = {MT} <out_dtype = "UINT3"> (c, k)
+    g = Sub (f, d)
+    y = Mul (g, s)"""
+    exported, _ = equal_after(sequence(body, k=steps(1, 7)), "export-finn")
+    assert operators(exported.graph).count("MatMul") == 2
+    assert "Slice" not in operators(exported.graph)
+
+
+def test_parts_have_sizes():
+    body = "c, d = Split <axis = 2, num_outputs = 2> (b)\nf = Sub (c, d)\ny = Mul (f, s)"
+    exported, _ = equal_after(sequence(body), "export-finn")
+    (split,) = by_operator(exported, "Split")
+    sizes = split.inputs[1]
+    assert sizes is not None
+    assert sizes.const_value is not None
+    assert sizes.const_value.numpy().tolist() == [4, 4]
+
+
+def test_reshapes_between_layers_are_carried_by_a_transposition():
+    body = "c = Reshape (b, heads)\nd = MatMul (c, u)\ny = Mul (d, s)"
+    exported, notes = equal_after(sequence(body, "[1, 5, 2, 3]", u=weights(4, 3)), "export-finn")
+    assert operators(exported.graph)[2:4] == ["Transpose", "Reshape"]
+    assert not [note for note in notes if "hardware" in note]
+    assert equal_after(exported, "export-finn")[0].graph.num_nodes() == exported.graph.num_nodes()
+
+
+def test_thresholds_of_images_with_one_channel_have_it_last():
+    body = f"""b = q(-3, 4) x
+    c = Conv (b, k)
+    y = {MT} <out_dtype = "UINT3"> (c, t)"""
+    constants = {"k": weights(3, 1, 3, 3), "t": steps(3, 7)}
+    exported, _ = equal_after(network("float[1, 1, 6, 6] x", "float[1, 3, 4, 4] y", body, constants), "export-finn")
+    first = by_operator(exported, "MultiThreshold")[0]
+    assert first.inputs[0] is not None
+    assert layout_of(first.inputs[0]) == layout_of(first.outputs[0]) == ("N", "H", "W", "C")

@@ -15,6 +15,7 @@ from onnx_passes.passes.export.bipolar import begin_at_least_levels, replace_sig
 from onnx_passes.passes.export.channels_last import FinnImages
 from onnx_passes.passes.export.finn_annotations import annotate
 from onnx_passes.passes.export.finn_forms import part_thresholds, write_forms
+from onnx_passes.passes.export.finn_sequences import write_sequences
 from onnx_passes.passes.export.finn_support import name_what_stays
 from onnx_passes.passes.qonnx.export_qonnx import ExportQonnx
 from onnx_passes.rewrite.editor import Editor
@@ -70,7 +71,8 @@ class ExportFinn(EditorPass):
     def _steps(self, model: ir.Model) -> tuple[Callable[[Editor], None], ...]:
         signs = partial(replace_signs, count=self.xnor)
         forms, types = partial(write_forms, model), partial(annotate, model)
-        return forms, signs, begin_at_least_levels, part_thresholds, partial(_infer_shapes, model), types
+        shapes = partial(_infer_shapes, model)
+        return write_sequences, shapes, forms, signs, begin_at_least_levels, part_thresholds, shapes, types
 
 
 def _infer_shapes(model: ir.Model, editor: Editor) -> None:

@@ -103,6 +103,11 @@ def _plain(datatype: DataType | None) -> IntegerType | None:
     return _INT2 if datatype in (BIPOLAR, TERNARY) else datatype if isinstance(datatype, IntegerType) else None
 
 
+def is_window(node: ir.Node) -> bool:
+    """Tell whether a node lets windows slide over images whose channels come first."""
+    return (node.domain, node.op_type) in _FIRST
+
+
 def level_type(node: ir.Node) -> IntegerType | None:
     """Return the least type that holds the levels of thresholds: the one that they declare, if it is as small."""
     found = step_function(node) if is_threshold(node) else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,10 @@ from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import copy_type_and_shape
 from onnx_passes.graph.operators import Interface
-from onnx_passes.graph.shapes import static_shape
-from onnx_passes.graph.traits import is_product
+from onnx_passes.graph.shapes import dimension, rank, static_shape
+from onnx_passes.graph.traits import is_product, traits_of
 from onnx_passes.ops.definition import FINN_DOMAIN
+from onnx_passes.passes.export.finn_annotations import is_window
 from onnx_passes.passes.export.thresholds import is_threshold
 from onnx_passes.passes.qonnx.dialect import USUAL_LAYOUTS
 from onnx_passes.rewrite.editor import Editor, Rewrite
@@ -40,6 +41,11 @@ class Site:
         return value
 
     @property
+    def is_lowered(self) -> bool:
+        """Tell whether windows slide over images somewhere: then FINN takes away what flattens them."""
+        return self.node.graph is not None and any(node.op_type == "Im2Col" for node in self.node.graph)
+
+    @property
     def is_of_integers(self) -> bool:
         """Tell whether the first input holds integers."""
         known = self._ranges.get(self.x)
@@ -52,8 +58,8 @@ class Site:
         return self.op.op(operator, x, _domain=FINN_DOMAIN, backend="fpgadataflow", NumChannels=shape[-1], **attributes)
 
 
-FinnForm = Callable[[Site], "ir.Value | str"]
-"""Builds the result of a node in FINN's form, or says why it cannot."""
+FinnForm = Callable[[Site], "ir.Value | Sequence[ir.Value] | str"]
+"""Builds the result of a node in FINN's form, or all of them, or says why it cannot."""
 FINN_FORMS: Interface[FinnForm] = Interface("finn_form", "the form from which FINN builds hardware")
 
 
@@ -69,7 +75,7 @@ def write_forms(model: ir.Model, editor: Editor) -> None:
             if isinstance(found, str):
                 r.refuse(found, at=node)
             else:
-                r.replace(node.outputs[0], found)
+                r.replace_all(dict(zip(node.outputs, [found] if isinstance(found, ir.Value) else found, strict=True)))
 
 
 @FINN_FORMS.of("ReduceSum")
@@ -137,12 +143,66 @@ def _before_threshold(site: Site) -> ir.Value | str:
     layout = USUAL_LAYOUTS.get(len(result))
     if layout is None:
         return "QONNX has no layout for so many axes"
+    if len(result) == _IMAGE and not any(is_window(user) for user in site.node.successors()):
+        layout = "NHWC"
     moved = site.op.like(site.node, [source, *site.node.inputs[1:]])
     copy_type_and_shape(site.node.outputs[0], moved)
     return site.op.like(before, [moved, thresholds], data_layout=layout)
 
 
-FINN_FORMS.attach(dict.fromkeys(("Flatten", "Reshape"), _before_threshold))
+def _reshaped(site: Site) -> ir.Value | str:
+    """Let a transposition that keeps the order of elements carry a reshape: alone it is no layer."""
+    moved = _before_threshold(site)
+    sizes, result = static_shape(site.x), static_shape(site.node.outputs[0])
+    if not isinstance(moved, str) or sizes is None or result is None:
+        return moved
+    if _is_at_the_input(site.node) or not site.node.successors() or sizes[0] != 1 or len(sizes) < 2:
+        return "it is movement at an end of the network, or of several samples"
+    if any(other.op_type == "Transpose" for other in (*site.node.predecessors(), *site.node.successors())):
+        return "a transposition beside it carries it"
+    if site.is_lowered and len(result) == 2 and result[0] == 1:
+        return "FINN takes it away"
+    perm = [1, 0, *range(2, len(sizes))]
+    turned = site.op.Transpose(site.x, perm=perm)
+    turned.type, turned.shape = site.x.type, ir.Shape([sizes[axis] for axis in perm])
+    return site.op.Reshape(turned, np.array(result, np.int64))
+
+
+def _is_at_the_input(node: ir.Node) -> bool:
+    """Tell whether nothing but movement lies between a node and the inputs."""
+    return all(traits_of(before).kind == "movement" and _is_at_the_input(before) for before in node.predecessors())
+
+
+FINN_FORMS.attach(dict.fromkeys(("Flatten", "Reshape"), _reshaped))
+
+
+@FINN_FORMS.of("Split")
+def _split(site: Site) -> Sequence[ir.Value] | str:
+    """Say how large the parts are, where FINN looks for it."""
+    sizes = [dimension(value, site.node.attributes.get_int("axis", 0)) for value in site.node.outputs]
+    known = [size for size in sizes if size is not None]
+    if len(site.node.inputs) > 1 or len(known) < len(sizes):
+        return "the sizes of its parts are given, or not known"
+    kept = {name: given for name, given in site.node.attributes.items() if name != "num_outputs"}
+    return site.op.Split(site.x, np.array(known, np.int64), _outputs=len(known), **kept)
+
+
+@FINN_FORMS.of("Slice")
+def _chosen_columns(site: Site) -> ir.Value | str:
+    """Compute no more than the columns that are chosen: who needs the others multiplies on their own."""
+    product, (start, end, axes, *steps) = site.x.producer(), map(constant, site.node.inputs[1:])
+    weights, length = None if product is None else constant(product.inputs[1]), rank(site.x)
+    if product is None or product.op_type != "MatMul" or weights is None or weights.ndim != 2:
+        return "it does not choose from a product with constant weights"
+    if start is None or end is None or axes is None or length is None or axes.size != 1:
+        return "it is not along one axis that is known"
+    if int(axes.item()) % length != length - 1 or any(step is None or (step != 1).any() for step in steps):
+        return "it is not along the channels, which come last, one by one"
+    if any(user.op_type != "Slice" for user, _ in site.x.uses()) or site.x.is_graph_output():
+        return "somebody else needs all of them"
+    columns = np.ascontiguousarray(weights[:, int(start.item()) : int(end.item())])
+    name = product.inputs[1].name if product.inputs[1] is not None else ""
+    return site.op.MatMul(product.inputs[0], site.op.initializer(columns, f"{name}_columns"))
 
 
 def part_thresholds(editor: Editor) -> None:

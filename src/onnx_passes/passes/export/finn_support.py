@@ -174,6 +174,10 @@ def _rows(layer: Layer) -> str:
     return "" if is_held and layer.is_integer(1) else "FINN looks rows of a constant up, by integers"
 
 
+def _cast(layer: Layer) -> str:
+    return "FINN has it for no element types; sums that need doubles are wider than it executes: quantize to fewer bits"
+
+
 def _norm(layer: Layer) -> str:
     axis, length = layer.node.attributes.get_int("axis", -1), rank(layer.node.inputs[0]) or 1
     return "" if axis % length == length - 1 else "FINN normalizes along the last axis"
@@ -186,6 +190,7 @@ FINN_LAYERS.attach(
         **dict.fromkeys(("Concat", "Split"), _joined),
         **dict.fromkeys(("Flatten", "Reshape"), _reshape),
         **dict.fromkeys(("Conv", "ConvTranspose"), _convolution),
+        "Cast": _cast,
         "Gather": _rows,
         "LayerNormalization": _norm,
         "MatMul": _product,

@@ -37,11 +37,19 @@ _MOST_COMPARISONS = 2**26
 
 @dataclass(frozen=True)
 class End:
-    """The node that a tail ends with, the levels that it yields, and of how many nodes the tail must be."""
+    """The node that a tail ends with, the levels that it yields, and of how many nodes the tail must be.
+
+    Of a tail ``by_channel`` parameters do not differ from element to element.
+    """
 
     node: ir.Node
     levels: Levels
     shortest: int = 1
+    by_channel: bool = False
+
+    def takes(self, tail: Tail) -> bool:
+        """Tell whether a tail is one that is wanted."""
+        return len(tail.nodes) >= self.shortest and not (self.by_channel and tail.is_by_element)
 
 
 def convert_all(
@@ -74,7 +82,7 @@ class _Conversion:
         Tails that begin at integers are preferred.
         """
         tails, reason = find_tails(end.node, self._places.__getitem__)
-        tails = [tail for tail in tails[::-1] if len(tail.nodes) >= end.shortest]
+        tails = [tail for tail in tails[::-1] if end.takes(tail)]
         reasons: list[str] = []
         for tail in sorted(tails, key=lambda tail: not self._is_integer(tail.base)):
             reasons.append(self._convert(tail, end.levels))

@@ -28,7 +28,7 @@ class InferThresholds(EditorPass):
               parameters that are computed, that differ along every axis, or for more than 16384 elements, functions of
               floats that go up and down. A part of the tail is taken where the whole is refused. Parameters that differ
               along several axes, such as a positional embedding, give thresholds that do, too: separate-thresholds
-              writes them as QONNX and FINN know them.
+              writes them as QONNX and FINN know them; with ``by-channel`` they stay before.
     Exactness: equal on every finite input, but for the sign of zeros. Of functions that are approximated, such as
               Sigmoid, all integers are looked at, but of floats only a thousand or two around each threshold.
     """
@@ -39,6 +39,7 @@ class InferThresholds(EditorPass):
 
     max_bits: int = option(8, "widest quantizer to convert; n bits make 2**n - 1 thresholds")
     only_signs: bool = option(False, "convert quantizers to -1 and 1 alone")
+    by_channel: bool = option(False, "no thresholds that differ from element to element, as FINN has none")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
         """Convert quantizers in the order of the graph: each makes integers known to the next."""
@@ -54,7 +55,7 @@ class InferThresholds(EditorPass):
         end, levels = clipped(node, levels)
         if levels.steps >= 2**self.max_bits:
             return f"its {levels.steps + 1} levels are more than {self.max_bits} bits"
-        return End(end, levels, shortest=1 if end is node else 2)
+        return End(end, levels, shortest=1 if end is node else 2, by_channel=self.by_channel)
 
 
 def _gives_signs(node: ir.Node) -> bool:

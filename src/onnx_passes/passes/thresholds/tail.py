@@ -61,6 +61,12 @@ class Tail:
         return tuple(self.axes.get(axis, 1) for axis in range(rank(self.base) or 0))
 
     @property
+    def is_by_element(self) -> bool:
+        """Tell whether parameters differ along all axes but the first, and these are several."""
+        alike = (size for axis, size in enumerate(self.base.shape or ()) if axis > 0 and axis not in self.axes)
+        return len(self.axes) > 1 and all(size == 1 for size in alike)
+
+    @property
     def result(self) -> ir.Value:
         """Return what the tail computes."""
         return self.nodes[-1].outputs[0]
