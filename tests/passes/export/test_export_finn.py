@@ -11,11 +11,14 @@ import pytest
 import onnx_passes
 from onnx_passes.core.errors import PassFailedError
 from onnx_passes.datatypes import BIPOLAR
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.load import load
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.tensor_types import datatype_of, layout_of, set_datatype, sparsity_of
+from onnx_passes.passes.export import bipolar
 from onnx_passes.passes.export.export_finn import ExportFinn
+from onnx_passes.verify.failure import PostconditionError
 from tests.passes.export.tools import GENERAL, OURS, export, network, results, samples
 from tests.passes.tools import SHARED, apply, operators
 
@@ -269,6 +272,19 @@ def test_signs_take_two_bits_where_products_are_not_to_be_counted():
     assert scales_and_types(exported) == [(1.0, -1.0, "INT2")] * 3
     for node in by_operator(exported, "MatMul"):
         assert [str(datatype_of(value)) for value in node.inputs if value is not None] == ["INT2", "BIPOLAR"]
+
+
+def test_thresholds_that_move_too_far_are_found(monkeypatch: pytest.MonkeyPatch):
+    right = bipolar._moved  # pyright: ignore[reportPrivateUsage]
+
+    def wrong(op: Builder, user: ir.Node, length: int) -> ir.Value:
+        return right(op, user, length + 2)
+
+    shaped = onnx_passes.apply(binary_mlp(), "shape-inference", verify=False).model
+    monkeypatch.setattr(bipolar, "_moved", wrong)
+    with pytest.raises(PostconditionError) as raised:
+        onnx_passes.apply(shaped, "export-finn")
+    assert "count of agreeing signs" in raised.value.failure.application
 
 
 SIGNS = '<out_dtype = "BIPOLAR", out_scale = 2.0, out_bias = -1.0>'
