@@ -6,13 +6,13 @@ READY := $(VENV)/.ready
 CLIENTS := .venv-clients
 MODELS ?= ../shared/models
 
-.PHONY: help demo test lint types unit index bench clients clients-openvino clients-qonnx clean
+.PHONY: help demo test lint types unit index bench clients clients-hls4ml clients-openvino clients-qonnx clean
 
 help:
 	@echo "make demo   run the main job on an example model"
 	@echo "make test   lint, types, import layers and tests"
 	@echo "make bench  benchmarks beside the peers"
-	@echo "make clients  programs that use the passes, or what they export: FINN+, OpenVINO, QONNX"
+	@echo "make clients  programs that use the passes, or what they export: FINN+, hls4ml, OpenVINO, QONNX"
 	@echo "make index  rewrite the index of the collection"
 
 $(READY): pyproject.toml
@@ -57,8 +57,11 @@ $(CLIENTS)-%/.ready: tests/clients/%.txt
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
-clients: $(CLIENTS)/.ready clients-openvino clients-qonnx
+clients: $(CLIENTS)/.ready clients-hls4ml clients-openvino clients-qonnx
 	$(CLIENTS)/bin/python tests/clients/finn_plus.py $(wildcard $(MODELS))
+
+clients-hls4ml: $(CLIENTS)-hls4ml/.ready $(READY)
+	$(CLIENTS)-hls4ml/bin/python tests/clients/hls4ml_client.py $(wildcard $(MODELS)/..) --exporter $(BIN)/onnx-passes
 
 clients-openvino: $(CLIENTS)-openvino/.ready
 	$(CLIENTS)-openvino/bin/python tests/clients/openvino_client.py $(wildcard $(MODELS))

@@ -32,6 +32,11 @@ def check(before: str, after: str) -> onnx_passes.Result:
     return check_pass(before, f"{PASS}, {cleaned}", onnx_passes.apply(after.encode(), cleaned, verify=False).model)
 
 
+def second(text: str) -> str:
+    """Give a model the second version of QONNX's operators, as Trunc has it."""
+    return text.replace(f'"{GENERAL}" : 1', f'"{GENERAL}" : 2')
+
+
 def reasons(result: onnx_passes.Result) -> list[str]:
     return [reason for step in result.steps for rule in step.rules for reason in rule.refused]
 
@@ -170,6 +175,55 @@ def test_a_mean_of_pixels_is_a_convolution_with_ones() -> None:
             f"float[2, 4, 4, 1] w = {{{', '.join(['0.0625'] * 32)}}}, float e = {{0.0625}}",
             f"v = {QUANT} {UNSIGNED} (w, e, zero, one)  y = {LAST}.Conv <{attributes}> (x, v)",
             result="1, 1, 1, 2",
+        ),
+    )
+
+
+def test_sums_of_windows_are_convolutions_with_ones_and_their_mean_is_in_the_weights() -> None:
+    windows = "kernel_shape = [2, 2], strides = [2, 2], pads = [0, 0, 0, 0], dilations = [1, 1]"
+    check(
+        image("float unused = {0}", f"y = {LAST}.AveragePool <{windows}> (x)", result="1, 2, 2, 2"),
+        image(
+            f"float[2, 2, 2, 1] w = {{{', '.join(['0.25'] * 8)}}}, float e = {{0.25}}",
+            f"v = {QUANT} {UNSIGNED} (w, e, zero, one)  y = {LAST}.Conv <{windows}, group = 2> (x, v)",
+            result="1, 2, 2, 2",
+        ),
+    )
+
+
+def test_the_largest_of_all_pixels_is_pooled() -> None:
+    windows = "kernel_shape = [4, 4], strides = [1, 1], pads = [0, 0, 0, 0], dilations = [1, 1], ceil_mode = 0"
+    check(
+        image("float unused = {0}", "y = ReduceMax <axes = [1, 2], keepdims = 1> (x)", result="1, 1, 1, 2"),
+        image("float unused = {0}", f"y = {LAST}.MaxPool <{windows}> (x)", result="1, 1, 1, 2"),
+    )
+
+
+TRUNC = f'{GENERAL}.Trunc <signed = 0, narrow = 0, rounding_mode = "FLOOR">'
+
+
+def test_dropping_bits_of_integers_is_rounding_down() -> None:
+    constants, quantized = "float n = {8}, float four = {4}", f"q = {QUANT} {UNSIGNED} (x, one, zero, n)"
+    check(
+        second(dense(constants, f"{quantized}  y = {TRUNC} (q, one, zero, n, four, four)")),
+        second(dense(constants, f"{quantized}  y = {QUANT} {BITS} (q, four, zero, four)")),
+    )
+
+
+@pytest.mark.parametrize("parameters", ["one, zero, n, four, four", "three, zero, n, twelve, four"])
+def test_refuses_to_drop_bits_where_floats_may_be_off_the_grid(parameters: str) -> None:
+    constants = "float n = {8}, float four = {4}, float three = {3}, float twelve = {12}"
+    before = second(dense(constants, f"y = {TRUNC} (x, {parameters})"))
+    assert "its parameters are not constant, or hls4ml has nothing for it" in reasons(check(before, before))
+
+
+def test_a_value_between_two_constants_is_two_relus() -> None:
+    norm = "BatchNormalization <epsilon = 0.0>"
+    check(
+        dense("float six = {6}", "y = Clip (x, zero, six)"),
+        dense(
+            "float[2] s = {-1, -1}, float[2] b = {6, 6}, float[2] m = {0, 0}, float[2] v = {1, 1}",
+            f"a = Relu (x)  c = {norm} (a, s, b, m, v)  d = Relu (c)  y = {norm} (d, s, b, m, v)",
         ),
     )
 

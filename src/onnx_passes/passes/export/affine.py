@@ -16,8 +16,6 @@ from onnx_passes.passes.fuse.layer_laws import normalization_of
 from onnx_passes.passes.streamline.fold_quantized_weights import folded_quantizer
 from onnx_passes.rewrite.refusal import Refusal
 
-_ROUNDING = 2.0**-22
-"""How much of a number may be what rounding of single precision has left."""
 _ARITHMETIC = ("Add", "Div", "Mul", "Sub")
 
 
@@ -70,10 +68,8 @@ class Affine(NamedTuple):
         return self.nodes[-1].outputs[0]
 
     def then(self, scale: np.ndarray, shift: np.ndarray, nodes: tuple[ir.Node, ...]) -> Self:
-        """Multiply and shift the result once more; shifts that cancel but for their rounding do."""
-        moved = self.shift * scale
-        total = np.where(np.abs(moved + shift) <= _ROUNDING * np.abs(moved), 0.0, moved + shift)
-        return self._replace(scale=self.scale * scale, shift=total, nodes=self.nodes + nodes)
+        """Multiply and shift the result once more."""
+        return self._replace(scale=self.scale * scale, shift=self.shift * scale + shift, nodes=self.nodes + nodes)
 
     @property
     def has_shift(self) -> bool:

@@ -14,11 +14,13 @@ from onnx_passes.graph.arguments import argument, reduced_axes
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, finite_constant, is_constant
 from onnx_passes.graph.edits import copy_type_and_shape
-from onnx_passes.graph.shapes import static_shape
+from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
 from onnx_passes.passes.qonnx.dialect import GENERAL
 from onnx_passes.rewrite.editor import Editor
 
+_TRUNC = 5
+"""How many parameters Trunc has in its second version."""
 _IMAGES = (3, 4)
 """Ranks of what hls4ml has convolutions for."""
 Ranges = Mapping[ir.Value, Range]
@@ -26,8 +28,11 @@ Lowering = Callable[[Builder, ir.Node, Ranges], "ir.Value | None"]
 
 
 def lower_operators(editor: Editor, ranges: Ranges) -> None:
-    """Put other operators in the place of those that have an entry in the table."""
-    for node in tuple(editor.graph):
+    """Put other operators in the place of those that have an entry in the table.
+
+    The last ones go first, so that ranges are known of what each one takes.
+    """
+    for node in reversed(tuple(editor.graph)):
         lowering = LOWERINGS.get((node.domain, node.op_type))
         if lowering is None or editor.stopped:
             continue
@@ -76,17 +81,26 @@ def _like(x: ir.Value, made: ir.Value) -> ir.Value:
 
 
 def _trunc(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | None:
-    """Write what drops bits as a quantizer of the scale that it gives, if it takes integers times a power of it."""
-    held = [constant(value) for value in node.inputs[1:]]
-    if len(held) != 5 or any(array is None for array in held):
+    """Write what drops bits as a quantizer of the scale that it gives, where floats hold what it takes exactly."""
+    x, held = node.inputs[0], [constant(value) for value in node.inputs[1:]]
+    known = None if x is None else ranges.get(x)
+    if len(held) != _TRUNC or known is None or known.grid is None or any(array is None for array in held):
         return None
-    _, zero, _, scale, bits = held
-    if zero is None or zero.any() or scale is None or bits is None:
+    scale, zero, _, outer, bits = (np.asarray(array) for array in held)
+    if zero.any() or not all(map(_is_power_of_two, (known.grid.scale, scale, outer))):
         return None
-    attributes = {name: node.attributes[name] for name in ("signed", "narrow", "rounding_mode")}
-    made = op.Quant(node.inputs[0], scale, np.zeros((), np.float32), bits, **attributes, _domain=GENERAL)
+    attributes = {
+        "signed": node.attributes.get_int("signed", 1),
+        "narrow": node.attributes.get_int("narrow", 0),
+        "rounding_mode": node.attributes.get_string("rounding_mode", "FLOOR"),
+    }
+    made = op.Quant(x, outer, np.zeros((), np.float32), bits, **attributes, _domain=GENERAL)
     copy_type_and_shape(node.outputs[0], made)
     return made
+
+
+def _is_power_of_two(array: np.ndarray) -> bool:
+    return bool((np.frexp(array)[0] == 0.5).all())
 
 
 def _bipolar(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | None:
@@ -113,44 +127,54 @@ def _rounded_down(op: Builder, x: ir.Value, *, bits: int, signed: int, narrow: i
 
 
 def _reduction(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | None:
-    """Write the sum or mean of all pixels as a convolution of each channel with ones: hls4ml rounds means."""
+    """Write the sum or mean of all pixels as a convolution of each channel with ones, as hls4ml rounds means."""
     x, axes = node.inputs[0], reduced_axes(node)
-    shape = static_shape(x)
-    if x is None or axes is None or shape is None or len(shape) not in _IMAGES:
+    length = rank(x)
+    if x is None or x.shape is None or axes is None or length not in _IMAGES:
         return None
-    pixels = range(1, len(shape) - 1)
-    if sorted(axis % len(shape) for axis in axes) != list(pixels):
+    kernel, channels = [dimension(x, axis) for axis in range(1, length - 1)], dimension(x, -1)
+    if None in kernel or channels is None or sorted(axis % length for axis in axes) != list(range(1, length - 1)):
         return None
-    pooled = (shape[0], *(1 for _ in pixels), shape[-1])
-    summed = _sums(op, x, pooled, [shape[axis] for axis in pixels], {})
+    pooled, sizes = ir.Shape([x.shape[0], *[1] * len(kernel), channels]), [size or 0 for size in kernel]
+    windows = _windows(sizes)
+    made = _maxima(op, x, pooled, windows) if node.op_type == "ReduceMax" else _sums(op, x, pooled, windows)
     if node.op_type == "ReduceMean":
-        summed = _like(summed, op.Mul(summed, np.array(1 / math.prod(shape[1:-1]), np.float32)))
-    if node.attributes.get_int("keepdims", 1):
-        return summed
-    made = op.Reshape(summed, np.array([shape[0], shape[-1]], np.int64))
-    copy_type_and_shape(node.outputs[0], made)
+        made = _like(made, op.Mul(made, np.array(1 / math.prod(sizes), np.float32)))
+    if not node.attributes.get_int("keepdims", 1):
+        made = op.Flatten(made, axis=1)
+        copy_type_and_shape(node.outputs[0], made)
     return made
 
 
 def _average(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | None:
-    x, kernel = node.inputs[0], node.attributes.get_ints("kernel_shape")
-    result = static_shape(node.outputs[0])
-    if x is None or kernel is None or result is None or len(result) not in _IMAGES:
+    x, kernel, result = node.inputs[0], node.attributes.get_ints("kernel_shape"), node.outputs[0].shape
+    if x is None or kernel is None or result is None or len(result) not in _IMAGES or dimension(x, -1) is None:
         return None
     padded = any(node.attributes.get_ints("pads") or ()) and not node.attributes.get_int("count_include_pad", 0)
     if padded or node.attributes.get_int("ceil_mode", 0):
         return None
     given = {name: node.attributes[name] for name in ("strides", "pads", "dilations") if name in node.attributes}
-    summed = _sums(op, x, result, list(kernel), given)
+    summed = _sums(op, x, result, _windows(kernel) | given)
     return _like(summed, op.Mul(summed, np.array(1 / math.prod(kernel), np.float32)))
 
 
-def _sums(op: Builder, x: ir.Value, result: Sequence[int], kernel: Sequence[int], given: Mapping[str, Any]) -> ir.Value:
-    channels, ones = result[-1], [1] * len(kernel)
-    usual = {"strides": ones, "pads": [0] * 2 * len(kernel), "dilations": ones, "kernel_shape": kernel}
-    weights = op.initializer(np.ones((channels, *kernel, 1), np.float32), "ones")
-    made = op.Conv(x, weights, group=channels, _domain=CHANNELS_LAST_DOMAIN, **(usual | dict(given)))
-    made.type, made.shape = x.type, ir.Shape(result)
+def _windows(kernel: Sequence[int]) -> dict[str, Any]:
+    ones = [1] * len(kernel)
+    return {"kernel_shape": list(kernel), "strides": ones, "pads": [0] * 2 * len(kernel), "dilations": ones}
+
+
+def _sums(op: Builder, x: ir.Value, result: ir.Shape, windows: Mapping[str, Any]) -> ir.Value:
+    channels = result[-1]
+    assert isinstance(channels, int)
+    weights = op.initializer(np.ones((channels, *windows["kernel_shape"], 1), np.float32), "ones")
+    made = op.Conv(x, weights, group=channels, _domain=CHANNELS_LAST_DOMAIN, **windows)
+    made.type, made.shape = x.type, result.copy()
+    return made
+
+
+def _maxima(op: Builder, x: ir.Value, result: ir.Shape, windows: Mapping[str, Any]) -> ir.Value:
+    made = op.MaxPool(x, **windows, ceil_mode=0, _domain=CHANNELS_LAST_DOMAIN)
+    made.type, made.shape = x.type, result.copy()
     return made
 
 
@@ -158,6 +182,7 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     ("", "Clip"): _clip,
     ("", "Max"): _extreme,
     ("", "Min"): _extreme,
+    ("", "ReduceMax"): _reduction,
     ("", "ReduceMean"): _reduction,
     ("", "ReduceSum"): _reduction,
     (CHANNELS_LAST_DOMAIN, "AveragePool"): _average,
