@@ -123,6 +123,17 @@ def test_ranges_and_statistics_over_data(run, tmp_path):
     assert data["tensors"] is None
 
 
+def test_open_ends_and_infinities_are_plain_json(run, tmp_path):
+    (tmp_path / "net.onnxtxt").write_text(
+        '<ir_version: 10, opset_import: ["": 20]> net (float[N,2] x) => (float[N,2] y) { y = Relu(x) }'
+    )
+    np.savez(tmp_path / "data.npz", x=np.array([[1, np.inf]], np.float32))
+    text = run("inspect", tmp_path / "net.onnxtxt", "--ranges", "--data", tmp_path / "data.npz", "--json").out
+    data = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert (data["ranges"][0]["low"], data["ranges"][0]["high"]) == (0, None)
+    assert data["tensors"][0]["max"] == [1, None]
+
+
 def test_data_that_is_not_there(run, tmp_path):
     answer = run("inspect", examples.path("digits-mlp"), "--data", tmp_path / "no.npz")
     assert answer.code == 2

@@ -23,12 +23,12 @@ class TensorRange(NamedTuple):
     """Which values a tensor can hold: between ``low`` and ``high``, and if it has a ``scale`` on a grid of that step.
 
     ``channels`` counts them, if that is known; the ``stuck`` ones hold a single value for all inputs. What is
-    ``unread`` meets only weights that are zero. ``values`` are those of the stuck channels.
+    ``unread`` meets only weights that are zero. ``values`` are those of the stuck channels. An open end is ``None``.
     """
 
     name: str
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     scale: float | None
     channels: int | None
     stuck: tuple[int, ...]
@@ -103,17 +103,21 @@ def _tensor_range(value: ir.Value, known: Range) -> TensorRange:
     if axis is not None and channels is not None and known.low.ndim == known.high.ndim == rank(value):
         low = by_channel(known.low, axis, channels, np.minimum)
         high = by_channel(known.high, axis, channels, np.maximum)
-        stuck, values = low == high, low
+        stuck, values = (low == high) & np.isfinite(low), low
         unread = unread_channels(value, axis, channels)
     grid = known.grid
     one_scale = grid is not None and grid.scale.size and bool((grid.scale == grid.scale.flat[0]).all())
     return TensorRange(
         value.name or "",
-        float(known.low.min()),
-        float(known.high.max()),
+        _end(known.low.min()),
+        _end(known.high.max()),
         float(grid.scale.flat[0]) if grid is not None and one_scale else None,
         channels,
         tuple(np.flatnonzero(stuck).tolist()),
         tuple(values[stuck].tolist()) if stuck.any() else (),
         tuple(np.flatnonzero(unread).tolist()),
     )
+
+
+def _end(number: np.floating) -> float | None:
+    return float(number) if np.isfinite(number) else None

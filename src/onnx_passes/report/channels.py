@@ -38,7 +38,7 @@ def range_lines(found: Inspection, width: int) -> Iterator[str]:
     rows: list[list[str]] = []
     for each in found.ranges:
         stuck = [f"{index}={value:g}" for index, value in zip(each.stuck, each.values, strict=True)]
-        ends = [f"{end:g}" for end in (each.low, each.high)]
+        ends = ["open" if end is None else f"{end:g}" for end in (each.low, each.high)]
         step = "" if each.scale is None else f"{each.scale:g}"
         channels = "" if each.channels is None else str(each.channels)
         rows.append([each.name, *ends, step, channels, _some(stuck), _some([str(index) for index in each.unread])])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -12,7 +13,6 @@ import onnx_ir as ir
 from onnx_passes.analysis.channels import channel_axis
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.core.errors import ModelError
-from onnx_passes.core.plain import plain
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension
 from onnx_passes.verify.run.execute import ExecutionError, Executor
@@ -46,9 +46,10 @@ class TensorStatistics:
     of_levels: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; what differs from channel to channel is a list."""
+        """Return plain data; what differs from channel to channel is a list, and what is no finite number null."""
         return {
-            key: value.tolist() if isinstance(value, np.ndarray) else plain(value) for key, value in vars(self).items()
+            key: _finite(value.tolist() if isinstance(value, np.ndarray) else value)
+            for key, value in vars(self).items()
         }
 
 
@@ -72,7 +73,14 @@ def tensor_statistics(
                     )
     except ExecutionError as error:
         raise ModelError(error.what, where=error.where, hint=error.hint) from error
-    return tuple(gathered[name].statistics() for name in tensors if name in gathered)
+    with np.errstate(invalid="ignore"):
+        return tuple(gathered[name].statistics() for name in tensors if name in gathered)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_finite(each) for each in cast("list[Any]", value)]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @dataclass
@@ -95,8 +103,9 @@ class _Gathered:
             rows = wide.reshape(1, -1)
         else:
             rows = np.moveaxis(wide, axis, 0).reshape(wide.shape[axis], -1)
-        mean, more = rows.mean(1), rows.shape[1]
-        found = [rows.min(1), rows.max(1), (rows == 0).sum(1), mean, ((rows - mean[:, None]) ** 2).sum(1)]
+        with np.errstate(invalid="ignore"):
+            mean, more = rows.mean(1), rows.shape[1]
+            found = [rows.min(1), rows.max(1), (rows == 0).sum(1), mean, ((rows - mean[:, None]) ** 2).sum(1)]
         if self.parts:
             least, most, zeros, before, squares = self.parts
             step, total = mean - before, self.each + more
