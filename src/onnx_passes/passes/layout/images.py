@@ -13,28 +13,27 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.constants import is_constant
-from onnx_passes.graph.edits import carry_annotations, copy_type
+from onnx_passes.graph.edits import carry_annotations
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.permutations import (
     Permutation,
     inverse,
-    moves_only_ones,
     permutation,
     permuted,
     reshape_target,
     transposed,
     untransposed,
 )
-from onnx_passes.graph.shapes import Dim, dims, rank
-from onnx_passes.graph.tensor_types import datatype_of, layout_of, set_datatype, set_layout
+from onnx_passes.graph.shapes import rank
 from onnx_passes.graph.traits import is_elementwise, is_product
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.quantizer import Quantizer
 from onnx_passes.passes.layout.flattened import before_flattening
 from onnx_passes.passes.layout.rearranged import rearranged
+from onnx_passes.passes.layout.turned import as_vector, describe, describe_result, restored
 from onnx_passes.passes.move.axes import AXES, Handler, elementwise, is_join, is_steady
 from onnx_passes.passes.move.forms import shaped
 from onnx_passes.passes.move.quantizer_axes import past_quantizer
@@ -130,14 +129,14 @@ class ChannelsLast:
     def starts(self, node: ir.Node) -> bool:
         """Tell whether a node has images turned for it."""
         form = self.form(node)
-        return form is not None and form.starts and _may_be_image(node.inputs[0])
+        return form is not None and form.starts and _may_be_image(argument(node, 0))
 
     def asked(self, nodes: Sequence[ir.Node]) -> set[ir.Value | None]:
         """Find the images that are turned for somebody, or come before such a one past followers."""
         found: set[ir.Value | None] = set()
         for node in reversed(nodes):
             if self.starts(node):
-                found.add(node.inputs[0])
+                found.add(argument(node, 0))
             elif follower(node) is not None and any(value in found for value in node.outputs):
                 length = rank(node.outputs[0])
                 found.update(value for value in node.inputs if rank(value) == length and not is_constant(value))
@@ -149,9 +148,9 @@ class ChannelsLast:
         for node in reversed(nodes):
             if self._exact and not self.is_exact(node):
                 continue
-            is_dense = is_product(node) and rank(node.inputs[0]) == _DENSE_RANK
+            is_dense = is_product(node) and rank(argument(node, 0)) == _DENSE_RANK
             if self.form(node) is not None or is_dense or (node.domain, node.op_type) == ("", "Transpose"):
-                found.add(node.inputs[0])
+                found.add(argument(node, 0))
             elif follower(node) is not None and not found.isdisjoint(node.outputs):
                 found.update(value for value in node.inputs if not is_constant(value))
         return found
@@ -180,19 +179,19 @@ class ChannelsLast:
             turned = rearranged(self.op, value, len(back), lambda array: array.transpose(back))
             if turned is not None:
                 return turned
-        wide = _as_vector(value, back)
+        wide = as_vector(value, back)
         target = None if wide is None else reshape_target(permuted(wide, back))
         if wide is not None and target is not None:
             return shaped(self.op.Reshape(value, np.array(target, np.int64)), permuted(wide, back))
         own = permutation(value.producer())
         inner = None if own is None else value.producer().inputs[0]  # pyright: ignore[reportOptionalMemberAccess]
         if own is None or inner is None:
-            return _describe(self.op.Transpose(value, perm=back), value, back)
-        return _describe(transposed(self.op, inner, [own[axis] for axis in back]), value, back)
+            return describe(self.op.Transpose(value, perm=back), value, back)
+        return describe(transposed(self.op, inner, [own[axis] for axis in back]), value, back)
 
     def _convert(self, rule: str, node: ir.Node) -> None:
         form = self.form(node)
-        takes = form is not None and _may_be_image(node.inputs[0]) and (form.starts or self._reads(node) is not None)
+        takes = form is not None and _may_be_image(argument(node, 0)) and (form.starts or self._reads(node) is not None)
         if not takes and self._reads(node) is None and not self._reads_flat(node):
             return
         with self.editor.rewrite(rule, node, matched=self._with_transposes(node)) as r:
@@ -208,7 +207,7 @@ class ChannelsLast:
                     self.note_refusal(node, reason)
                 return
             for old, new in zip(node.outputs, [built] if isinstance(built, ir.Value) else built, strict=False):
-                _describe_result(new, old)
+                describe_result(new, old)
                 if old.uses() or old.is_graph_output():
                     r.replace(old, new)
 
@@ -216,12 +215,12 @@ class ChannelsLast:
         if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
             return no("more than its first result is used", at=node)
         length = rank(node.outputs[0])
-        if length is None or rank(node.inputs[0]) is None:
-            return no("the rank of the image is not known; give its shape, or infer it", at=node.inputs[0])
+        if length is None or rank(argument(node, 0)) is None:
+            return no("the rank of the image is not known; give its shape, or infer it", at=node)
         built = form.build(self, node)
         if isinstance(built, Refusal):
             return built
-        _describe(built, node.outputs[0], to_last(length))
+        describe(built, node.outputs[0], to_last(length))
         return transposed(self.op, built, to_first(length))
 
     def _followed(self, node: ir.Node) -> Rewritten:
@@ -254,12 +253,12 @@ class ChannelsLast:
         for index, value in enumerate(inputs):
             if value is None or untransposed(value, perm) is not None:
                 continue
-            if rank(value) == len(perm) or _as_vector(value, inverse(perm)) is not None:
-                inputs[index] = _restored(self.op, self.before(value, perm), perm)
+            if rank(value) == len(perm) or as_vector(value, inverse(perm)) is not None:
+                inputs[index] = restored(self.op, self.before(value, perm), perm)
         if inputs == list(node.inputs):
             return node
         copy: Any = self.op.like(node, inputs)
-        _describe(copy, node.outputs[0])
+        describe(copy, node.outputs[0])
         return copy.producer()
 
     def _reads(self, node: ir.Node) -> tuple[ir.Value, Permutation] | None:
@@ -296,34 +295,6 @@ def _is_forked(value: ir.Value | None, reader: ir.Node) -> bool:
     return value is not None and (value.is_graph_output() or any(user is not reader for user in value.consumers()))
 
 
-def _describe(made: ir.Value, like: ir.Value, perm: Permutation | None = None) -> ir.Value:
-    """Give a new value the type, and the transposed shape, of another, as it is annotated."""
-    sizes, layout = dims(like), layout_of(like)
-    set_datatype(made, datatype_of(like))
-    if layout is not None and perm is not None and len(layout) == len(perm):
-        set_layout(made, permuted(layout, perm))
-    if like.type is not None:
-        made.type = copy_type(like.type)
-    if sizes is not None:
-        made.shape = ir.Shape(sizes if perm is None else permuted(sizes, perm))
-    return made
-
-
-def _as_vector(value: ir.Value, perm: Permutation) -> list[Dim] | None:
-    """Return the sizes, broadcast, of one number for each channel or the like, for which to transpose is to reshape."""
-    sizes = dims(value)
-    if sizes is None or len(sizes) > len(perm):
-        return None
-    wide: list[Dim] = [*[1] * (len(perm) - len(sizes)), *sizes]
-    is_vector = sum(size != 1 for size in wide[1:]) <= 1
-    return wide if is_vector and moves_only_ones(perm, wide) else None
-
-
-def _restored(op: Builder, value: ir.Value, perm: Permutation) -> ir.Value:
-    sizes = dims(value)
-    return shaped(op.Transpose(value, perm=perm), None if sizes is None else permuted(sizes, perm))
-
-
 def _of_constants(nodes: Sequence[ir.Node]) -> set[ir.Value | None]:
     """Find the values that are computed of constants alone."""
     found: set[ir.Value | None] = {None}
@@ -331,14 +302,3 @@ def _of_constants(nodes: Sequence[ir.Node]) -> set[ir.Value | None]:
         if node.inputs and all(value in found or is_constant(value) for value in node.inputs):
             found.update(node.outputs)
     return found
-
-
-def _describe_result(new: ir.Value, old: ir.Value) -> None:
-    """Note type and shape of a result, and of what it is transposed from."""
-    node = new.producer()
-    perm = permutation(node, rank(old))
-    if node is None or node.graph is not None:
-        return
-    _describe(new, old)
-    if perm is not None and len(perm) == rank(old) and node.inputs[0] is not None and node.inputs[0].graph is None:
-        _describe(node.inputs[0], old, inverse(perm))
