@@ -9,7 +9,7 @@ import pytest
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import datatype_of
 from onnx_passes.passes.thresholds.round_thresholds import RoundThresholds
-from tests.passes.thresholds.tools import MT, WEIGHTED, check_integers, make, thresholds
+from tests.passes.thresholds.tools import MT, WEIGHTED, check_integers, make, results, thresholds
 from tests.passes.tools import apply, notes_of
 
 LAYOUT = 'data_layout: string = "NC"'
@@ -58,3 +58,12 @@ def test_refuses_what_floats_may_not_hold_as_integers(datatype: str | None):
 
 def test_leaves_alone_what_is_rounded():
     assert not apply(RoundThresholds(), make(f"y = {MT} <{LAYOUT}> (q, T)", {"T": [[-4, 4, 0]]}, datatype="INT3"))
+
+
+def test_thresholds_of_fixed_point_numbers_are_multiples_of_their_step():
+    model = make(f"y = {MT} <{LAYOUT}> (q, T)", {"T": [[-99, 0.3, 0.25, 99]]}, datatype="FIXED<6,4>")
+    numbers = np.arange(-8, 8, 0.25, dtype=np.float32).reshape(16, 4)
+    expected = results(model, numbers)
+    assert apply(RoundThresholds(), model)
+    np.testing.assert_array_equal(thresholds(model), [[-8, 0.5, 0.25, 8]])
+    np.testing.assert_array_equal(results(model, numbers), expected)

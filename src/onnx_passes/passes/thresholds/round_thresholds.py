@@ -1,6 +1,8 @@
-"""Make thresholds of integers integers."""
+"""Make thresholds of integers integers, and those of fixed-point numbers such numbers."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,17 +18,36 @@ class RoundThresholds(ByRange):
     """Round thresholds of integers up to integers, at most one beyond the range of the values.
 
     Rewrites: ``MultiThreshold(q, [[-99, 0.3, 2.5]])`` → ``MultiThreshold(q, [[-4, 1, 3]])`` for q from -4 to 3:
-              an integer reaches a threshold if it reaches the next integer. Their number stays as it is.
-    Refuses:  inputs that are not known to be integers, or that floats cannot hold.
+              an integer reaches a threshold if it reaches the next integer. Their number stays as it is. Thresholds of
+              fixed-point numbers, such as an input that is set to ``FIXED<8,4>``, become multiples of their step.
+    Refuses:  inputs that are not known to be such numbers, or that floats cannot hold.
     Exactness: bit-exact.
     """
 
     def rows(self, found: Thresholds, known: Range | None) -> Rows | str:
         """Round upwards, into the range and one beyond."""
-        within = integers(known, found.places)
+        step = _step(known)
+        within = integers(_divided(known, step), found.places)
         if isinstance(within, str):
             return within
         low, high = within
-        upwards = np.where(np.isnan(found.rows), np.inf, np.ceil(found.rows))
+        upwards = np.where(np.isnan(found.rows), np.inf, np.ceil(found.rows / step))
         # Adding 0 leaves no zero negative.
-        return Rows((np.clip(upwards, low[:, None], high[:, None] + 1) + 0).astype(np.float32), found.bias)
+        rounded = np.clip(upwards, low[:, None], high[:, None] + 1) + 0
+        return Rows((rounded * step).astype(np.float32), found.bias)
+
+
+def _step(known: Range | None) -> float:
+    """Return the power of two that all values of fixed-point numbers are multiples of; 1 for anything else."""
+    grid = None if known is None else known.grid
+    if grid is None or grid.scale.size != 1 or grid.scale.item() < 0 or grid.bias.any() or not grid.is_held():
+        return 1.0
+    return float(grid.scale.item())
+
+
+def _divided(known: Range | None, step: float) -> Range | None:
+    """Return the range of numbers divided by a step."""
+    if known is None or known.grid is None or step == 1:
+        return known
+    grid = replace(known.grid, scale=known.grid.scale / step)
+    return Range(known.low / step, known.high / step, grid)
