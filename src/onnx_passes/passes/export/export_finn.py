@@ -35,7 +35,9 @@ class ExportFinn(EditorPass):
               ``XnorPopcountMatMul`` of 0 and 1, thresholds and factors behind them move along; signs that somebody
               else needs → numbers of two bits (``xnor=false``: all of them). ``ReduceSum`` of all pixels →
               ``GlobalAccPool``, ``Resize`` that repeats pixels → ``UpsampleNearestNeighbour``, layers of FINN;
-              ``Flatten`` and ``Reshape`` move in front of the thresholds of an input.
+              ``Flatten`` and ``Reshape`` move in front of the thresholds of an input, or get a ``Transpose`` beside
+              them that keeps the order. Sequences → images of one row, where thresholds differ by channel; sums that
+              several read get a zero added: FINN would make one layer of them and the first thresholds.
     Refuses:  thresholds that QONNX cannot express. Convolutions of floats, with groups, or of images whose size is not
               known stay convolutions; remarks name them.
     Exactness: bit-exact, as long as inputs that are annotated as integers are such.
