@@ -29,7 +29,11 @@ class MatMulInteger(OpRun):
 
     def _run(self, a: np.ndarray, b: np.ndarray, za: Any = 0, zb: Any = 0) -> tuple[np.ndarray]:
         left, right = (x.astype(np.float32) - np.float32(z or 0) for x, z in ((a, za), (b, zb)))
-        return ((left @ right).astype(np.int32),)
+        # One product after the other: libraries add up in an order of their own, which may round nothing.
+        total = np.zeros((*left.shape[:-1], right.shape[-1]), np.float32)
+        for place in range(left.shape[-1]):
+            total = total + left[..., place, None] * right[place]
+        return (total.astype(np.int32),)
 
 
 class ConvInteger(OpRun):

@@ -166,5 +166,5 @@ Recipe = Callable[[RecipeSite], None]
 RECIPES: Interface[Recipe] = Interface(
     "fuzz",
     "inputs and attributes that fit together, for models that are made up",
-    *(f"onnx_passes.testing.fuzz.{name}" for name in ("compute", "movement", "operators")),
+    *(f"onnx_passes.testing.fuzz.{name}" for name in ("compute", "images", "movement", "operators")),
 )
