@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnx_passes import passes
 from onnx_passes.core.compose import ComposePass
+from onnx_passes.passes.streamline.streamline import CANONICAL
 
 
 @passes.verify.tolerance
@@ -20,20 +21,7 @@ class Hls4ml(ComposePass):
     """
 
     passes = (
-        "eject-ops",
-        "remove-initializers-from-inputs",
-        "inline-functions",
-        "lift-constants",
-        "shape-inference",
-        "import-qonnx",
-        "convert-channels-first",
-        "import-quantized",
-        "shape-inference",
-        "fold-constants",
-        "fold-shapes",
-        "fold-constants",
-        "together(eliminate)",
-        "eliminate-common-subexpression",
+        *CANONICAL,
         "remove-unused",
         "shape-inference",
         "recover-weight-scales",

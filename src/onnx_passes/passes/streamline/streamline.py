@@ -5,6 +5,24 @@ from __future__ import annotations
 from onnx_passes import passes
 from onnx_passes.core.compose import ComposePass
 
+CANONICAL = (
+    "eject-ops",
+    "remove-initializers-from-inputs",
+    "inline-functions",
+    "lift-constants",
+    "shape-inference",
+    "import-qonnx",
+    "convert-channels-first",
+    "import-quantized",
+    "shape-inference",
+    "fold-constants",
+    "fold-shapes",
+    "fold-constants",
+    "together(eliminate)",
+    "eliminate-common-subexpression",
+)
+"""What brings a quantized network, whoever wrote it, to one form: float operators between quantizers."""
+
 
 @passes.verify.tolerance
 @passes.register(tags=("streamline", "quantized"))
@@ -20,20 +38,7 @@ class Streamline(ComposePass):
     """
 
     passes = (
-        "eject-ops",
-        "remove-initializers-from-inputs",
-        "inline-functions",
-        "lift-constants",
-        "shape-inference",
-        "import-qonnx",
-        "convert-channels-first",
-        "import-quantized",
-        "shape-inference",
-        "fold-constants",
-        "fold-shapes",
-        "fold-constants",
-        "together(eliminate)",
-        "eliminate-common-subexpression",
+        *CANONICAL,
         "eliminate-zero-state",
         "remove-unused",
         "shape-inference",
