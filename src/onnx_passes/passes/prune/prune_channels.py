@@ -45,30 +45,38 @@ class PruneChannels(EditorPass):
     followed_by = ("shape-inference", "cleanup")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Remove the channels of one group after the other: what reads fewer may leave others unread before it."""
+        """Sweep until nothing changes: what reads fewer channels may leave others unread before it."""
         while not editor.stopped:
-            refused = _prune_one(model, editor)
-            if refused is not None:
+            pruned, refused = _sweep(model, editor)
+            if not pruned:
                 for maker, reason in refused.items():
                     editor.refuse(_RULE, reason, maker)
                 return
 
 
-def _prune_one(model: ir.Model, editor: Editor) -> dict[ir.Node, str] | None:
-    """Remove the channels of the first group that has some to remove; where none has, return why."""
-    known, seen, refused = ranges_of(model), set[ir.Node](), dict[ir.Node, str]()
-    for maker in tuple(model.graph):
-        if maker in seen or made_place(maker) is None:
+def _sweep(model: ir.Model, editor: Editor) -> tuple[int, dict[ir.Node, str]]:
+    """Remove channels of all groups that ranges are known of; returns of how many, and why others have to stay.
+
+    A group that shares nodes with one that was cut is left to the next sweep, which knows the ranges of what is new.
+    """
+    known, nodes = ranges_of(model), tuple(model.graph)
+    present, seen, refused, pruned = set(nodes), set[ir.Node](), dict[ir.Node, str](), 0
+    for maker in nodes:
+        if maker.graph is None or maker in seen or made_place(maker) is None:
             continue
         group = group_of(maker)
-        found = group if isinstance(group, str) else _removable(group, known)
-        if isinstance(group, ChannelGroup):
-            seen.update(group.makers)
-            if not isinstance(found, str) and found.any() and _prune(editor, model.graph, group, found, known):
-                return None
+        if isinstance(group, str):
+            refused[maker] = group
+            continue
+        seen.update(group.makers)
+        if not group.nodes <= present:
+            continue
+        found = _removable(group, known)
         if isinstance(found, str):
             refused[maker] = found
-    return refused
+        elif found.any():
+            pruned += _prune(editor, model.graph, group, found, known)
+    return pruned, refused
 
 
 def _removable(group: ChannelGroup, known: Mapping[ir.Value, Range]) -> np.ndarray | str:
