@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, cast
 
 import onnx_ir as ir
@@ -141,3 +141,18 @@ def _drop_initializer(value: ir.Value) -> None:
     if graph is None or value.name is None or value.uses() or value.is_graph_input() or value.is_graph_output():
         return
     graph.initializers.pop(value.name, None)
+
+
+def read_instead(value: ir.Value, nodes: Sequence[ir.Node]) -> None:
+    """Let all that reads a value read what the last of some nodes makes of it."""
+    for user, index in list(value.uses()):
+        if user is not nodes[0]:
+            user.replace_input_with(index, nodes[-1].outputs[0])
+
+
+def prepend(graph: ir.Graph, nodes: Sequence[ir.Node]) -> None:
+    """Put nodes in front of all others."""
+    if len(graph):
+        graph.insert_before(graph[0], nodes)
+    else:
+        graph.extend(nodes)

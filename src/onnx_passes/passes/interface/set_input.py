@@ -13,7 +13,7 @@ from onnx_passes.analysis.ranges.seeds import range_of_type
 from onnx_passes.core.errors import OptionError, PassFailedError, UsageError, did_you_mean
 from onnx_passes.core.options import internal, option
 from onnx_passes.datatypes import DataType, FixedPoint, parse
-from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.edits import prepend, read_instead
 from onnx_passes.graph.shapes import rank
 from onnx_passes.graph.tensor_types import datatype_of, declared_bounds, set_datatype, set_declared_bounds
 from onnx_passes.rewrite.editor import Editor
@@ -103,7 +103,7 @@ class SetInput(EditorPass):
             )
         scale = self._along(value, self.scale or (1.0,))
         bias = self._along(value, self.bias) if self.bias else None
-        op, users = editor.builder(), list(value.uses())
+        op, nodes = editor.builder(), list(value.consumers())
         result = op.Mul(value, op.initializer(scale, f"{value.name}_scale"))
         if bias is not None:
             result = op.Add(result, op.initializer(bias, f"{value.name}_bias"))
@@ -111,12 +111,15 @@ class SetInput(EditorPass):
         result.type, result.shape = value.type, value.shape
 
         def put() -> None:
-            _put(editor, value, op)
-            for user, index in users:
-                user.replace_input_with(index, result)
+            for initializer in op.initializers:
+                initializer.name = editor.scope.names.value(str(initializer.name))
+                editor.graph.register_initializer(initializer)
+            for node in op.nodes:
+                node.name = editor.scope.names.node(f"{value.name}/{node.op_type}")
+            read_instead(value, op.nodes)
+            prepend(editor.graph, op.nodes)
             value.metadata_props[_MARK] = str(self)
 
-        nodes = list(dict.fromkeys(user for user, _ in users))
         done = editor.change("scale of an input", nodes, put, added=op.nodes, initializers=op.initializers)
         if done:
             self._factors = scale, bias
@@ -175,19 +178,6 @@ def _annotate(value: ir.Value, datatype: DataType | None, bounds: tuple[float, f
     if datatype is not None:
         set_datatype(value, datatype)
     set_declared_bounds(value, bounds)
-
-
-def _put(editor: Editor, value: ir.Value, op: Builder) -> None:
-    graph = editor.graph
-    for initializer in op.initializers:
-        initializer.name = editor.scope.names.value(str(initializer.name))
-        graph.register_initializer(initializer)
-    for node in op.nodes:
-        node.name = editor.scope.names.node(f"{value.name}/{node.op_type}")
-    if len(graph):
-        graph.insert_before(graph[0], op.nodes)
-    else:
-        graph.extend(op.nodes)
 
 
 def _on_grid(numbers: np.ndarray, datatype: DataType, name: str) -> np.ndarray:

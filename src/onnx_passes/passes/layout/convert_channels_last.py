@@ -12,10 +12,11 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.claims import Claim
 from onnx_passes.core.options import internal, option
+from onnx_passes.graph.edits import prepend, read_instead
 from onnx_passes.graph.permutations import inverse, permutation
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.layout.images import ChannelsLast, to_first, to_last
-from onnx_passes.passes.layout.interface import convert_input, convert_output, prepend, read_instead, transpose_of
+from onnx_passes.passes.layout.interface import convert_input, convert_output, transpose_of
 from onnx_passes.passes.layout.layouts import Change
 from onnx_passes.passes.layout.standard_forms import StandardImages
 from onnx_passes.rewrite.editor import Editor

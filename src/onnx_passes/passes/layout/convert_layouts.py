@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.errors import OptionError, PassFailedError
 from onnx_passes.core.options import internal, option
+from onnx_passes.graph.edits import prepend, read_instead
 from onnx_passes.graph.names import Names
 from onnx_passes.graph.permutations import inverse
 from onnx_passes.ops.definition import OUR_DOMAIN
@@ -21,8 +22,6 @@ from onnx_passes.passes.layout.interface import (
     convert_output,
     describe,
     permuted_shape,
-    prepend,
-    read_instead,
     return_instead,
     transpose_of,
 )

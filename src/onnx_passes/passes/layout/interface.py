@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnx_passes.graph.edits import carry_annotations, copy_type
+from onnx_passes.graph.edits import carry_annotations, copy_type, prepend, read_instead
 from onnx_passes.graph.names import Names
 from onnx_passes.graph.permutations import inverse
 from onnx_passes.passes.layout.layouts import Change
@@ -45,21 +45,6 @@ def return_instead(graph: ir.Graph, value: ir.Value, nodes: Sequence[ir.Node], c
     for index, output in enumerate(graph.outputs):
         if output is value:
             graph.outputs[index] = result
-
-
-def read_instead(value: ir.Value, nodes: Sequence[ir.Node]) -> None:
-    """Let all that reads a value read what the last of some nodes makes of it."""
-    for user, index in list(value.uses()):
-        if user is not nodes[0]:
-            user.replace_input_with(index, nodes[-1].outputs[0])
-
-
-def prepend(graph: ir.Graph, nodes: Sequence[ir.Node]) -> None:
-    """Put nodes in front of all others."""
-    if len(graph):
-        graph.insert_before(graph[0], nodes)
-    else:
-        graph.extend(nodes)
 
 
 def transpose_of(value: ir.Value, perm: Sequence[int], names: Names) -> ir.Node:
