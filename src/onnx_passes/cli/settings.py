@@ -63,8 +63,9 @@ def settings(
         raise click.UsageError("Missing argument 'PASS…'.")
     if pipeline and config.exhaustive:
         pipeline = f"fixpoint({format_pipeline(parse_pipeline(pipeline))})"
-    if with_interface((), config):
-        pipeline = format_pipeline(with_interface(parse_pipeline(pipeline), config))
+    parsed = parse_pipeline(pipeline)
+    if (whole := with_interface(parsed, config)) != parsed:
+        pipeline = format_pipeline(whole)
     options = {kebab(name): options for name, options in config.pass_options().items()}
     return Settings(pipeline, options, config, config_file, given)
 

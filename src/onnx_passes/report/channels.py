@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
+from onnx_passes.analysis.channels import TensorRange
 from onnx_passes.passes.analyse.inspection import Inspection
+from onnx_passes.passes.analyse.tensor_statistics import TensorStatistics
 from onnx_passes.report.columns import Column, table_lines
+
+T = TypeVar("T")
 
 _LISTED = 6
 _RANGES = (
@@ -32,34 +37,38 @@ _STATISTICS = (
 
 def range_lines(found: Inspection, width: int) -> Iterator[str]:
     """List the range of every tensor, if it was asked for: channels that never change have their value behind ``=``."""
-    if found.ranges is None:
-        return
-    yield ""
-    rows: list[list[str]] = []
-    for each in found.ranges:
-        stuck = [f"{index}={value:g}" for index, value in zip(each.stuck, each.values, strict=True)]
-        ends = ["open" if end is None else f"{end:g}" for end in (each.low, each.high)]
-        step = "" if each.scale is None else f"{each.scale:g}"
-        channels = "" if each.channels is None else str(each.channels)
-        rows.append([each.name, *ends, step, channels, _some(stuck), _some([str(index) for index in each.unread])])
-    yield from table_lines(_RANGES, rows, width)
+    return _lines(_RANGES, found.ranges, _range_row, width)
 
 
 def statistics_lines(found: Inspection, width: int) -> Iterator[str]:
     """List what every tensor held, if data was given."""
-    if found.tensors is None:
-        return
-    yield ""
-    rows: list[list[str]] = []
-    for each in found.tensors:
-        numbers = (each.min.min(), each.max.max(), each.overall_mean, each.overall_std)
-        levels = "" if each.levels is None else f"{each.levels}/{each.of_levels}"
-        saturated = "" if each.saturated is None else f"{each.saturated:.1%}"[:-1]
-        same = int((each.min == each.max).sum()) if each.min.size > 1 else 0
-        channels = f"{same} of {each.min.size}" if same else ""
-        shown = [f"{number:.4g}" for number in numbers]
-        rows.append([each.name, *shown, f"{each.zeros.mean():.1%}"[:-1], levels, saturated, channels])
-    yield from table_lines(_STATISTICS, rows, width)
+    return _lines(_STATISTICS, found.tensors, _statistics_row, width)
+
+
+def _lines(
+    columns: Sequence[Column], tensors: Sequence[T] | None, row: Callable[[T], list[str]], width: int
+) -> Iterator[str]:
+    if tensors is not None:
+        yield ""
+        yield from table_lines(columns, [row(each) for each in tensors], width)
+
+
+def _range_row(each: TensorRange) -> list[str]:
+    stuck = [f"{index}={value:g}" for index, value in zip(each.stuck, each.values, strict=True)]
+    ends = ["open" if end is None else f"{end:g}" for end in (each.low, each.high)]
+    step = "" if each.scale is None else f"{each.scale:g}"
+    channels = "" if each.channels is None else str(each.channels)
+    return [each.name, *ends, step, channels, _some(stuck), _some([str(index) for index in each.unread])]
+
+
+def _statistics_row(each: TensorStatistics) -> list[str]:
+    numbers = (each.min.min(), each.max.max(), each.overall_mean, each.overall_std)
+    levels = "" if each.levels is None else f"{each.levels}/{each.of_levels}"
+    saturated = "" if each.saturated is None else f"{each.saturated:.1%}"[:-1]
+    same = int((each.min == each.max).sum()) if each.min.size > 1 else 0
+    channels = f"{same} of {each.min.size}" if same else ""
+    shown = [f"{number:.4g}" for number in numbers]
+    return [each.name, *shown, f"{each.zeros.mean():.1%}"[:-1], levels, saturated, channels]
 
 
 def _some(items: Sequence[str]) -> str:

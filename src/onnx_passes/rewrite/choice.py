@@ -33,7 +33,7 @@ class Choice:
         if self._kept and (kept := next((node for node in nodes if node.name in self._kept), None)) is not None:
             return f"{name_of(kept) if len(nodes) > 1 else 'it'} is kept as it is"
         if self._meant is not None and not any(node.name in self._meant for node in nodes):
-            return "only other nodes are meant"
+            return "'only' names other nodes"
         return ""
 
     def follow(self, added: Iterable[ir.Node]) -> None:

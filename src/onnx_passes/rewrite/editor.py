@@ -200,6 +200,7 @@ class Editor:
 
         They are initializers, or Constant nodes where a graph cannot have or should not return an initializer.
         """
+        # A Constant that becomes an initializer computes nothing else: nobody means to keep it by naming it.
         if (node.domain, node.op_type) != ("", "Constant") and self._is_refused(rule, [node]):
             return False
         made = {
