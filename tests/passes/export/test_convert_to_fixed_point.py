@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import onnx_passes
-from onnx_passes.passes.export.fixed_point import FixedPoint
+from onnx_passes.passes.export.fixed_point import FixedPointArray
 from onnx_passes.testing import check_pass
 
 GENERAL = "qonnx.custom_op.general"
@@ -214,7 +214,7 @@ def test_dropping_bits_of_integers_is_rounding_down() -> None:
 def test_refuses_to_drop_bits_where_floats_may_be_off_the_grid(parameters: str) -> None:
     constants = "float n = {8}, float four = {4}, float three = {3}, float twelve = {12}"
     before = second(dense(constants, f"y = {TRUNC} (x, {parameters})"))
-    assert "its parameters are not constant, or hls4ml has nothing for it" in reasons(check(before, before))
+    assert "its parameters are not constant, or nothing is known of the step of what it takes" in reasons(check(before, before))
 
 
 def test_a_value_between_two_constants_is_two_relus() -> None:
@@ -255,16 +255,16 @@ def test_what_is_written_so_stays() -> None:
 def test_finds_the_fewest_bits_of_fixed_point_numbers(
     numbers: list[float], exponent: int, bits: int, signed: bool
 ) -> None:
-    found = FixedPoint.of(np.array(numbers))
+    found = FixedPointArray.of(np.array(numbers))
     assert found is not None
     assert (found.exponent, found.bits, found.signed) == (exponent, bits, signed)
     assert np.array_equal(found.array, numbers)
 
 
 def test_numbers_of_many_bits_are_no_fixed_point_numbers() -> None:
-    assert FixedPoint.of(np.array([0.1])) is None
-    assert FixedPoint.of(np.array([1.0, 2.0**-20])) is None
-    assert FixedPoint.of(np.array([np.inf])) is None
+    assert FixedPointArray.of(np.array([0.1])) is None
+    assert FixedPointArray.of(np.array([1.0, 2.0**-20])) is None
+    assert FixedPointArray.of(np.array([np.inf])) is None
 
 
 def test_is_announced_rewrite_by_rewrite() -> None:

@@ -27,7 +27,7 @@ _FLOATS = "it is not of integers"
 _FORK = "sums that several use"
 
 
-class Site:
+class FinnSite:
     """A node that is to get another form, and what is known of it."""
 
     def __init__(self, r: Rewrite, node: ir.Node, ranges: Mapping[ir.Value, Range]) -> None:
@@ -58,7 +58,7 @@ class Site:
         return self.op.op(operator, x, _domain=FINN_DOMAIN, backend="fpgadataflow", NumChannels=shape[-1], **attributes)
 
 
-FinnForm = Callable[[Site], "ir.Value | Sequence[ir.Value] | str"]
+FinnForm = Callable[[FinnSite], "ir.Value | Sequence[ir.Value] | str"]
 """Builds the result of a node in FINN's form, or all of them, or says why it cannot."""
 FINN_FORMS: Interface[FinnForm] = Interface("finn_form", "the form from which FINN builds hardware")
 
@@ -71,7 +71,7 @@ def write_forms(model: ir.Model, editor: Editor) -> None:
         if form is None or editor.stopped:
             continue
         with editor.rewrite(f"FINN's form of {node.op_type}", node) as r:
-            found = form(Site(r, node, ranges))
+            found = form(FinnSite(r, node, ranges))
             if isinstance(found, str):
                 r.refuse(found, at=node)
             else:
@@ -79,7 +79,7 @@ def write_forms(model: ir.Model, editor: Editor) -> None:
 
 
 @FINN_FORMS.of("ReduceSum")
-def _global_sum(site: Site) -> ir.Value | str:
+def _global_sum(site: FinnSite) -> ir.Value | str:
     """Add up pixels in a layer: FINN has one for sums, from averages it leaves a factor of floats behind it."""
     node, shape = site.node, static_shape(site.x)
     axes = constant(node.inputs[1]) if len(node.inputs) > 1 else None
@@ -99,7 +99,7 @@ def _global_sum(site: Site) -> ir.Value | str:
 
 
 @FINN_FORMS.of("Resize")
-def _upsample(site: Site) -> ir.Value | str:
+def _upsample(site: FinnSite) -> ir.Value | str:
     """Repeat pixels in a layer, which FINN's own flow would infer from an operator that ONNX has no longer."""
     node, shape, result = site.node, static_shape(site.x), static_shape(site.node.outputs[0])
     if shape is None or result is None or len(shape) != _IMAGE:
@@ -129,7 +129,7 @@ def _repeats(node: ir.Node) -> bool:
     )
 
 
-def _before_threshold(site: Site) -> ir.Value | str:
+def _before_threshold(site: FinnSite) -> ir.Value | str:
     """Move data in front of the thresholds of an input: movement at the input is no hardware."""
     before = site.x.producer()
     if before is None or not is_threshold(before) or len(site.x.uses()) > 1 or site.x.is_graph_output():
@@ -150,7 +150,7 @@ def _before_threshold(site: Site) -> ir.Value | str:
     return site.op.like(before, [moved, thresholds], data_layout=layout)
 
 
-def _reshaped(site: Site) -> ir.Value | str:
+def _reshaped(site: FinnSite) -> ir.Value | str:
     """Let a transposition that keeps the order of elements carry a reshape: alone it is no layer."""
     moved = _before_threshold(site)
     sizes, result = static_shape(site.x), static_shape(site.node.outputs[0])
@@ -177,7 +177,7 @@ FINN_FORMS.attach(dict.fromkeys(("Flatten", "Reshape"), _reshaped))
 
 
 @FINN_FORMS.of("Split")
-def _split(site: Site) -> Sequence[ir.Value] | str:
+def _split(site: FinnSite) -> Sequence[ir.Value] | str:
     """Say how large the parts are, where FINN looks for it."""
     sizes = [dimension(value, site.node.attributes.get_int("axis", 0)) for value in site.node.outputs]
     known = [size for size in sizes if size is not None]
@@ -188,7 +188,7 @@ def _split(site: Site) -> Sequence[ir.Value] | str:
 
 
 @FINN_FORMS.of("Slice")
-def _chosen_columns(site: Site) -> ir.Value | str:
+def _chosen_columns(site: FinnSite) -> ir.Value | str:
     """Compute no more than the columns that are chosen: who needs the others multiplies on their own."""
     product, (start, end, axes, *steps) = site.x.producer(), map(constant, site.node.inputs[1:])
     weights, length = None if product is None else constant(product.inputs[1]), rank(site.x)

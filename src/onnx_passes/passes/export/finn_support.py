@@ -25,7 +25,7 @@ _SIZES = "its sizes are computed, and FINN builds for sizes that are numbers"
 
 
 @dataclass(frozen=True)
-class Layer:
+class Candidate:
     """A node that FINN may have a layer for."""
 
     node: ir.Node
@@ -39,9 +39,9 @@ class Layer:
         return datatype is not None and datatype.is_integer
 
 
-Support = Callable[[Layer], str]
+Objection = Callable[[Candidate], str]
 """Says why a node becomes no layer of hardware; nothing if it does."""
-FINN_LAYERS: Interface[Support] = Interface("finn_layer", "when FINN has a layer of hardware for it")
+FINN_LAYERS: Interface[Objection] = Interface("finn_layer", "when FINN has a layer of hardware for it")
 
 
 def name_what_stays(graph: ir.Graph, context: Context) -> None:
@@ -51,7 +51,7 @@ def name_what_stays(graph: ir.Graph, context: Context) -> None:
         context.note(f"FINN builds no hardware for '{dynamic[0].name}' of unknown size; {_hint(dynamic[0])}")
         return
     is_lowered = any(node.op_type == "Im2Col" for node in graph)
-    reasons = {node: why_not(Layer(node, is_lowered)) for node in graph}
+    reasons = {node: why_not(Candidate(node, is_lowered)) for node in graph}
     front, behind = _in_front(reasons), _behind(reasons)
     parting = 0
     for node, reason in reasons.items():
@@ -70,16 +70,16 @@ def _hint(value: ir.Value) -> str:
     return f"run fix-shapes{{{names[0]}=1}} first" if names else "give it a shape"
 
 
-def why_not(layer: Layer) -> str:
+def why_not(candidate: Candidate) -> str:
     """Say why FINN builds no hardware for a node; nothing if it does."""
-    supported = FINN_LAYERS.get(layer.node)
-    if layer.node.domain.startswith(FINN_DOMAIN):
+    node, objection = candidate.node, FINN_LAYERS.get(candidate.node)
+    if node.domain.startswith(FINN_DOMAIN):
         return ""
-    if supported is None:
+    if objection is None:
         return _NO_LAYER
-    if any(static_shape(value) is None for value in (*layer.node.inputs, *layer.node.outputs) if value is not None):
+    if any(static_shape(value) is None for value in (*node.inputs, *node.outputs) if value is not None):
         return _SIZES
-    return supported(layer)
+    return objection(candidate)
 
 
 def _in_front(reasons: dict[ir.Node, str]) -> set[ir.Node]:
@@ -100,24 +100,24 @@ def _behind(reasons: dict[ir.Node, str]) -> set[ir.Node]:
     return found
 
 
-def _always(layer: Layer) -> str:
+def _always(candidate: Candidate) -> str:
     return ""
 
 
-def _of_integers(layer: Layer) -> str:
-    return "" if layer.is_integer() else _NOT_INTEGER
+def _of_integers(candidate: Candidate) -> str:
+    return "" if candidate.is_integer() else _NOT_INTEGER
 
 
-def _product(layer: Layer) -> str:
-    return "" if layer.is_integer() and layer.is_integer(1) else _NOT_INTEGER
+def _product(candidate: Candidate) -> str:
+    return "" if candidate.is_integer() and candidate.is_integer(1) else _NOT_INTEGER
 
 
-def _convolution(layer: Layer) -> str:
-    return _product(layer) or "FINN multiplies matrices; lower-convs=true writes convolutions as such where it can"
+def _convolution(candidate: Candidate) -> str:
+    return _product(candidate) or "FINN multiplies matrices; lower-convs=true writes convolutions as such where it can"
 
 
-def _thresholds(layer: Layer) -> str:
-    node, attributes = layer.node, layer.node.attributes
+def _thresholds(candidate: Candidate) -> str:
+    node, attributes = candidate.node, candidate.node.attributes
     rows, shape = static_shape(node.inputs[1]), static_shape(node.inputs[0])
     bias, datatype = attributes.get_float("out_bias", 0.0), datatype_of(node.outputs[0])
     if attributes.get_float("out_scale", 1.0) != 1 or not bias.is_integer():
@@ -131,55 +131,55 @@ def _thresholds(layer: Layer) -> str:
     return ""
 
 
-def _pooling(layer: Layer) -> str:
-    kernel, strides = (layer.node.attributes.get_ints(name) or () for name in ("kernel_shape", "strides"))
-    if rank(layer.node.inputs[0]) != _IMAGE:
+def _pooling(candidate: Candidate) -> str:
+    kernel, strides = (candidate.node.attributes.get_ints(name) or () for name in ("kernel_shape", "strides"))
+    if rank(candidate.node.inputs[0]) != _IMAGE:
         return "FINN pools images of two axes"
     if any(step > size for size, step in zip(kernel, strides, strict=False)):
         return "FINN pools windows that leave no gaps"
-    return _of_integers(layer)
+    return _of_integers(candidate)
 
 
-def _joined(layer: Layer) -> str:
+def _joined(candidate: Candidate) -> str:
     """Say why channels are not joined or parted."""
-    axis, length = layer.node.attributes.get_int("axis", 0), rank(layer.node.outputs[0]) or 0
-    values = [value for value in layer.node.inputs if value is not None]
+    axis, length = candidate.node.attributes.get_int("axis", 0), rank(candidate.node.outputs[0]) or 0
+    values = [value for value in candidate.node.inputs if value is not None]
     if axis % max(length, 1) != length - 1:
         return "FINN joins and parts channels, which come last"
-    if layer.node.op_type == "Concat" and any(is_constant(value) for value in values):
+    if candidate.node.op_type == "Concat" and any(is_constant(value) for value in values):
         return "FINN joins what is computed, no constants"
-    return "" if layer.is_integer() else _NOT_INTEGER
+    return "" if candidate.is_integer() else _NOT_INTEGER
 
 
-def _largest(layer: Layer) -> str:
-    if layer.node.outputs[0].uses() or layer.node.outputs[0].is_graph_output():
+def _largest(candidate: Candidate) -> str:
+    if candidate.node.outputs[0].uses() or candidate.node.outputs[0].is_graph_output():
         return "FINN selects the places of the largest values, not the values; leave that result out"
-    return _of_integers(layer)
+    return _of_integers(candidate)
 
 
-def _reshape(layer: Layer) -> str:
+def _reshape(candidate: Candidate) -> str:
     """Say why a reshape is not taken away, or part of a layer that moves data."""
-    before, after = layer.node.predecessors(), layer.node.successors()
+    before, after = candidate.node.predecessors(), candidate.node.successors()
     if any(other.op_type == "Transpose" for other in (*before, *after)):
         return ""
-    given, result = static_shape(layer.node.inputs[0]), static_shape(layer.node.outputs[0])
+    given, result = static_shape(candidate.node.inputs[0]), static_shape(candidate.node.outputs[0])
     flattens = given is not None and result is not None and len(result) == 2 and given[0] == result[0]
-    if flattens and layer.is_lowered and before and after:
+    if flattens and candidate.is_lowered and before and after:
         return ""
     return "FINN reshapes beside a Transpose, or where images are flattened behind convolutions"
 
 
-def _rows(layer: Layer) -> str:
-    is_held = constant(layer.node.inputs[0]) is not None and layer.node.attributes.get_int("axis", 0) == 0
-    return "" if is_held and layer.is_integer(1) else "FINN looks rows of a constant up, by integers"
+def _rows(candidate: Candidate) -> str:
+    is_held = constant(candidate.node.inputs[0]) is not None and candidate.node.attributes.get_int("axis", 0) == 0
+    return "" if is_held and candidate.is_integer(1) else "FINN looks rows of a constant up, by integers"
 
 
-def _cast(layer: Layer) -> str:
+def _cast(candidate: Candidate) -> str:
     return "FINN has it for no element types; sums that need doubles are wider than it executes: quantize to fewer bits"
 
 
-def _norm(layer: Layer) -> str:
-    axis, length = layer.node.attributes.get_int("axis", -1), rank(layer.node.inputs[0]) or 1
+def _norm(candidate: Candidate) -> str:
+    axis, length = candidate.node.attributes.get_int("axis", -1), rank(candidate.node.inputs[0]) or 1
     return "" if axis % length == length - 1 else "FINN normalizes along the last axis"
 
 

@@ -14,7 +14,7 @@ _IMAGE = 4
 
 
 @dataclass(frozen=True)
-class Patches:
+class TransposedPatches:
     """A convolution that makes of the pixels under its window a patch, one channel after the other.
 
     ``filters`` is of the form ``[features of a patch, channels, height, width]``, where features are ordered by row,
@@ -36,7 +36,7 @@ class _Axis:
     after: int
 
 
-def patches_of(node: ir.Node) -> Patches | str:
+def patches_of(node: ir.Node) -> TransposedPatches | str:
     """Read a transposed convolution as one that makes patches; returns why not."""
     attributes, weights = node.attributes, constant(node.inputs[1])
     shape, result = static_shape(node.inputs[0]), static_shape(node.outputs[0])
@@ -56,7 +56,7 @@ def patches_of(node: ir.Node) -> Patches | str:
     if min(-down.first, -across.first, down.after, across.after) < 0:
         return "its padding takes away more than its kernel adds"
     filters = _filters(weights, down.elements, across.elements)
-    return Patches(filters, [-down.first, -across.first, down.after, across.after], (strides[0], strides[1]))
+    return TransposedPatches(filters, [-down.first, -across.first, down.after, across.after], (strides[0], strides[1]))
 
 
 def _axis(kernel: int, stride: int, start: int, size: int, extent: int) -> _Axis:

@@ -19,7 +19,7 @@ _MANTISSA = 53
 
 
 @dataclass(frozen=True, eq=False)
-class FixedPoint:
+class FixedPointArray:
     """``integers * 2**exponent``."""
 
     integers: np.ndarray

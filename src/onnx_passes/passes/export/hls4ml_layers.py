@@ -17,11 +17,13 @@ from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.graph.uses import is_used_elsewhere
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
 from onnx_passes.passes.export.affine import Affine
-from onnx_passes.passes.export.fixed_point import FixedPoint
+from onnx_passes.passes.export.fixed_point import FixedPointArray
 from onnx_passes.passes.qonnx.dialect import GENERAL
 from onnx_passes.rewrite.editor import Editor
 
 _LAYER = "layer of fixed-point weights"
+_NOT_FIXED = "its weights are not integers times one scale for each channel"
+_NO_BIAS = "its bias is no finite constant"
 _SCALE = "scale and shift in one"
 _HOISTED = "scale in front"
 _POWER = "power of two behind a quantizer"
@@ -147,7 +149,7 @@ def _weights(node: ir.Node, ranges: Mapping[ir.Value, Range]) -> _Weights | None
     axis = 0 if node.op_type == "Conv" else len(shape) - 1
     grid = None if known.grid is None else known.grid.centred()
     if grid is None:
-        held = FixedPoint.of(np.broadcast_to(known.exact, shape))
+        held = FixedPointArray.of(np.broadcast_to(known.exact, shape))
         return None if held is None else _Weights(held.integers, np.full(shape[axis], 2.0**held.exponent))
     if len(shape) < 2 or any(size > 1 for place, size in enumerate(grid.scale.shape) if place != axis):
         return None
@@ -157,10 +159,12 @@ def _weights(node: ir.Node, ranges: Mapping[ir.Value, Range]) -> _Weights | None
 
 def _write_product(editor: Editor, node: ir.Node, following: Affine | None, ranges: Mapping[ir.Value, Range]) -> None:
     result, weights, length = node.outputs[0], _weights(node, ranges), rank(node.outputs[0])
-    if weights is None or length is None:
-        return
     bias = finite_constant(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1)
-    if bias is None:
+    if weights is None or length is None or bias is None:
+        reason = (
+            _NOT_FIXED if weights is None else "its bias is no finite constant" if bias is None else "its rank is open"
+        )
+        editor.refuse(_LAYER, reason, node)
         return
     before = _before(node)
     scale, shift = (1.0, 0.0) if before is None else (before.scale.item(), before.shift.item())
@@ -170,7 +174,7 @@ def _write_product(editor: Editor, node: ir.Node, following: Affine | None, rang
     total = own if following is None else own.then(following.scale, following.shift, following.nodes)
     exponent = _exponent(total.scale)
     total = total._replace(scale=total.scale / 2.0**exponent)
-    held = FixedPoint(weights.integers, exponent)
+    held = FixedPointArray(weights.integers, exponent)
     if before is None and held.is_written_in(node.inputs[1]) and _is_written(node, following, total):
         return
     last = result if following is None else following.result
@@ -227,7 +231,7 @@ def _exponent(scale: np.ndarray) -> int:
 
 def _shift(op: Builder, shift: np.ndarray, name: str) -> ir.Value:
     """Build what is added, as fixed-point numbers where few bits hold it."""
-    held = FixedPoint.of(shift.astype(np.float32))
+    held = FixedPointArray.of(shift.astype(np.float32))
     return op.initializer(shift.astype(np.float32), name) if held is None else held.quantizer(op, name)
 
 
@@ -247,7 +251,7 @@ def _is_single(found: Affine) -> bool:
     if len(found.nodes) > 1 or node.op_type in ("Div", "Sub"):
         return False
     held = [array for value in node.inputs if (array := constant(value)) is not None]
-    if node.op_type == "Add" and any(FixedPoint.of(array) is not None for array in held):
+    if node.op_type == "Add" and any(FixedPointArray.of(array) is not None for array in held):
         return False
     return all(array.ndim < found.scale.ndim for array in held)
 

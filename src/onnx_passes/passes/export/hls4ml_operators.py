@@ -14,6 +14,7 @@ from onnx_passes.graph.arguments import argument, reduced_axes
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, finite_constant, is_constant
 from onnx_passes.graph.edits import copy_type_and_shape
+from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
 from onnx_passes.passes.qonnx.dialect import GENERAL
@@ -24,7 +25,12 @@ _TRUNC = 5
 _IMAGES = (3, 4)
 """Ranks of what hls4ml has convolutions for."""
 Ranges = Mapping[ir.Value, Range]
-Lowering = Callable[[Builder, ir.Node, Ranges], "ir.Value | None"]
+Lowering = Callable[[Builder, ir.Node, Ranges], "ir.Value | str"]
+"""Builds the result of a node of operators that hls4ml has, or says why it cannot."""
+LOWERINGS: Interface[Lowering] = Interface("hls4ml_form", "how it is written in operators that hls4ml has")
+
+_NOT_CONSTANT = "its bounds are no finite constants"
+_NO_PIXELS = "it is not over all pixels of images of known size, channels last"
 
 
 def lower_operators(editor: Editor, ranges: Ranges) -> None:
@@ -33,33 +39,33 @@ def lower_operators(editor: Editor, ranges: Ranges) -> None:
     The last ones go first, so that ranges are known of what each one takes.
     """
     for node in reversed(tuple(editor.graph)):
-        lowering = LOWERINGS.get((node.domain, node.op_type))
+        lowering = LOWERINGS.get(node)
         if lowering is None or editor.stopped:
             continue
         with editor.rewrite(f"{node.op_type} in other operators", node) as r:
             made = lowering(r.op, node, ranges)
-            if made is None:
-                r.refuse("its parameters are not constant, or hls4ml has nothing for it", at=node)
+            if isinstance(made, str):
+                r.refuse(made, at=node)
             else:
                 r.replace(node.outputs[0], made)
 
 
-def _extreme(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | None:
+def _extreme(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | str:
     """Write the larger of a value and a constant as a Relu between shifts; the smaller one upside down."""
     x = next((value for value in node.inputs if not is_constant(value)), None)
     bounds = [finite_constant(value) for value in node.inputs if value is not x]
     if x is None or len(bounds) != 1 or bounds[0] is None:
-        return None
+        return _NOT_CONSTANT
     return _bounded(op, x, bounds[0], largest=node.op_type == "Min")
 
 
-def _clip(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | None:
+def _clip(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | str:
     made = node.inputs[0]
     for index, largest in ((1, False), (2, True)):
         value = argument(node, index)
         bound = None if value is None else finite_constant(value)
         if made is None or (value is not None and bound is None):
-            return None
+            return _NOT_CONSTANT
         made = made if bound is None else _bounded(op, made, bound, largest=largest)
     return made
 
@@ -80,15 +86,15 @@ def _like(x: ir.Value, made: ir.Value) -> ir.Value:
     return made
 
 
-def _trunc(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | None:
+def _trunc(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | str:
     """Write what drops bits as a quantizer of the scale that it gives, where floats hold what it takes exactly."""
     x, held = node.inputs[0], [constant(value) for value in node.inputs[1:]]
     known = None if x is None else ranges.get(x)
     if len(held) != _TRUNC or known is None or known.grid is None or any(array is None for array in held):
-        return None
+        return "its parameters are not constant, or nothing is known of the step of what it takes"
     scale, zero, _, outer, bits = (np.asarray(array) for array in held)
     if zero.any() or not all(map(_is_power_of_two, (known.grid.scale, scale, outer))):
-        return None
+        return "it has a zero point, or scales that are no powers of two"
     attributes = {
         "signed": node.attributes.get_int("signed", 1),
         "narrow": node.attributes.get_int("narrow", 0),
@@ -103,7 +109,7 @@ def _is_power_of_two(array: np.ndarray) -> bool:
     return bool((np.frexp(array)[0] == 0.5).all())
 
 
-def _bipolar(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | None:
+def _bipolar(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | str:
     """Write signs as bits that are scaled and shifted: hls4ml would take all weights of products of signs for ones.
 
     Integers that are not negative are at least one when one is added, and are clipped to one. Floats are rounded down
@@ -111,7 +117,7 @@ def _bipolar(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | None:
     """
     x, scale = node.inputs[0], finite_constant(node.inputs[1])
     if x is None or scale is None or is_constant(x):
-        return None
+        return "its scale is no finite constant, or what it takes is constant: fold-constants first"
     known = ranges.get(x)
     if known is None or known.integer_grid is None:
         x = _rounded_down(op, x, bits=2, signed=1, narrow=1)
@@ -126,15 +132,15 @@ def _rounded_down(op: Builder, x: ir.Value, *, bits: int, signed: int, narrow: i
     return _like(x, made)
 
 
-def _reduction(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | None:
+def _reduction(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | str:
     """Write the sum or mean of all pixels as a convolution of each channel with ones, as hls4ml rounds means."""
     x, axes = node.inputs[0], reduced_axes(node)
     length = rank(x)
     if x is None or x.shape is None or axes is None or length not in _IMAGES:
-        return None
+        return _NO_PIXELS
     kernel, channels = [dimension(x, axis) for axis in range(1, length - 1)], dimension(x, -1)
     if None in kernel or channels is None or sorted(axis % length for axis in axes) != list(range(1, length - 1)):
-        return None
+        return _NO_PIXELS
     pooled, sizes = ir.Shape([x.shape[0], *[1] * len(kernel), channels]), [size or 0 for size in kernel]
     windows = _windows(sizes)
     made = _maxima(op, x, pooled, windows) if node.op_type == "ReduceMax" else _sums(op, x, pooled, windows)
@@ -146,13 +152,13 @@ def _reduction(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | None:
     return made
 
 
-def _average(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | None:
+def _average(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | str:
     x, kernel, result = node.inputs[0], node.attributes.get_ints("kernel_shape"), node.outputs[0].shape
     if x is None or kernel is None or result is None or len(result) not in _IMAGES or dimension(x, -1) is None:
-        return None
+        return "its sizes are not known"
     padded = any(node.attributes.get_ints("pads") or ()) and not node.attributes.get_int("count_include_pad", 0)
     if padded or node.attributes.get_int("ceil_mode", 0):
-        return None
+        return "it leaves padding out of its averages, or has ceil_mode"
     given = {name: node.attributes[name] for name in ("strides", "pads", "dilations") if name in node.attributes}
     summed = _sums(op, x, result, _windows(kernel) | given)
     return _like(summed, op.Mul(summed, np.array(1 / math.prod(kernel), np.float32)))
@@ -178,14 +184,12 @@ def _maxima(op: Builder, x: ir.Value, result: ir.Shape, windows: Mapping[str, An
     return made
 
 
-LOWERINGS: dict[tuple[str, str], Lowering] = {
-    ("", "Clip"): _clip,
-    ("", "Max"): _extreme,
-    ("", "Min"): _extreme,
-    ("", "ReduceMax"): _reduction,
-    ("", "ReduceMean"): _reduction,
-    ("", "ReduceSum"): _reduction,
-    (CHANNELS_LAST_DOMAIN, "AveragePool"): _average,
-    (GENERAL, "BipolarQuant"): _bipolar,
-    (GENERAL, "Trunc"): _trunc,
-}
+LOWERINGS.attach(
+    {
+        "Clip": _clip,
+        **dict.fromkeys(("Max", "Min"), _extreme),
+        **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceSum"), _reduction),
+    }
+)
+LOWERINGS.attach({"AveragePool": _average}, domains=(CHANNELS_LAST_DOMAIN,))
+LOWERINGS.attach({"BipolarQuant": _bipolar, "Trunc": _trunc}, domains=(GENERAL,))

@@ -15,9 +15,9 @@ from onnx_passes.graph.wording import name_of, operator_name
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
 from onnx_passes.passes.qonnx.dialect import GENERAL
 
-Support = Callable[[ir.Node], str]
+Objection = Callable[[ir.Node], str]
 """Says why hls4ml does not take a node, and what to do about it; nothing if it does."""
-HLS4ML: Interface[Support] = Interface("hls4ml", "why hls4ml does not take it as it is")
+HLS4ML: Interface[Objection] = Interface("hls4ml", "why hls4ml does not take it as it is")
 
 _ROUNDING = ("FLOOR", "ROUND")
 _CHANNELS_LAST = "it takes channels last alone: run convert-channels-last{inputs=true}, or hls4ml for all of it"
@@ -43,9 +43,9 @@ def unsupported(graph: ir.Graph) -> Iterator[str]:
 
 
 def _reason(node: ir.Node) -> str:
-    support = HLS4ML.get(node)
-    if support is not None:
-        return support(node)
+    objection = HLS4ML.get(node)
+    if objection is not None:
+        return objection(node)
     if holds_graphs(node):
         return "it has no control flow"
     if not node.domain and HLS4ML.get((CHANNELS_LAST_DOMAIN, node.op_type)) is not None:

@@ -11,11 +11,12 @@ from onnx_passes import passes
 from onnx_passes.analysis.ranges.analyse import Ranges
 from onnx_passes.analysis.sums import Bounds
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.export.containers import container, held_integers, is_exact_product
 from onnx_passes.passes.export.integer_elementwise import MOVEMENTS
 from onnx_passes.passes.export.twins import Twins
-from onnx_passes.passes.quant.step_regions import Steps, find_region
+from onnx_passes.passes.quant.step_regions import RegionSteps, find_region
 from onnx_passes.passes.thresholds.nodes import holds_integers
 from onnx_passes.passes.thresholds.tail import Tail
 from onnx_passes.passes.thresholds.writing import LevelSteps, is_exact, write
@@ -26,7 +27,9 @@ _INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT32)
 _NO_RULE = "it is not one of those that integers are computed with"
 _NO_TWIN = "its inputs do not come from thresholds"
 _TOO_LARGE = "its results may be integers that floats round"
-_Rule = Callable[["_Floats", ir.Node], "ir.Value | str"]
+FloatForm = Callable[["_Floats", ir.Node], "ir.Value | str"]
+"""Builds floats that hold the integers of a node's result, or says why there are none."""
+FLOAT_FORMS: Interface[FloatForm] = Interface("float_form", "how floats compute what it computes of integers")
 
 
 @passes.verify.equality
@@ -82,8 +85,8 @@ class _Floats(Twins):
     def form(self, node: ir.Node) -> ir.Value | str:
         """Build floats for the result of a node."""
         region = self._regions.get(node)
-        rule = None if node.domain or node in self._inner or len(node.outputs) != 1 else _RULES.get(node.op_type)
-        found = self._counted(region) if region is not None else _NO_RULE if rule is None else rule(self, node)
+        form = None if node in self._inner or len(node.outputs) != 1 else FLOAT_FORMS.get(node)
+        found = self._counted(region) if region is not None else _NO_RULE if form is None else form(self, node)
         if isinstance(found, str):
             self._ranges.visit(node)
             return found
@@ -103,7 +106,7 @@ class _Floats(Twins):
         x = base if base.dtype is ir.DataType.FLOAT else self.given(base)
         if x is None:
             return _NO_TWIN
-        found = Steps(region, base, self.bounds(x) if holds_integers(self._ranges.of(x)) else None).find()
+        found = RegionSteps(region, base, self.bounds(x) if holds_integers(self._ranges.of(x)) else None).find()
         if isinstance(found, str):
             return found
         steps, levels = found
@@ -220,12 +223,14 @@ def _cast(floats: _Floats, node: ir.Node) -> ir.Value | str:
     return found if to in (ir.DataType.FLOAT, ir.DataType.DOUBLE) else _NO_RULE
 
 
-_RULES: dict[str, _Rule] = {
-    **dict.fromkeys(("Add", "Mul", "Sub"), _arithmetic),
-    **dict.fromkeys(("ConvInteger", "MatMul", "MatMulInteger"), _product),
-    **dict.fromkeys((*MOVEMENTS, "MaxPool", "ReduceSum", "Resize"), _moved),
-    "Cast": _cast,
-    "Concat": _joined,
-    "Max": _relu,
-    "Pad": _padded,
-}
+FLOAT_FORMS.attach(
+    {
+        **dict.fromkeys(("Add", "Mul", "Sub"), _arithmetic),
+        **dict.fromkeys(("ConvInteger", "MatMul", "MatMulInteger"), _product),
+        **dict.fromkeys((*MOVEMENTS, "MaxPool", "ReduceSum", "Resize"), _moved),
+        "Cast": _cast,
+        "Concat": _joined,
+        "Max": _relu,
+        "Pad": _padded,
+    }
+)

@@ -98,7 +98,7 @@ def _axes(nodes: tuple[ir.Node, ...], length: int | None) -> dict[int, int] | No
     return None if length is None else dict(sorted(axes.items()))
 
 
-class Steps:
+class RegionSteps:
     """The function that a region is of what stands for its base now, for each of its channels."""
 
     def __init__(self, region: Tail, base: ir.Value, bounds: tuple[int, int] | None) -> None:
