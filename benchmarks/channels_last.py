@@ -1,6 +1,6 @@
 """How many transposes a network has before and after convert-channels-last, with its interface kept or turned.
 
-    python benchmarks/channels_last.py MODEL…
+python benchmarks/channels_last.py MODEL…
 """
 
 from __future__ import annotations
@@ -11,7 +11,11 @@ import onnx_ir as ir
 
 import onnx_passes
 
-PIPELINES = ("simplify", "simplify, convert-channels-last", "simplify, convert-channels-last{inputs=true, outputs=true}")
+PIPELINES = (
+    "simplify",
+    "simplify, convert-channels-last",
+    "simplify, convert-channels-last{inputs=true, outputs=true}",
+)
 
 
 def transposes(model: ir.Model) -> int:

@@ -214,7 +214,9 @@ def test_dropping_bits_of_integers_is_rounding_down() -> None:
 def test_refuses_to_drop_bits_where_floats_may_be_off_the_grid(parameters: str) -> None:
     constants = "float n = {8}, float four = {4}, float three = {3}, float twelve = {12}"
     before = second(dense(constants, f"y = {TRUNC} (x, {parameters})"))
-    assert "its parameters are not constant, or nothing is known of the step of what it takes" in reasons(check(before, before))
+    assert "its parameters are not constant, or nothing is known of the step of what it takes" in reasons(
+        check(before, before)
+    )
 
 
 def test_a_value_between_two_constants_is_two_relus() -> None:

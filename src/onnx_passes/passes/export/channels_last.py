@@ -13,8 +13,8 @@ from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.tensor_types import set_sparsity
 from onnx_passes.graph.traits import is_product
 from onnx_passes.graph.wording import name_of
-from onnx_passes.passes.export.containers import held_integers, is_exact_product
 from onnx_passes.passes.export.finn_transposed import patches_of
+from onnx_passes.passes.integers.containers import held_integers, is_exact_product
 from onnx_passes.passes.layout.images import ChannelsLast, ChannelsLastForm, to_last
 from onnx_passes.passes.move.forms import shaped
 from onnx_passes.passes.qonnx.dialect import GENERAL

@@ -20,11 +20,11 @@ from onnx_passes.ops.definition import GENERAL_DOMAINS
 from onnx_passes.passes.convert.convert_opset import convert_to
 from onnx_passes.passes.export import integer_elementwise as elementwise
 from onnx_passes.passes.export import integer_products as products
-from onnx_passes.passes.export.containers import FLOATS
 from onnx_passes.passes.export.integer_thresholds import multi_threshold
 from onnx_passes.passes.export.integer_transposed import conv_transpose
 from onnx_passes.passes.export.integer_twins import IntegerTwins
 from onnx_passes.passes.export.targets import HELP, target_of
+from onnx_passes.passes.integers.containers import FLOATS
 from onnx_passes.passes.qonnx.inline_qonnx import InlineQonnx
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass

@@ -11,7 +11,7 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.passes.export.thresholds import is_threshold
-from onnx_passes.passes.export.twins import Twins
+from onnx_passes.passes.integers.twins import Twins
 from onnx_passes.passes.move.forms import shaped
 from onnx_passes.passes.qonnx.dialect import GENERAL
 from onnx_passes.rewrite.editor import Editor

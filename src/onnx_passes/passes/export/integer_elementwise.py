@@ -10,8 +10,8 @@ import onnx_ir as ir
 from onnx_passes.analysis.sums import size_of
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank, static_shape
-from onnx_passes.passes.export.containers import FLOATS, SMALL, bounds_of, container, largest_in
 from onnx_passes.passes.export.integer_twins import IntegerTwins
+from onnx_passes.passes.integers.containers import FLOATS, SMALL, bounds_of, container, largest_in
 
 _INT32 = ir.DataType.INT32
 _NO_INTEGERS = "not all of its inputs are integers"

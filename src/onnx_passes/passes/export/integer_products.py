@@ -11,9 +11,9 @@ import onnx_ir as ir
 from onnx_passes.analysis.sums import Bounds, greatest_sum, sums_within
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.export.containers import SMALL, bounds_of, container, is_exact_product, may_saturate
 from onnx_passes.passes.export.integer_elementwise import arithmetic
 from onnx_passes.passes.export.integer_twins import IntegerTwins, Term
+from onnx_passes.passes.integers.containers import SMALL, bounds_of, container, is_exact_product, may_saturate
 
 _INT8, _UINT8, _INT32 = ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT32
 TOO_LARGE = "its sums may be integers that floats round, so that it computes other ones, or beyond 32 bits"

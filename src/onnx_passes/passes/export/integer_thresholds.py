@@ -7,9 +7,9 @@ import onnx_ir as ir
 
 from onnx_passes.analysis.sums import Bounds, size_of
 from onnx_passes.ops.step_functions import Compare, Steps, count, look_up, reached, reached_by_difference, search
-from onnx_passes.passes.export.containers import bounds_of, container
 from onnx_passes.passes.export.integer_twins import IntegerTwins
 from onnx_passes.passes.export.thresholds import StepFunction, step_function
+from onnx_passes.passes.integers.containers import bounds_of, container
 
 _FEW = 3
 """Up to so many thresholds are compared with one by one."""

@@ -10,9 +10,9 @@ import onnx_ir as ir
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.analysis.sums import Bounds, size_of
 from onnx_passes.graph.constants import constant
-from onnx_passes.passes.export.containers import ALL, container, held_integers, integers_of, largest_in
 from onnx_passes.passes.export.targets import Target
-from onnx_passes.passes.export.twins import Twins
+from onnx_passes.passes.integers.containers import ALL, container, held_integers, integers_of, largest_in
+from onnx_passes.passes.integers.twins import Twins
 from onnx_passes.rewrite.editor import Editor
 
 

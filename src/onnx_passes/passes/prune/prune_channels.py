@@ -15,7 +15,7 @@ from onnx_passes.graph.arguments import argument, integers
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import carry_annotations
 from onnx_passes.graph.wording import name_of
-from onnx_passes.passes.export.containers import held_integers, is_exact_product
+from onnx_passes.passes.integers.containers import held_integers, is_exact_product
 from onnx_passes.passes.prune.channel_groups import ChannelGroup, Place, group_of, made_place
 from onnx_passes.rewrite.editor import Editor, Rewrite
 from onnx_passes.rewrite.passes import EditorPass

@@ -13,9 +13,9 @@ from onnx_passes.analysis.sums import Bounds
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.wording import name_of
-from onnx_passes.passes.export.containers import container, held_integers, is_exact_product
 from onnx_passes.passes.export.integer_elementwise import MOVEMENTS
-from onnx_passes.passes.export.twins import Twins
+from onnx_passes.passes.integers.containers import container, held_integers, is_exact_product
+from onnx_passes.passes.integers.twins import Twins
 from onnx_passes.passes.quant.step_regions import RegionSteps, find_region
 from onnx_passes.passes.thresholds.nodes import holds_integers
 from onnx_passes.passes.thresholds.tail import Tail
