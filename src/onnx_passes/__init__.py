@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from onnx_passes.rewrite.refusal import no as no
     from onnx_passes.rewrite.refusal import yes as yes
     from onnx_passes.rewrite.rule import Rule as Rule
+    from onnx_passes.session.session import Session as Session
+    from onnx_passes.session.session import open as open  # noqa: A004
     from onnx_passes.testing.fuzz import fuzz as fuzz
     from onnx_passes.verify.measuring import Measuring as Measuring
     from onnx_passes.verify.run.resources import limited as limited
@@ -70,6 +72,7 @@ _HOMES = {
     "RewriteRulePass": "rewrite.passes",
     "RewriteRuleSetPass": "rewrite.passes",
     "Rule": "rewrite.rule",
+    "Session": "session.session",
     "Size": "core.options",
     "Transformation": "core.base",
     "Var": "rewrite.patterns",
@@ -84,6 +87,7 @@ _HOMES = {
     "limited": "verify.run.resources",
     "load": "graph.load",
     "no": "rewrite.refusal",
+    "open": "session.session",
     "option": "core.options",
     "ranges": "passes.analyse.ranges",
     "reduce": "debug.reduce.task",

@@ -14,7 +14,7 @@ import onnx_passes.passes  # noqa: F401  # pyright: ignore[reportUnusedImport] -
 from onnx_passes.core.base import Context
 from onnx_passes.core.build import collect
 from onnx_passes.core.compose import PassLike
-from onnx_passes.core.errors import ModelError, UsageError
+from onnx_passes.core.errors import ModelError, UsageError, did_you_mean
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import Plan, plan
@@ -121,9 +121,9 @@ def run_plan(planned: Plan, model: ir.Model, instruments: Sequence[Instrument]) 
 
 
 def run_model(
-    model: Source, inputs: Mapping[str, Array] | Sequence[Samples] = (), *, seed: int = 0
+    model: Source, inputs: Mapping[str, Array] | Sequence[Samples] = (), *, seed: int = 0, values: Sequence[str] = ()
 ) -> dict[str, Array]:
-    """Run a model, given as for ``apply``, and return its outputs by name.
+    """Run a model, given as for ``apply``, and return its outputs by name, and the ``values`` inside that are named.
 
     ``inputs`` are arrays by name, or sources as for ``apply``; without any, one sample is generated from the seed.
     Operators of quantized networks run too. Several samples add one leading dimension to every output.
@@ -132,7 +132,7 @@ def run_model(
     sources = [inputs] if isinstance(inputs, Mapping) else inputs
     samples = read_inputs(loaded, sources) if sources else generate(loaded, seed=seed, samples=1)
     try:
-        ready = _prepared(loaded, {name for sample in samples for name in sample})
+        ready = _prepared(loaded, {name for sample in samples for name in sample}, values)
         results = [ready.run(sample) for sample in samples]
     except ExecutionError as error:
         raise ModelError(error.what, where=error.where, hint=error.hint) from error
@@ -141,15 +141,26 @@ def run_model(
     return {name: _stacked(name, [result[name] for result in results]) for name in results[0]}
 
 
-def _prepared(model: ir.Model, feeds: set[str]) -> Executable:
-    """Make a model executable; what custom operators need to know of shapes is inferred on a copy."""
+def _prepared(model: ir.Model, feeds: set[str], values: Sequence[str]) -> Executable:
+    """Make a model executable; what custom operators, and values inside, need to be known of is inferred on a copy."""
     executor = Executor(Profile(round_halves=False))
     try:
-        return executor.prepare(model, feeds=feeds)
+        return executor.prepare(model, feeds=feeds, also=_named(model, values))
     except ModelError:
         inferred = copy_model(model)
         collect("shape-inference")[0].run(inferred, Context())
-        return executor.prepare(inferred, feeds=feeds)
+        return executor.prepare(inferred, feeds=feeds, also=_named(inferred, values))
+
+
+def _named(model: ir.Model, names: Sequence[str]) -> list[ir.Value]:
+    """Find values that nodes of the graph compute by their names."""
+    known = {value.name: value for node in model.graph for value in node.outputs if value.name}
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"no node of the graph computes a value named '{name}'", hint=did_you_mean(name, known) or None
+            )
+    return [known[name] for name in names]
 
 
 def _stacked(name: str, arrays: Sequence[Array]) -> Array:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable
 from enum import IntEnum
+from pathlib import Path
+
+from onnx_passes.core.display import Displayed
+
+_PACKAGE = str(Path(__file__).parent.parent)
 
 
 class ExitCode(IntEnum):
@@ -17,10 +23,11 @@ class ExitCode(IntEnum):
     INTERNAL = 4
 
 
-class OnnxPassesError(Exception):
+class OnnxPassesError(Exception, Displayed):
     """Base of all errors raised on purpose.
 
-    ``what`` is one sentence, ``where`` names the file, node or key, ``hint`` says what to do next.
+    ``what`` is one sentence, ``where`` names the file, node or key, ``hint`` says what to do next. In notebooks it
+    stands alone, without the way through this package; if code of somebody else failed, with the lines of that.
     """
 
     exit_code: ExitCode = ExitCode.INTERNAL
@@ -34,6 +41,17 @@ class OnnxPassesError(Exception):
     def __str__(self) -> str:
         text = f"{self.where}: {self.what}" if self.where else self.what
         return f"{text}; {self.hint}" if self.hint else text
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython prints in the place of a traceback."""
+        lines = str(self).split("\n")
+        if not lines[0].startswith(type(self).__name__):
+            lines[0] = f"{type(self).__name__}: {lines[0]}"
+        cause = self.__cause__
+        if cause is None or isinstance(cause, OnnxPassesError):
+            return lines
+        frames = [frame for frame in traceback.extract_tb(cause.__traceback__) if _PACKAGE not in frame.filename]
+        return [*lines, *(line.rstrip("\n") for line in traceback.format_list(frames))]
 
 
 class UsageError(OnnxPassesError):

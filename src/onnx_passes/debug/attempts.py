@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import onnx_ir as ir
@@ -37,7 +37,8 @@ class Stop:
 class Attempt:
     """One attempt: the node it started from, which part of the pattern is which node, and what stopped it.
 
-    Passes written by hand have no pattern: its size is 0.
+    Passes written by hand have no pattern: its size is 0. ``nodes`` and ``bindings`` are those of the copy of the model
+    that it was made on.
     """
 
     node: str
@@ -45,6 +46,8 @@ class Attempt:
     matched: tuple[tuple[str, str], ...]
     stops: tuple[Stop, ...] = ()
     complete: bool = False
+    nodes: tuple[ir.Node, ...] = field(default=(), repr=False, compare=False)
+    bindings: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False, compare=False)
 
     @property
     def applies(self) -> bool:
@@ -82,7 +85,8 @@ class Attempt:
 def refused_attempt(refused: Refused) -> Attempt:
     """Say where and why a pass written by hand left something alone."""
     node = "the model" if refused.node is None else describe_node(refused.node)
-    return Attempt(node, 0, (), (_stop(refused.reason, refused.at),), complete=True)
+    nodes = () if refused.node is None else (refused.node,)
+    return Attempt(node, 0, (), (_stop(refused.reason, refused.at),), complete=True, nodes=nodes)
 
 
 class TrialGraph:
@@ -146,17 +150,18 @@ class TrialGraph:
             )
             if match is not None:
                 declined = self._declined(rule, match)
-                return Attempt(name, rule.size, _pairs(partial.found()), declined, complete=True)
+                found = partial.found()
+                return Attempt(name, rule.size, _pairs(found), declined, True, match.nodes, match.bindings)
         except OnnxPassesError as error:
-            return Attempt(name, rule.size, _pairs(partial.found()), (Stop(f"it fails: {error}"),), complete=True)
+            return Attempt(name, rule.size, _pairs(partial.found()), (Stop(f"it fails: {error}"),), True, (node,))
         finally:
             partial.state = None
         if complete:
             place = _place(partial.at, complete[-1])
             stops = tuple(Stop(reason, place if reason == partial.reason else "") for reason in dict.fromkeys(refusals))
-            return Attempt(name, rule.size, _pairs(complete[0]), stops, complete=True)
+            return Attempt(name, rule.size, _pairs(complete[0]), stops, True, _nodes(complete[0]))
         failures = tuple(dict.fromkeys(_stop(reason, at) for reason, at in partial.failures))
-        return Attempt(name, rule.size, _pairs(partial.nodes), failures)
+        return Attempt(name, rule.size, _pairs(partial.nodes), failures, nodes=_nodes(partial.nodes) or (node,))
 
     def _declined(self, rule: Rule, match: Match) -> tuple[Stop, ...]:
         """Build the replacement to see whether the rewrite declines; nothing of it stays."""
@@ -186,6 +191,10 @@ def _downstream(node: ir.Node, steps: int) -> list[ir.Node]:
 
 def _pairs(found: tuple[tuple[Any, ir.Node], ...]) -> tuple[tuple[str, str], ...]:
     return tuple((pattern_text(pattern), describe_node(node)) for pattern, node in found)
+
+
+def _nodes(found: tuple[tuple[Any, ir.Node], ...]) -> tuple[ir.Node, ...]:
+    return tuple(node for _, node in found)
 
 
 def _stop(reason: str, at: ir.Value | ir.Node | None) -> Stop:

@@ -135,7 +135,7 @@ def why_not(
         if isinstance(step.pass_, RewriteRuleSetPass):
             reports.extend(_reports(copied, step.pass_, node, top))
         else:
-            reports.extend(_reports_by_hand(copy_model(copied), step.pass_, at, top))
+            reports.extend(_reports_by_hand(copied, step.pass_, at, top))
     return WhyNot(reports, tuple(step.text for step in needed))
 
 
@@ -148,8 +148,10 @@ def _asked_for(steps: Iterable[Step]) -> Iterator[Step]:
             yield from _asked_for(step.children)
 
 
-def _reports_by_hand(model: ir.Model, pass_: Pass, at: str | None, top: int) -> Iterator[RuleReport]:
+def _reports_by_hand(given: ir.Model, pass_: Pass, at: str | None, top: int) -> Iterator[RuleReport]:
     """Run a pass that is written by hand on a copy, and collect what it did and why it left other nodes alone."""
+    model = copy_model(given)
+    untouched = dict(zip(model.graph.all_nodes(), given.graph.all_nodes(), strict=True))
     node = None if at is None else find_node(model, at)
     refused: list[Refused] = []
     applied: list[Application] = []
@@ -167,7 +169,10 @@ def _reports_by_hand(model: ir.Model, pass_: Pass, at: str | None, top: int) -> 
             report = RuleReport(rule.name, rule.source, 0, (), len(here) + len(there), len(there))
             report.reasons.update(each.reason for each in here)
             here.sort(key=lambda each: report.reasons[each.reason])
-            shown = [Attempt(names.get(each) or describe_node(each), 0, ()) for each in there]
+            shown = [
+                Attempt(names.get(each) or describe_node(each), 0, (), nodes=(untouched.get(each, each),))
+                for each in there
+            ]
             report.attempts = [*shown, *map(refused_attempt, here)][:top]
             yield report
 

@@ -203,6 +203,11 @@ def evidence_text(step: StepRecord, *, short: bool = False) -> str:
     return f"{text}, {evidence.windows} of {step.applications} rewrites too" if few else f"{text}, each rewrite too"
 
 
+def evidence_words(record: RunRecord) -> str:
+    """Say in a few words how well it is known that a run kept the results."""
+    return {"sampled": "bit-equal", "tolerance": "within tolerance", "unchanged": ""}.get(record.level, record.level)
+
+
 def metric_text(value: float) -> str:
     """Print the value of a metric."""
     return f"{value:.4g}".replace("-", "−")

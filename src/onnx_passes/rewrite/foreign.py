@@ -49,8 +49,8 @@ def from_onnxscript(rule: onnxscript_pattern.RewriteRule, *, commute: bool = Fal
 def adapt(thing: object, name: str | None = None) -> type[Pass] | None:
     """Make a pass class of something foreign, or return nothing if it is none of the known kinds.
 
-    Known are passes of onnx_ir (classes and objects) and rules, rule sets, rule classes and lists of rules of
-    onnxscript.
+    Known are passes of onnx_ir (classes and objects), rules, rule sets and rule classes of onnxscript, rules of ours,
+    and lists of rules.
     """
     if isinstance(thing, type) and issubclass(thing, ir.passes.PassBase) and not issubclass(thing, Pass):
         return _foreign_pass(name or thing.__name__, thing, thing)
@@ -62,6 +62,8 @@ def adapt(thing: object, name: str | None = None) -> type[Pass] | None:
 
 def _rules_in(thing: object) -> list[Rule] | None:
     """Compile the rules that something consists of, or return nothing if it does not consist of rules."""
+    if isinstance(thing, Rule):
+        return [thing]
     if isinstance(thing, onnxscript_pattern.RewriteRule):
         return [from_onnxscript(thing)]
     if isinstance(thing, onnxscript_pattern.RewriteRuleSet):

@@ -8,14 +8,16 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnx_passes.core.display import Displayed
 from onnx_passes.verify.blame.culprit import first_divergence
 from onnx_passes.verify.comparison.compare import Comparison, compare
+from onnx_passes.verify.comparison.promise import DEFAULT
 from onnx_passes.verify.run.execute import Engine, Executor
 from onnx_passes.verify.samples.fitting import run_samples
 
 
 @dataclass(frozen=True)
-class Equivalence:
+class Equivalence(Displayed):
     """How the results of two models compare, sample by sample, and the first value that differs."""
 
     results: tuple[Comparison, ...]
@@ -30,6 +32,33 @@ class Equivalence:
     def within(self, atol: float, rtol: float) -> bool:
         """Tell whether all results are within a tolerance."""
         return all(result.within(atol, rtol) for result in self.results)
+
+    def __str__(self) -> str:
+        return self.to_text(self.verdict)
+
+    @property
+    def verdict(self) -> str:
+        """Say in a few words whether results are equal, or close as passes keep them by default."""
+        if self.equal:
+            return "equal bit by bit"
+        return "within tolerance" if self.within(DEFAULT.atol, DEFAULT.rtol) else "different"
+
+    def to_text(self, verdict: str) -> str:
+        """Say what differs, the first value that does, and a verdict."""
+        lines = [result.describe() for result in self.results if result.first is not None]
+        if self.divergence:
+            lines.append(f"first divergence: {self.divergence}")
+        return "\n".join([*lines, f"{verdict} on {len(self.results)} samples ({self.engine})"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {
+            "equal": self.equal,
+            "samples": len(self.results),
+            "engine": self.engine,
+            "differences": [result.describe() for result in self.results if result.first is not None],
+            "first_divergence": self.divergence,
+        }
 
 
 def compare_models(

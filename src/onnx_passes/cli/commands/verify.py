@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from onnx_passes.cli.options import running_options
 from onnx_passes.core.errors import ExitCode
-
-if TYPE_CHECKING:
-    from onnx_passes.verify.equivalence import Equivalence
 
 
 @click.command("verify", short_help="Run two models on the same data and compare.")
@@ -35,25 +31,8 @@ def command(before: str, after: str, inputs: tuple[str, ...], seed: int, toleran
     comparison = compare_models(load(before), load(after), inputs=inputs, seed=seed)
     same = comparison.equal if tolerance is None else comparison.within(limits.atol, limits.rtol)
     if as_json:
-        click.echo(json.dumps({"same": same, **_json(comparison)}, indent=2))
+        click.echo(json.dumps({"same": same, **comparison.to_json()}, indent=2))
     else:
-        click.echo(_text(comparison, same=same))
+        verdict = "equal bit by bit" if comparison.equal else "within tolerance" if same else "different"
+        click.echo(comparison.to_text(verdict))
     return ExitCode.OK if same else ExitCode.VERIFICATION
-
-
-def _text(comparison: Equivalence, *, same: bool) -> str:
-    lines = [result.describe() for result in comparison.results if result.first is not None]
-    if comparison.divergence:
-        lines.append(f"first divergence: {comparison.divergence}")
-    verdict = "equal bit by bit" if comparison.equal else "within tolerance" if same else "different"
-    return "\n".join([*lines, f"{verdict} on {len(comparison.results)} samples ({comparison.engine})"])
-
-
-def _json(comparison: Equivalence) -> dict[str, Any]:
-    return {
-        "equal": comparison.equal,
-        "samples": len(comparison.results),
-        "engine": comparison.engine,
-        "differences": [result.describe() for result in comparison.results if result.first is not None],
-        "first_divergence": comparison.divergence,
-    }

@@ -1,0 +1,1 @@
+"""The interactive session: a model, what was done to it, and every way back."""

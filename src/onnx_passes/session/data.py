@@ -1,0 +1,74 @@
+"""The data of a session: given for the original model, and taken on where passes change the interface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes.core.plan import Plan
+from onnx_passes.session.states import State
+from onnx_passes.verify.baseline import Start
+from onnx_passes.verify.blame.culprit import first_divergence
+from onnx_passes.verify.comparison.compare import compare
+from onnx_passes.verify.comparison.declarations import ChangesInterface
+from onnx_passes.verify.equivalence import Equivalence
+from onnx_passes.verify.narrowing import Narrowing
+from onnx_passes.verify.run.execute import Executor
+from onnx_passes.verify.samples.generate import Sampling
+from onnx_passes.verify.samples.reference import read_inputs
+
+
+@dataclass(frozen=True)
+class Data:
+    """Inputs as the original model takes them; without any, samples are generated from the seed."""
+
+    inputs: Sequence[Any]
+    seed: int = 0
+
+    def at(self, state: State) -> Sequence[Any]:
+        """Return the inputs as the model of a state takes them."""
+        changes = _changes(state)
+        if not self.inputs or not changes:
+            return self.inputs
+        narrowing = Narrowing(_original(state), plan_of(state))
+        samples = [narrowing.read(sample) for sample in read_inputs(narrowing.model, self.inputs)]
+        for change in changes:
+            samples = list(map(change.inputs_after, samples))
+        return samples
+
+    def compare_with_original(self, state: State) -> Equivalence:
+        """Run the original and the model of a state on the same samples, each as it takes them."""
+        original, executor = _original(state), Executor()
+        narrowing = Narrowing(original, plan_of(state))
+        baseline = Start(original, self.inputs, Sampling(self.seed), executor, narrowing).establish()
+        for change in _changes(state):
+            baseline.follow(change, state.model)
+        found = baseline.run(executor, state.model)
+        results = tuple(compare(old, new) for old, new in zip(baseline.original, found, strict=True))
+        wrong = next((number for number, result in enumerate(results) if not result.equal), None)
+        divergence = ""
+        if wrong is not None and not baseline.changes:
+            sample = baseline.samples[wrong]
+            divergence = first_divergence(original, state.model, sample, executor, baseline.engine)
+        return Equivalence(results, baseline.engine, divergence)
+
+
+def plan_of(state: State) -> Plan:
+    """Put together all that ran from the original to a state."""
+    plans = [each.plan for each in state.path()]
+    return Plan(
+        tuple(step for plan in plans for step in plan.steps),
+        ", ".join(filter(None, (plan.pipeline for plan in plans))),
+    )
+
+
+def _original(state: State) -> ir.Model:
+    return state.path()[0].model
+
+
+def _changes(state: State) -> list[ChangesInterface]:
+    """List the passes on the way to a state that changed inputs or outputs."""
+    return [step.pass_ for _, step in plan_of(state).walk() if isinstance(step.pass_, ChangesInterface)]

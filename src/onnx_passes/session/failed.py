@@ -1,0 +1,110 @@
+"""A step that failed, as an object to look at: what was asked for, what went wrong, and the model that it would be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes.api import apply
+from onnx_passes.core.display import Displayed
+from onnx_passes.core.errors import OnnxPassesError, PassFailedError
+from onnx_passes.core.plan import Plan
+from onnx_passes.graph.diff import ModelDiff, diff
+from onnx_passes.session.data import Data
+from onnx_passes.session.states import State
+from onnx_passes.verify.comparison.compare import Element, TensorComparison
+from onnx_passes.verify.equivalence import Equivalence, compare_models
+from onnx_passes.verify.failure import Failure
+from onnx_passes.verify.run.execute import ExecutionError
+from onnx_passes.verify.verification import Verification
+
+
+@dataclass(repr=False)
+class FailedStep(Displayed):
+    """What a step did wrong; the session stayed on ``state``, the one before it.
+
+    ``report`` has what verification found out, ``wrong`` the model as the step leaves it, unverified.
+    """
+
+    text: str
+    state: State
+    error: Exception
+    plan: Plan = field(repr=False)
+    data: Data = field(repr=False)
+
+    @property
+    def report(self) -> Failure | None:
+        """Return what verification found out, if that is what failed."""
+        return getattr(self.error, "failure", None)
+
+    @property
+    def pass_(self) -> str:
+        """Return the pass to blame as text."""
+        return self.report.text if self.report is not None else self.text
+
+    @property
+    def rewrite(self) -> str:
+        """Name the rewrite to blame, if it is known."""
+        return self.report.application if self.report is not None else ""
+
+    @property
+    def node(self) -> str:
+        """Name the nodes that the rewrite replaced."""
+        return self.report.matched if self.report is not None else ""
+
+    @cached_property
+    def wrong(self) -> ir.Model:
+        """Apply the step without verification."""
+        try:
+            return apply(self.state.model, self._passes(), verify=False).model
+        except OnnxPassesError as error:
+            raise PassFailedError("the step leaves no model to look at", hint=str(error)) from error
+
+    @cached_property
+    def diff(self) -> ModelDiff:
+        """Say what the step changed."""
+        return diff(self.state.model, self.wrong)
+
+    @cached_property
+    def comparison(self) -> Equivalence | None:
+        """Compare the results before and after the step; nothing if one of them does not run."""
+        try:
+            inputs = self.data.at(self.state)
+            return compare_models(self.state.model, self.wrong, inputs=inputs, seed=self.data.seed)
+        except (OnnxPassesError, ExecutionError):
+            return None
+
+    @property
+    def tensor(self) -> TensorComparison | None:
+        """Return the first output that is other than before."""
+        results = () if self.comparison is None else self.comparison.results
+        return next((result.first for result in results if result.first is not None), None)
+
+    @property
+    def element(self) -> Element | None:
+        """Return the element of that output that is furthest off."""
+        return None if self.tensor is None else self.tensor.worst
+
+    def reproducer(self, folder: str | Path) -> Path:
+        """Write a folder that shows the failure, for ``onnx-passes repro run`` and ``reduce``."""
+        verification = Verification(inputs=self.data.at(self.state), seed=self.data.seed, reproducer=Path(folder))
+        try:
+            apply(self.state.model, self._passes(), verify=verification)
+        except OnnxPassesError as error:
+            failure: Any = getattr(error, "failure", None)
+            if failure is not None and Path(failure.reproducer).is_dir():
+                return Path(failure.reproducer)
+        raise PassFailedError("there is nothing to reproduce", hint="only what verification finds is written")
+
+    def _passes(self) -> list[Any]:
+        return [step.pass_ for step in self.plan.steps if step.why.reason == "requested"]
+
+    def __repr__(self) -> str:
+        return f"<FailedStep {self.text}: {self.report.difference if self.report is not None else self.error}>"
+
+    def __str__(self) -> str:
+        return str(self.error)

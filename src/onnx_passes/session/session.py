@@ -1,0 +1,244 @@
+"""``onnx_passes.open``: a model to work on step by step, with every step verified and every way back open."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.api import Result, apply, run_model
+from onnx_passes.core.compose import PassLike
+from onnx_passes.core.display import Displayed
+from onnx_passes.core.errors import ExitCode, ModelError, OnnxPassesError, UsageError, did_you_mean
+from onnx_passes.core.measure import count_nodes
+from onnx_passes.core.plan import plan
+from onnx_passes.debug.events import Ancestry
+from onnx_passes.debug.lineage import why
+from onnx_passes.debug.why_not import WhyNot, why_not
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.diff import ModelDiff, diff
+from onnx_passes.graph.load import Source, load, origin
+from onnx_passes.graph.save import SaveReport, Target, save
+from onnx_passes.rewrite.rule import Rule
+from onnx_passes.session.data import Data, plan_of
+from onnx_passes.session.failed import FailedStep
+from onnx_passes.session.finding import Matches, find
+from onnx_passes.session.states import State, Steps
+from onnx_passes.session.trial import matches_of
+from onnx_passes.session.writing import Passes, Pipeline, pipeline_of, with_options
+from onnx_passes.verify.equivalence import Equivalence, compare_models
+from onnx_passes.verify.run.execute import ExecutionError
+from onnx_passes.verify.samples.reference import Array
+from onnx_passes.verify.verification import Verification
+
+Other: TypeAlias = "int | State | Session | Source"
+"""What a model is compared with: a step by its number, a branch by its name, or a model in any form."""
+MAIN = "main"
+
+
+def open(  # noqa: A001 - it is called as onnx_passes.open
+    model: Source, *, inputs: Any = (), verify: bool | Verification = True
+) -> Session:
+    """Open a model, given as for ``apply``, to work on it step by step.
+
+    ``inputs`` are data as for ``apply``, or one sample as an array or a mapping; every step is verified on them or,
+    without any, on generated ones. ``verify`` switches that off, or says how.
+    """
+    loaded = load(model)
+    held = loaded is model or getattr(model, "model", None) is loaded
+    given = _listed(inputs)
+    if not given and isinstance(verify, Verification):
+        given = list(verify.inputs)
+    seed = verify.seed if isinstance(verify, Verification) else 0
+    return Session(State(copy_model(loaded) if held else loaded), Data(given, seed), verify)
+
+
+def _listed(inputs: Any) -> list[Any]:
+    """List sources of data, also where there is one alone."""
+    return [inputs] if isinstance(inputs, np.ndarray | Mapping | str | Path) else list(inputs)
+
+
+class Session(Displayed):
+    """A model, what was done to it, and every way back.
+
+    ``apply`` goes on to a new state, ``undo`` and ``redo`` move along the history at once. Whatever takes a model takes
+    a session for its current one. ``failure`` is the last step that failed; the session stays on the one before it.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        data: Data,
+        verify: bool | Verification,
+        name: str = MAIN,
+        branches: dict[str, Session] | None = None,
+    ) -> None:
+        self.name = name
+        self.failure: FailedStep | None = None
+        self._state = state
+        self._data = data
+        self._verify = verify
+        self._undone: list[State] = []
+        self._branches = {} if branches is None else branches
+        self._branches[name] = self
+        self._stories: dict[State, dict[str, Ancestry]] = {}
+
+    @property
+    def model(self) -> ir.Model:
+        """Return the current model; copy it to change it by hand."""
+        return self._state.model
+
+    @property
+    def original(self) -> ir.Model:
+        """Return the model as it was opened."""
+        return self._state.path()[0].model
+
+    @property
+    def steps(self) -> Steps:
+        """List the states from the original to the current one, and those that ``redo`` leads to."""
+        return Steps((*self._state.path(), *reversed(self._undone)), self._state.number)
+
+    @property
+    def branches(self) -> dict[str, Session]:
+        """Return all branches by name; the first one is called main."""
+        return dict(self._branches)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Return the text of what was done: the command line makes the same of the original model."""
+        return pipeline_of(self._state.path())
+
+    def apply(self, what: Passes, /, *, verify: bool | None = None, **options: object) -> Result:
+        """Apply passes and go on from there: pipeline text, a name, class or object of a pass, or a rule.
+
+        ``options`` are those of the one pass that is named; ``verify`` overrides what the session does.
+        """
+        planned = plan(with_options(what, options))
+        passes = [step.pass_ for step in planned.steps if step.why.reason == "requested"]
+        self.failure = None
+        try:
+            result = apply(self.model, passes, inputs=self._inputs(), verify=self._verification(verify))
+        except (OnnxPassesError, ir.passes.InvariantError) as error:
+            if getattr(error, "exit_code", None) is not ExitCode.USAGE:
+                self.failure = FailedStep(planned.pipeline, self._state, error, planned, self._data)
+            raise
+        self._state = self._state.then(result)
+        self._undone.clear()
+        return result
+
+    def undo(self, steps: int = 1) -> Session:
+        """Go back to the state before the last step, or before the last few."""
+        if not 1 <= steps <= self._state.number:
+            done = f"{self._state.number} step{'' if self._state.number == 1 else 's'}"
+            raise UsageError(f"cannot undo {steps} of {done}", hint="'steps' shows them")
+        for _ in range(steps):
+            assert self._state.parent is not None
+            self._undone.append(self._state)
+            self._state = self._state.parent
+        return self
+
+    def redo(self, steps: int = 1) -> Session:
+        """Do again what was undone."""
+        if not 1 <= steps <= len(self._undone):
+            raise UsageError(
+                f"cannot redo {steps} of {len(self._undone)} undone", hint="'apply' forgets what was undone"
+            )
+        for _ in range(steps):
+            self._state = self._undone.pop()
+        return self
+
+    def branch(self, name: str) -> Session:
+        """Start a branch here and return it: a session of its own with the same history; this one stays as it is."""
+        if name == self.name:
+            raise UsageError(f"this is branch '{name}'", hint="choose another name")
+        return Session(self._state, self._data, self._verify, name, self._branches)
+
+    def find(self, what: str | Rule | Callable[..., Any]) -> Matches:
+        """Find nodes: ``"Conv"``, ``"Conv > Relu"``, ``"Relu(x) + y"``, a pattern function or a rule."""
+        return find(self.model, what)
+
+    def matches(self, what: PassLike | Rule, /, **options: object) -> Matches:
+        """Say where a pass would apply, and where it nearly does and why not; nothing is changed."""
+        return matches_of(self.model, with_options(what, options))
+
+    def preview(self, what: Passes, /, **options: object) -> ModelDiff:
+        """Say what passes would change, unverified; nothing is changed."""
+        passes: Any = with_options(what, options)
+        return diff(self.model, apply(self.model, passes, verify=False).model)
+
+    def diff(self, other: Other | None = None) -> ModelDiff:
+        """Say what changed in the last step, or since a step (0 is the original), a branch or a model."""
+        if other is None:
+            return diff((self._state.parent or self._state).model, self.model)
+        return diff(self._model_of(other), self.model)
+
+    def why(self, node: str) -> Ancestry:
+        """Tell which rewrites of the session a node or value came from or, if it is gone, who removed it."""
+        known = self._stories.setdefault(self._state, {})
+        if node not in known:
+            known[node] = why(self.original, node, plan_of(self._state))
+        return known[node]
+
+    def why_not(self, what: PassLike | Rule, /, *, at: str | None = None, top: int = 5) -> WhyNot:
+        """Tell why a pass does not apply, at all or at one node."""
+        return why_not(self.model, with_options(what, {}), at=at, top=top)
+
+    def run(self, inputs: Any = None, *, values: Sequence[str] = ()) -> dict[str, Array]:
+        """Run the current model on inputs or on those of the session; returns outputs and named ``values`` inside."""
+        given = self._inputs() if inputs is None else _listed(inputs)
+        return run_model(self.model, given, seed=self._data.seed, values=values)
+
+    def verify(self, other: Other | None = None) -> Equivalence:
+        """Compare what the current model computes with the original, or a step, a branch or a model."""
+        try:
+            if other is None:
+                return self._data.compare_with_original(self._state)
+            before = self._model_of(other)
+            return compare_models(before, self.model, inputs=self._inputs(), seed=self._data.seed)
+        except ExecutionError as error:
+            raise ModelError(error.what, where=error.where, hint=error.hint) from error
+
+    def save(self, target: Target, *, external: bool | None = None) -> SaveReport:
+        """Write the current model, as ``onnx_passes.save`` does."""
+        return save(self.model, target, external=external)
+
+    def __repr__(self) -> str:
+        at = "as it was opened" if not self._state.number else f"after step {self._state.number}, {self._state.text}"
+        branch = "" if self.name == MAIN else f", branch {self.name}"
+        return f"<Session {self.title}{branch}: {count_nodes(self.model)} nodes {at}>"
+
+    @property
+    def title(self) -> str:
+        """Return the name of the file, or of the model."""
+        source = origin(self.original)
+        return (
+            source.path.name if source is not None and source.path is not None else self.original.graph.name or "model"
+        )
+
+    def _inputs(self) -> Sequence[Any]:
+        return self._data.at(self._state)
+
+    def _verification(self, wanted: bool | None) -> bool | Verification:
+        chosen = self._verify if wanted is None or (wanted and self._verify) else wanted
+        if not isinstance(chosen, Verification):
+            return chosen
+        chosen = copy.copy(chosen)
+        chosen.inputs = self._inputs()
+        return chosen
+
+    def _model_of(self, other: Any) -> ir.Model:
+        """Find the model that is meant by a number, the name of a branch, a state, or what can be loaded."""
+        if isinstance(other, int):
+            if not 0 <= other < len(self.steps):
+                raise UsageError(f"there is no step {other}", hint=f"steps go from 0 to {len(self.steps) - 1}")
+            return self.steps[other].model
+        if isinstance(other, str) and other in self._branches:
+            return self._branches[other].model
+        if isinstance(other, str) and not Path(other).exists():
+            hint = did_you_mean(other, self._branches) or f"branches are {', '.join(self._branches)}"
+            raise UsageError(f"'{other}' is neither a branch nor a file", hint=hint)
+        return load(other)
