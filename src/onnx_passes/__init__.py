@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from onnx_passes.core.options import Size as Size
     from onnx_passes.core.options import option as option
     from onnx_passes.debug.bisect import bisect as bisect
-    from onnx_passes.debug.lineage import why as why
     from onnx_passes.debug.reduce.task import reduce as reduce
     from onnx_passes.debug.why_not import why_not as why_not
     from onnx_passes.graph.builder import Builder as Builder
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from onnx_passes.graph.diff import diff as diff
     from onnx_passes.graph.load import load as load
     from onnx_passes.graph.save import save as save
+    from onnx_passes.history.why import why as why
     from onnx_passes.passes.analyse.inspection import inspect as inspect
     from onnx_passes.passes.analyse.ranges import ranges as ranges
     from onnx_passes.rewrite.editor import Editor as Editor
@@ -93,7 +93,7 @@ _HOMES = {
     "reduce": "debug.reduce.task",
     "run_model": "api",
     "save": "graph.save",
-    "why": "debug.lineage",
+    "why": "history.why",
     "why_not": "debug.why_not",
     "yes": "rewrite.refusal",
 }

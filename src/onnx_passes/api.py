@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.interface_names import InterfaceNames
 from onnx_passes.graph.load import Source, load
 from onnx_passes.graph.save import SaveReport, Target, save, to_proto
+from onnx_passes.history.recording import Recording
 from onnx_passes.verify.contracts import Paranoid
 from onnx_passes.verify.measuring import Measuring
 from onnx_passes.verify.metrics.ranges import MetricRange
@@ -41,6 +43,7 @@ class Result:
 
     model: ir.Model = field(repr=False)
     record: RunRecord
+    recording: Recording | None = field(default=None, repr=False)
 
     @property
     def proto(self) -> onnx.ModelProto:
@@ -50,6 +53,15 @@ class Result:
     def save(self, target: Target, *, external: bool | None = None) -> SaveReport:
         """Write the model, all of it or nothing, as ``onnx_passes.save`` does."""
         return save(self.model, target, external=external)
+
+    def report(self, target: str | Path, *, title: str = "") -> Path:
+        """Write the report of a run that was recorded: a page, or with the suffix .json its data; returns its path."""
+        from onnx_passes.report.html import write_report
+        from onnx_passes.report.run import run_data
+
+        if self.recording is None:
+            raise UsageError("this run was not recorded", hint="write 'apply(…, report=True)'")
+        return write_report(run_data(self.recording, self.model, title=title), target)
 
     @property
     def modified(self) -> bool:
@@ -81,6 +93,7 @@ def apply(
     instruments: Sequence[Instrument] = (),
     paranoid: bool = False,
     in_place: bool = False,
+    report: bool = False,
 ) -> Result:
     """Apply passes to a model.
 
@@ -96,6 +109,8 @@ def apply(
     ``metrics`` maps metrics to their accepted range ``(min, max)``, measured on the same inputs against the original
     model, or says how in full: ``Measuring({"accuracy": (0.95, None)}, dataset=[images], expect=[labels])``.
     ``structure`` lists properties that every pass must leave the model with: ``["acyclic", "at-most(Conv, 3)"]``.
+
+    ``report`` records what every rewrite does, so that ``result.report("out.html")`` can show it.
     """
     loaded = load(model)
     is_held = isinstance(model, ir.Model) or getattr(model, "model", None) is loaded
@@ -111,13 +126,19 @@ def apply(
         watchers.append(verification)
     if structure:
         watchers.append(Requirements(structure))
-    return run_plan(planned, loaded, watchers)
+    return run_plan(planned, loaded, watchers, Recording() if report else None)
 
 
-def run_plan(planned: Plan, model: ir.Model, instruments: Sequence[Instrument]) -> Result:
-    """Run a plan on a model, which it changes, watched by instruments: the last one looks first at what a pass did."""
-    outcome = Manager([InterfaceNames(), *instruments]).run(planned, model)
-    return Result(outcome.model, outcome.record)
+def run_plan(
+    planned: Plan, model: ir.Model, instruments: Sequence[Instrument], recording: Recording | None = None
+) -> Result:
+    """Run a plan on a model, which it changes, watched by instruments: the last one looks first at what a pass did.
+
+    A recording looks before all others, lest it misses what they refuse.
+    """
+    watchers = [*instruments, *(() if recording is None else (recording,)), InterfaceNames()]
+    outcome = Manager(watchers).run(planned, model)
+    return Result(outcome.model, outcome.record, recording)
 
 
 def run_model(

@@ -14,9 +14,9 @@ import pytest
 
 from onnx_passes import apply, examples
 from onnx_passes.core.instruments import Limit
-from onnx_passes.debug.lineage import Lineage
 from onnx_passes.debug.why_not import why_not
 from onnx_passes.graph.copy import copy_model
+from onnx_passes.history.recording import Recording
 from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.run.execute import Executor
 
@@ -209,7 +209,7 @@ def test_a_limit_stops_inside(planted: Planted):
 
 
 def test_why_follows_a_node_to_its_integers():
-    lineage = Lineage()
+    lineage = Recording()
     apply(examples.path("digits-cnn"), "streamline, export-integer", verify=False, instruments=[lineage])
     story = lineage.of("conv1/Conv")
     text = str(story)
@@ -222,7 +222,7 @@ def test_why_follows_a_node_to_its_integers():
 
 
 def test_why_follows_a_node_to_finn():
-    lineage = Lineage()
+    lineage = Recording()
     apply(examples.path("digits-cnn"), "streamline, export-finn", verify=False, instruments=[lineage])
     story = lineage.of("relu1/Quant")
     assert not story.present
@@ -232,7 +232,7 @@ def test_why_follows_a_node_to_finn():
 
 
 def test_why_follows_a_node_that_became_another_in_place():
-    lineage = Lineage()
+    lineage = Recording()
     apply(ir.from_onnx_text(QUANTIZERS), "import-qonnx", verify=False, instruments=[lineage])
     (event,) = lineage.of("second").events
     assert event.rule == "QONNX form of Quant"

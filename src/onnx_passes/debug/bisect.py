@@ -15,12 +15,12 @@ from onnx_passes.core.errors import OnnxPassesError, PassFailedError, UsageError
 from onnx_passes.core.instruments import Instrument, Limit, StopAfter
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import Plan, Step, plan
-from onnx_passes.debug.items import items_text
 from onnx_passes.debug.judges import ByFunction, Judge
 from onnx_passes.debug.points import Leaf, Trace
 from onnx_passes.debug.result_judges import ByMetrics, ByResults
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import Source, load
+from onnx_passes.history.items import items_text
 from onnx_passes.verify.blame.search import Verdict, first_bad
 from onnx_passes.verify.comparison.declarations import RestrictsInputs
 from onnx_passes.verify.failure import fact_lines

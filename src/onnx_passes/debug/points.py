@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Application, RunRecord, StepRecord
-from onnx_passes.debug.items import Applied, Item, added_items, matched_items
+from onnx_passes.history.items import Applied, Item, added_items, matched_items
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,12 @@ from onnx_passes.cli.options import config_option, running_options
 from onnx_passes.core.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    import onnx_ir as ir
+
     from onnx_passes.api import Result
     from onnx_passes.cli.settings import Settings
     from onnx_passes.core.instruments import Instrument
+    from onnx_passes.core.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Choices:
     output: str | None
     state: str | None
     record: str | None
+    report: str | None
     in_place: bool
     external: bool | None
     print_changed: bool
@@ -64,6 +68,7 @@ class Choices:
 @interface_options
 @click.option("-o", "--output", metavar="FILE", help="Where the model goes; without it, to standard output as text.")
 @click.option("--record", metavar="FILE", help="Write the record of the run (JSON) to a file.")
+@click.option("--report", metavar="FILE", help="Write a page that shows every rewrite; as .json, its data.")
 @click.option("-s", "--state", metavar="FILE", help="State of version 0.4, which is not needed: never read or written.")
 @click.option("--in-place", is_flag=True, help="Write the result over the input file.")
 @click.option(
@@ -142,8 +147,8 @@ def command(model: str, passes: tuple[str, ...], config_file: str | None, **choi
 def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices: Choices) -> None:
     target = _target(source, choices)
     _refuse_missing(source)
-    _refuse_record_for_model(choices.record, (source, target))
-    from onnx_passes.api import run_plan
+    for beside in (choices.record, choices.report):
+        _refuse_same_as_model(beside, (source, target))
     from onnx_passes.cli.settings import settings
     from onnx_passes.graph.load import load
     from onnx_passes.graph.origin import origin
@@ -152,7 +157,7 @@ def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices:
     _ignore_state(choices)
     chosen = settings(config_file, passes, quiet=choices.quiet)
     planned = chosen.plan()
-    for path in (choices.output, choices.record):
+    for path in (choices.output, choices.record, choices.report):
         require_writable(path)
     model = load(source)
     loaded_from = origin(model)
@@ -160,12 +165,34 @@ def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices:
         for repair in loaded_from.repairs:
             click.echo(f"repaired: {repair}", err=True)
     checks = checks_of(chosen.config, choices, planned, model, config_file, source)
-    result = run_plan(planned, model, _instruments(chosen, choices, checks))
+    result = _recorded_run(planned, model, _instruments(chosen, choices, checks), choices.report)
     if not (choices.as_json and target == "-"):
         report = save(result.model, target, external=choices.external)
         for note in report.notes:
             click.echo(f"note: {note}", err=True)
     _report(result, choices)
+
+
+def _recorded_run(planned: Plan, model: ir.Model, instruments: list[Instrument], report: str | None) -> Result:
+    """Run a plan; the report, if one is wanted, is written of a run that fails, too."""
+    from onnx_passes.api import run_plan
+
+    if report is None:
+        return run_plan(planned, model, instruments)
+    from onnx_passes.history.recording import Recording
+    from onnx_passes.report.html import write_report
+    from onnx_passes.report.run import run_data
+
+    recording = Recording()
+    try:
+        result = run_plan(planned, model, instruments, recording)
+    except Exception:
+        if recording.run is not None:
+            write_report(run_data(recording, None), report)
+            click.echo(f"report: {report}", err=True)
+        raise
+    result.report(report)
+    return result
 
 
 def _ignore_state(choices: Choices) -> None:
@@ -193,9 +220,9 @@ def _target(source: str, choices: Choices) -> str:
     return target
 
 
-def _refuse_record_for_model(record: str | None, models: tuple[str, ...]) -> None:
-    if record is not None and any(Path(record).resolve() == Path(model).resolve() for model in models):
-        raise UsageError("this is the model", where=record, hint="give the record a file of its own")
+def _refuse_same_as_model(file: str | None, models: tuple[str, ...]) -> None:
+    if file is not None and any(Path(file).resolve() == Path(model).resolve() for model in models):
+        raise UsageError("this is the model", where=file, hint="give the record or report a file of its own")
 
 
 def _is_same_file(a: Path, b: Path) -> bool:

@@ -26,7 +26,7 @@ def command(model: str, node: str, passes: tuple[str, ...], config_file: str | N
 
     chosen = settings(config_file, passes, needs_passes=True)
 
-    from onnx_passes.debug.lineage import why
+    from onnx_passes.history.why import why
 
     story = why(model, node, chosen.plan())
     show(story, as_json=as_json)

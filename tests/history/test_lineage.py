@@ -10,8 +10,8 @@ import pytest
 from onnx_passes import PassResult, RewriteRulePass, Transformation, apply
 from onnx_passes.core.compose import Fixpoint
 from onnx_passes.core.errors import PassFailedError, UsageError
-from onnx_passes.debug.lineage import Lineage
 from onnx_passes.graph.copy import copy_model
+from onnx_passes.history.recording import Recording
 
 MODEL = """
 <ir_version: 10, opset_import: ["": 20]>
@@ -30,8 +30,8 @@ def model() -> ir.Model:
     return ir.from_onnx_text(MODEL)
 
 
-def trace(pipeline, given: ir.Model | None = None) -> Lineage:
-    lineage = Lineage()
+def trace(pipeline, given: ir.Model | None = None) -> Recording:
+    lineage = Recording()
     apply(given or model(), pipeline, instruments=[lineage], verify=False)
     return lineage
 
@@ -128,7 +128,7 @@ def test_node_that_two_became_has_both_as_origins():
 
 def test_lost_node_names_who_removed_it_and_what_replaced_it():
     lineage = trace([AddToSub, SubToSum])
-    added = next(item for item in lineage.events[0].changes.added if item.op == "Neg")
+    added = next(item for item in lineage.events[0].added if item.op == "Neg")
     story = lineage.of(added.outputs[0])
     assert not story.present
     assert [event.rule for event in story.fate] == ["SubToSum"]
@@ -282,7 +282,7 @@ def test_rounds_of_a_fixpoint_are_told():
 
 def test_constant_that_a_rule_made():
     lineage = trace(SinkRelu)
-    [name] = [name for item in lineage.events[0].changes.added for name in item.names if item.op == "initializer"]
+    [name] = [name for item in lineage.events[0].added for name in item.names if item.op == "initializer"]
     story = lineage.of(name)
     assert [event.rule for event in story.events] == ["SinkRelu"]
 
@@ -296,14 +296,14 @@ def test_failed_run_can_be_asked_too():
         def call(self, model):
             raise ValueError("out of luck")
 
-    lineage = Lineage()
+    lineage = Recording()
     with pytest.raises(PassFailedError):
         apply(model(), [AddToSub, Fail], instruments=[lineage], verify=False)
     assert [event.rule for event in lineage.of("c").events] == ["AddToSub"]
 
 
 def test_nothing_of_the_model_is_kept_alive():
-    lineage = Lineage()
+    lineage = Recording()
     given = model()
     result = apply(given, [AddToSub, SubToSum, Unused], instruments=[lineage], verify=False)
     watched = weakref.ref(result.model.graph)
@@ -314,7 +314,7 @@ def test_nothing_of_the_model_is_kept_alive():
 
 
 def test_instrument_can_be_used_again():
-    lineage = Lineage()
+    lineage = Recording()
     for _ in range(2):
         apply(model(), AddToSub, instruments=[lineage], verify=False)
     assert len(lineage.events) == 1

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from onnx_passes.debug.items import Item, Key, items_text
-from onnx_passes.debug.snapshots import Changes
+from onnx_passes.history.items import Item, items_text
+from onnx_passes.history.versions import Changes, NodeVersion, ValueVersion
 
-_Index = dict[Key, list[Item]]
+_Index = dict[Item, list[Item]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Event:
-    """What one rule application, or one pass beside its applications, did to nodes and initializers.
+    """What one rule application, or one pass beside its applications, did to nodes and values.
 
     What a rule application adds comes from all that it matched, of any other pass only what is linked.
     """
@@ -27,6 +27,7 @@ class Event:
     application: int = 0
     rule: str = ""
     source: str = ""
+    root: NodeVersion | None = None
 
     def __str__(self) -> str:
         what = f"step {self.step}, {self.text}"
@@ -37,44 +38,76 @@ class Event:
         return f"{what}: {items_text(self.matched)} → {items_text(self.replacements)}"
 
     @property
+    def added(self) -> tuple[Item, ...]:
+        """Return nodes, initializers and inputs that are there since, also under another name."""
+        pairs = self.changes.values
+        values = (
+            new for old, new in pairs if new is not None and new.is_source and (old is None or old.name != new.name)
+        )
+        return *self.changes.added, *values
+
+    @property
+    def removed(self) -> tuple[Item, ...]:
+        """Return nodes, initializers and inputs that are gone since, or have another name."""
+        pairs = self.changes.values
+        values = (
+            old for old, new in pairs if old is not None and old.is_source and (new is None or old.name != new.name)
+        )
+        return *self.changes.removed, *values
+
+    @property
+    def is_story(self) -> bool:
+        """Tell whether anything came or went: who only got other inputs, types or shapes is as before."""
+        return bool(self.application or self.added or self.removed)
+
+    @property
     def replacements(self) -> tuple[Item, ...]:
         """Return what is there instead: all that is new, and what took the place of something that is gone."""
-        return tuple(dict.fromkeys((*self.changes.added, *(heir for heir, _ in self.changes.heirs))))
+        return tuple(dict.fromkeys((*self.added, *(heir for heir, _ in self.changes.heirs))))
 
     def parents(self, item: Item) -> Sequence[Item]:
         """List what an item that the event brought was made of."""
-        return self._made_of.get(item.key) or (self.matched if self.application else ())
+        return self._made_of.get(item) or (self.matched if self.application else ())
 
     def children(self, item: Item) -> Sequence[Item]:
         """List what took the place of an item that the event removed."""
-        return self._became.get(item.key) or (self.replacements if self.application else ())
+        return self._became.get(item) or (self.replacements if self.application else ())
 
     def about(self, item: Item) -> Event:
         """Narrow what a pass did all over the model down to one item."""
         if self.application:
             return self
-        old = self._made_of.get(item.key, [])
-        new = self._became.get(item.key, [])
-        brought, taken = self._brought.get(item.key, []), self._taken.get(item.key, [])
-        if brought and not new:
-            return replace(self, matched=tuple(old), changes=Changes(tuple(brought), tuple(old)))
-        return replace(self, matched=tuple(taken), changes=Changes(tuple(new), tuple(taken)))
+        old, new = self._made_of.get(item, []), self._became.get(item, [])
+        if item in self._brought and not new:
+            return self._narrowed([item], old)
+        return self._narrowed(new, [item] if item in self._taken else [])
+
+    def _narrowed(self, new: Sequence[Item], old: Sequence[Item]) -> Event:
+        changes = Changes(
+            removed=[item for item in old if isinstance(item, NodeVersion)],
+            added=[item for item in new if isinstance(item, NodeVersion)],
+            values=[
+                *((item, None) for item in old if isinstance(item, ValueVersion)),
+                *((None, item) for item in new if isinstance(item, ValueVersion)),
+            ],
+        )
+        return replace(self, matched=tuple(old), changes=changes)
 
     @cached_property
     def _made_of(self) -> _Index:
-        return _index((new, old) for new, old in self.changes.links)
+        return _index(self.changes.links)
 
     @cached_property
     def _became(self) -> _Index:
         return _index((old, new) for new, old in (*self.changes.links, *self.changes.heirs))
 
     @cached_property
-    def _brought(self) -> _Index:
-        return _index((item, item) for item in self.changes.added)
+    def _brought(self) -> set[Item]:
+        return set(self.added)
 
     @cached_property
-    def _taken(self) -> _Index:
-        return _index((item, item) for item in self.changes.removed)
+    def _taken(self) -> set[Item]:
+        return set(self.removed)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -82,7 +115,7 @@ class Event:
         if self.application:
             data |= {"application": self.application, "rule": self.rule, "source": self.source}
         data["matched"] = [item.to_json() for item in self.matched]
-        data["removed"] = [item.to_json() for item in self.changes.removed]
+        data["removed"] = [item.to_json() for item in self.removed]
         data["replacements"] = [item.to_json() for item in self.replacements]
         return data
 
@@ -134,5 +167,5 @@ class Ancestry:
 def _index(pairs: Iterable[tuple[Item, Item]]) -> _Index:
     found: _Index = {}
     for item, other in pairs:
-        found.setdefault(item.key, []).append(other)
+        found.setdefault(item, []).append(other)
     return found

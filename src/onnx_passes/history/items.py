@@ -10,12 +10,10 @@ import onnx_ir as ir
 
 from onnx_passes.core.records import Application
 
-Key = tuple[str, tuple[str, ...]]
-"""Operator and results of a node: what stays of it in a run while its inputs change with the neighbours."""
 _VALUES = ("initializer", "graph input")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Item:
     """A node; or an initializer or a graph input, as if a node computed it."""
 
@@ -34,21 +32,29 @@ class Item:
         """Return the names that stand for this item: those of its results, then its own."""
         return tuple(dict.fromkeys(name for name in (*self.outputs, self.name) if name))
 
-    @property
-    def key(self) -> Key:
-        """Return what tells this item from others."""
-        return self.op, self.outputs
-
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
         return {"op_type": self.op, "name": self.name, "inputs": list(self.inputs), "outputs": list(self.outputs)}
 
 
+def operator_of(node: ir.Node) -> str:
+    """Name the operator of a node, with its domain unless it is that of ONNX."""
+    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+
+
+def input_names(node: ir.Node) -> tuple[str, ...]:
+    """Name the inputs of a node; one that is left out has no name."""
+    return tuple(["" if value is None else value.name or "?" for value in node.inputs])
+
+
+def output_names(node: ir.Node) -> tuple[str, ...]:
+    """Name the results of a node."""
+    return tuple([value.name or "" for value in node.outputs])
+
+
 def item_of(node: ir.Node) -> Item:
     """Describe a node as it is now."""
-    inputs = tuple("" if value is None else value.name or "?" for value in node.inputs)
-    op = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-    return Item(op, node.name or "", inputs, tuple(value.name or "" for value in node.outputs))
+    return Item(operator_of(node), node.name or "", input_names(node), output_names(node))
 
 
 def item_of_value(value: ir.Value) -> Item:

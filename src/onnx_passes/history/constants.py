@@ -1,0 +1,134 @@
+"""Constants in a few numbers, taken while their tensors are there: no tensor is kept for a record of a run."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+import onnx_ir as ir
+
+Number = float | int
+Array = np.ndarray[Any, Any]
+
+_FEW = 16
+"""Elements up to which all of them are kept."""
+_SAMPLE = 4096
+"""Elements beyond which only every n-th is looked at."""
+_BINS = 24
+_PLAIN = "biuf"
+"""Kinds of numpy's own element types that can be sorted and counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """What a tensor holds: all elements of a small one, otherwise bounds and a histogram.
+
+    ``sample`` is how many elements were looked at if those were not all.
+    """
+
+    type: str
+    shape: tuple[int, ...]
+    bytes: int
+    values: tuple[Number | str, ...] = ()
+    min: Number | None = None
+    max: Number | None = None
+    zeros: int = 0
+    distinct: int = 0
+    counts: tuple[int, ...] = ()
+    sample: int = 0
+
+    def __str__(self) -> str:
+        shape = ",".join(map(str, self.shape))
+        return f"{self.type}[{shape}]" + (f"({', '.join(map(str, self.values))})" if self.values else "")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data, without what is empty."""
+        data: dict[str, Any] = {"bytes": self.bytes}
+        if self.values:
+            data["values"] = list(map(plain_number, self.values))
+        if self.min is not None and self.max is not None:
+            data |= {"min": plain_number(self.min), "max": plain_number(self.max)}
+            data |= {"distinct": self.distinct, "zeros": self.zeros}
+        if self.counts:
+            data["histogram"] = {"from": self.min, "to": self.max, "counts": list(self.counts)}
+        if self.sample:
+            data["sample"] = self.sample
+        return data
+
+
+class Constants:
+    """Describes every tensor object once, for as long as it lives."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Any], Constant]] = {}
+
+    def of(self, tensor: ir.TensorProtocol) -> Constant:
+        """Describe a tensor."""
+        key = id(tensor)
+        known = self._known.get(key)
+        if known is not None:
+            return known[1]
+        found = summarize(tensor)
+        try:
+            self._known[key] = weakref.ref(tensor, lambda _: self._known.pop(key, None)), found
+        except TypeError:
+            # Tensors of others may not allow weak references: they are described every time.
+            return found
+        return found
+
+
+def summarize(tensor: ir.TensorProtocol) -> Constant:
+    """Describe a tensor; only a sample of a large one is looked at."""
+    head = tensor.dtype.name.lower(), tuple(tensor.shape.numpy()), tensor.nbytes
+    try:
+        elements = _elements(tensor)
+    except (OSError, ValueError):
+        # The file with its data is missing; the run itself will tell if that matters.
+        return Constant(*head)
+    few = tuple(_value(item) for item in elements.tolist()) if tensor.size <= _FEW else ()
+    if elements.dtype.kind not in _PLAIN or not elements.size:
+        return Constant(*head, values=few)
+    sample = elements.size if elements.size < tensor.size else 0
+    return Constant(*head, few, **_statistics(elements, histogram=not few), sample=sample)
+
+
+def plain_number(number: Number | str) -> Number | str:
+    """Return a number as JSON knows it: NaN and infinities as text."""
+    return number if isinstance(number, str | int) or math.isfinite(number) else str(number)
+
+
+def _elements(tensor: ir.TensorProtocol) -> Array:
+    if tensor.dtype is ir.DataType.STRING:
+        return np.array([], object) if tensor.size > _FEW else cast(Array, tensor.numpy()).reshape(-1)
+    array = cast(Array, tensor.numpy()).reshape(-1)
+    if array.size > _SAMPLE:
+        # An odd stride does not always meet the same channel.
+        array = array[:: array.size // _SAMPLE | 1]
+    return array if array.dtype.kind in _PLAIN or array.dtype.kind in "cO" else array.astype(np.float32)
+
+
+def _value(item: object) -> Number | str:
+    if isinstance(item, bytes):
+        return item.decode(errors="replace")
+    return int(item) if isinstance(item, bool) else item if isinstance(item, int | float) else str(item)
+
+
+def _statistics(elements: Array, *, histogram: bool) -> dict[str, Any]:
+    ordered = np.sort(elements.astype(np.uint8) if elements.dtype.kind == "b" else elements)
+    zeros = int(np.count_nonzero(ordered == 0))
+    if ordered.dtype.kind == "f" and ordered[-1] != ordered[-1]:
+        ordered = ordered[: int(np.count_nonzero(ordered == ordered))]
+        if not ordered.size:
+            return {"min": math.nan, "max": math.nan}
+    low, high = ordered[0].item(), ordered[-1].item()
+    found = {"min": low, "max": high, "zeros": zeros}
+    found["distinct"] = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+    if histogram and low < high and math.isfinite(high - low):
+        edges = np.linspace(float(low), float(high), _BINS + 1)[1:-1]
+        places = [0, *np.searchsorted(ordered, edges).tolist(), ordered.size]
+        found["counts"] = tuple(after - before for before, after in pairwise(places))
+    return found

@@ -1,0 +1,479 @@
+"""The model as it is now, in versions: what changed since the last look, in proportion to what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import is_
+
+import onnx_ir as ir
+
+from onnx_passes.core.walk import holds_graphs
+from onnx_passes.graph import annotations
+from onnx_passes.graph.tensor_types import DATATYPE
+from onnx_passes.graph.wording import type_text
+from onnx_passes.history.constants import Constant, Constants
+from onnx_passes.history.items import Item, input_names, operator_of, output_names
+from onnx_passes.history.versions import (
+    Attribute,
+    Changes,
+    Description,
+    GraphVersion,
+    Interface,
+    NodeVersion,
+    ValueVersion,
+)
+
+_TENSOR, _TENSORS = ir.AttributeType.TENSOR, ir.AttributeType.TENSORS
+_GRAPH, _GRAPHS = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS
+_SCOPES = ("namespace", "pkg.torch.onnx.name_scopes")
+"""Where exporters write which module of the network a node belongs to."""
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """A node that is there: its version, and the objects by which a change is noticed without comparing texts."""
+
+    version: NodeVersion
+    operator: tuple[str, str, str, str | None]
+    inputs: Sequence[ir.Value | None]
+    attributes: tuple[ir.Attr, ...]
+    outputs: Sequence[ir.Value]
+
+
+@dataclass(slots=True, eq=False)
+class _Graph:
+    """A graph that is there, with its nodes if it is not the main one, and where it is."""
+
+    version: GraphVersion
+    path: tuple[object, ...]
+    interface: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    outputs: tuple[ir.Value, ...] = ()
+    nodes: dict[ir.Node, None] = field(default_factory=dict[ir.Node, None])
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What a look at a model, or at a part of it, found to be other than before."""
+
+    fresh: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
+    altered: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
+    gone: dict[ir.Node, _Node] = field(default_factory=dict[ir.Node, _Node])
+    values: dict[ir.Value, Description] = field(default_factory=dict[ir.Value, Description])
+    lost: dict[ir.Value, ValueVersion] = field(default_factory=dict[ir.Value, ValueVersion])
+    slots: list[tuple[ir.Value | None, ir.Value | None]] = field(
+        default_factory=list[tuple[ir.Value | None, ir.Value | None]]
+    )
+    interfaces: list[Interface] = field(default_factory=list[Interface])
+
+
+@dataclass(slots=True)
+class _Present:
+    """All that is in a model."""
+
+    graphs: set[ir.Graph] = field(default_factory=set[ir.Graph])
+    nodes: set[ir.Node] = field(default_factory=set[ir.Node])
+    values: set[ir.Value] = field(default_factory=set[ir.Value])
+
+
+class Live:
+    """Versions of all nodes and values of a model.
+
+    ``look`` goes over the whole model, ``touch`` over the surroundings of a rewrite; both return what changed.
+    """
+
+    def __init__(self) -> None:
+        self.graphs: list[GraphVersion] = []
+        self.nodes: dict[ir.Node, _Node] = {}
+        self.values: dict[ir.Value, ValueVersion] = {}
+        self.count_nodes = 0
+        self.count_values = 0
+        self._constants = Constants()
+        self._graphs: dict[ir.Graph, _Graph] = {}
+        self._numbered: dict[int, _Graph] = {}
+        self._paths: dict[tuple[object, ...], int] = {}
+
+    def look(self, model: ir.Model) -> Changes:
+        """Go over a whole model; one that was built anew is followed by what its parts look like."""
+        seen, present = _Seen(), _Present()
+        for graph, number in self._roots(model):
+            self._see(graph, number, seen, present)
+        if len(present.nodes) - len(seen.fresh) < len(self.nodes):
+            seen.gone = {node: known for node, known in self.nodes.items() if node not in present.nodes}
+        if len(present.values) - sum(value not in self.values for value in seen.values) < len(self.values):
+            seen.lost = {value: known for value, known in self.values.items() if value not in present.values}
+        if len(present.graphs) < len(self._graphs):
+            self._graphs = {graph: known for graph, known in self._graphs.items() if graph in present.graphs}
+        self._follow_rebuilt(seen)
+        changes = self._settle(seen)
+        self._link(seen, changes)
+        return changes
+
+    def touch(self, nodes: Iterable[ir.Node], values: Iterable[ir.Value], graph: ir.Graph | None) -> Changes:
+        """Look at nodes, at what went with those that are gone, at some values, and at what a graph takes and gives."""
+        seen = _Seen()
+        self._meet_all(nodes, seen)
+        held = {number for node in (*seen.fresh, *seen.altered) for _, _, number in self._nested(node, 0)}
+        lost = {number for known in seen.gone.values() for number in known.version.graphs} - held
+        while lost:
+            number = lost.pop()
+            for inside, known in list(self._graphs.items()):
+                if known.version.number == number:
+                    del self._graphs[inside]
+            inner = list(self._numbered[number].nodes)
+            lost.update(inner_number for node in inner for inner_number in self.nodes[node].version.graphs)
+            self._meet_all(inner, seen)
+        for value in values:
+            self._meet_value(value, seen)
+        if graph is not None and graph in self._graphs:
+            self._see_interface(graph, seen)
+        return self._settle(seen)
+
+    def version(self, thing: ir.Node | ir.Value) -> Item | None:
+        """Return the version of a node, or of a value that no node computes."""
+        if isinstance(thing, ir.Node):
+            known = self.nodes.get(thing)
+            return None if known is None else known.version
+        return self.values.get(thing)
+
+    def source(self, value: ir.Value) -> Item | None:
+        """Return the version of what computes a value, or of itself if no node does."""
+        return self.version(value.producer() or value)
+
+    def _roots(self, model: ir.Model) -> Iterator[tuple[ir.Graph, int]]:
+        yield model.graph, self._number(model.graph, ("main",), GraphVersion(0, model.graph.name or ""))
+        for identifier, function in model.functions.items():
+            name = "::".join(filter(None, identifier))
+            yield function.graph, self._number(function.graph, ("function", identifier), GraphVersion(0, name))
+
+    def _number(self, graph: ir.Graph, path: tuple[object, ...], new: GraphVersion) -> int:
+        """Return the number of a graph; one that takes the place of another has its number."""
+        known = self._graphs.get(graph)
+        if known is None:
+            number = self._paths.get(path)
+            if number is None:
+                number = new.number = len(self.graphs)
+                self.graphs.append(new)
+                self._numbered[number] = _Graph(new, path)
+            known = self._graphs[graph] = self._numbered[number]
+        elif known.path != path and self._paths.get(known.path) == known.version.number:
+            del self._paths[known.path]
+        known.path = path
+        self._paths[path] = known.version.number
+        return known.version.number
+
+    def _see(self, graph: ir.Graph, number: int, seen: _Seen, present: _Present) -> None:
+        """Compare all that is in a graph with what was there."""
+        present.graphs.add(graph)
+        known_nodes, add_node, add_value = self.nodes, present.nodes.add, present.values.add
+        for value in (*graph.inputs, *graph.initializers.values()):
+            add_value(value)
+            self._compare(value, number, seen)
+        for node in graph:
+            add_node(node)
+            known = known_nodes.get(node)
+            if known is None:
+                seen.fresh[node] = number
+            elif _is_altered(node, known, number):
+                seen.altered[node] = number
+            for value in node.outputs:
+                if value.name:
+                    add_value(value)
+                    self._compare(value, number, seen)
+            if holds_graphs(node):
+                for _, inner, inner_number in self._nested(node, number):
+                    self._see(inner, inner_number, seen, present)
+        self._see_interface(graph, seen)
+
+    def _nested(self, node: ir.Node, number: int) -> Iterator[tuple[str, ir.Graph, int]]:
+        """Yield the graphs that a node holds, with their numbers."""
+        holder = next((value.name for value in node.outputs if value.name), node.name) or ""
+        for attribute in node.attributes.data.values():
+            if attribute.type is _GRAPH and not attribute.is_ref():
+                graphs: Sequence[ir.Graph] = (attribute.as_graph(),)
+            elif attribute.type is _GRAPHS and not attribute.is_ref():
+                graphs = attribute.as_graphs()
+            else:
+                continue
+            for position, graph in enumerate(graphs):
+                name = f"{attribute.name}[{position}]" if attribute.type is _GRAPHS else attribute.name
+                new = GraphVersion(0, graph.name or "", number, holder, name)
+                yield name, graph, self._number(graph, (number, holder, name), new)
+
+    def _see_interface(self, graph: ir.Graph, seen: _Seen) -> None:
+        """Notice other inputs or outputs of a graph."""
+        known = self._graphs[graph]
+        inputs, outputs = graph.inputs, tuple(graph.outputs)
+        if known.outputs and not _same(known.outputs, outputs):
+            seen.slots.extend(zip(known.outputs, outputs, strict=False))
+        known.outputs = outputs
+        interface = tuple([value.name or "" for value in inputs]), tuple([value.name or "" for value in outputs])
+        if known.interface != interface:
+            if known.interface is None:
+                known.version.inputs, known.version.outputs = interface
+            known.interface = interface
+            seen.interfaces.append(Interface(known.version.number, *interface))
+
+    def _describe(self, value: ir.Value, number: int) -> Description:
+        kind, shape, is_initializer = value.type, value.shape, value.is_initializer()
+        return Description(
+            value.name or "",
+            number,
+            "input"
+            if value.is_graph_input()
+            else "initializer"
+            if is_initializer
+            else "output"
+            if value.is_graph_output()
+            else "",
+            kind.dtype if isinstance(kind, ir.TensorType) else None if kind is None else type_text(kind),
+            None if shape is None else shape.dims,
+            # Asking for annotations where there are none makes a store for every value of a large graph.
+            "" if value._metadata is None else annotations.get(value).get(DATATYPE, ""),  # pyright: ignore[reportPrivateUsage]
+            self._constant(value, is_initializer=is_initializer),
+        )
+
+    def _constant(self, value: ir.Value, *, is_initializer: bool) -> Constant | None:
+        """Describe what an initializer, or the result of a Constant node, holds."""
+        producer = value.producer()
+        if producer is None:
+            tensor = value.const_value if is_initializer else None
+        else:
+            attribute = producer.attributes.get("value") if producer.op_type == "Constant" else None
+            tensor = attribute.value if attribute is not None and attribute.type is _TENSOR else None
+        return None if tensor is None else self._constants.of(tensor)
+
+    def _compare(self, value: ir.Value, number: int, seen: _Seen) -> None:
+        version, description = self.values.get(value), self._describe(value, number)
+        if version is None or version.description != description:
+            seen.values[value] = description
+
+    def _meet_all(self, nodes: Iterable[ir.Node], seen: _Seen) -> None:
+        waiting, met = list(nodes), set[ir.Node]()
+        while waiting:
+            node = waiting.pop()
+            if node not in met:
+                met.add(node)
+                waiting.extend(self._meet(node, seen))
+
+    def _meet(self, node: ir.Node, seen: _Seen) -> Iterator[ir.Node]:
+        """Look at a node; yields what has to be looked at with it."""
+        known, graph = self.nodes.get(node), node.graph
+        if graph is None or graph not in self._graphs:
+            if known is not None:
+                yield from self._leave(node, known, seen)
+            return
+        number = self._graphs[graph].version.number
+        if known is None:
+            seen.fresh[node] = number
+        elif _is_altered(node, known, number):
+            seen.altered[node] = number
+        for value in node.outputs:
+            if value.name:
+                self._compare(value, number, seen)
+        if holds_graphs(node):
+            for _, inner, inner_number in self._nested(node, number):
+                self._see_interface(inner, seen)
+                for value in (*inner.inputs, *inner.initializers.values()):
+                    self._compare(value, inner_number, seen)
+                yield from inner
+
+    def _leave(self, node: ir.Node, known: _Node, seen: _Seen) -> Iterator[ir.Node]:
+        """Let go of a node; yields what it was computed from, which may have gone with it."""
+        seen.gone[node] = known
+        for value in known.outputs:
+            version = self.values.get(value)
+            if version is not None:
+                seen.lost[value] = version
+        for value in known.inputs:
+            producer = None if value is None else value.producer()
+            if producer is not None:
+                yield producer
+            elif value is not None:
+                self._meet_value(value, seen)
+
+    def _meet_value(self, value: ir.Value, seen: _Seen) -> None:
+        graph, version = value.graph, self.values.get(value)
+        if graph is not None and graph in self._graphs:
+            if value.name:
+                self._compare(value, self._graphs[graph].version.number, seen)
+        elif version is not None:
+            seen.lost[value] = version
+
+    def _follow_rebuilt(self, seen: _Seen) -> None:
+        """Take nodes and values that look just like ones that are gone as the same."""
+        if seen.lost:
+            named = {version.description[:2]: value for value, version in seen.lost.items()}
+            for value, description in list(seen.values.items()):
+                if value not in self.values and description[:2] in named:
+                    old = named.pop(description[:2])
+                    version = self.values[value] = self.values.pop(old)
+                    del seen.lost[old]
+                    if version.description == description:
+                        del seen.values[value]
+        if seen.gone:
+            alike = {_look(known.version): node for node, known in seen.gone.items()}
+            for node, number in list(seen.fresh.items()):
+                new = self._new_node(node, number, count=False)
+                old = alike.pop(_look(new), None)
+                if old is not None:
+                    version = seen.gone.pop(old).version
+                    self._forget(old, version)
+                    self._keep(node, version)
+                    version.attributes = new.attributes
+                    del seen.fresh[node]
+
+    def _settle(self, seen: _Seen) -> Changes:
+        """Give what is new or other than before a version, and say what became of what."""
+        changes, renamed = Changes(interfaces=seen.interfaces), list[ir.Value]()
+        for value, version in seen.lost.items():
+            changes.values.append((version, None))
+            del self.values[value]
+        for value, description in seen.values.items():
+            old = self.values.get(value)
+            new = self.values[value] = self._new_value(description)
+            changes.values.append((old, new))
+            if old is not None and old.name != new.name:
+                renamed.append(value)
+                if new.is_source:
+                    changes.links.append((new, old))
+        for value in renamed:
+            self._alter_around(value, seen)
+        for node, known in seen.gone.items():
+            changes.removed.append(known.version)
+            self._forget(node, known.version)
+        for node, number in seen.altered.items():
+            self._alter(node, number, changes, seen)
+        for node, number in seen.fresh.items():
+            changes.added.append(self._keep(node, self._new_node(node, number)))
+        return changes
+
+    def _alter_around(self, value: ir.Value, seen: _Seen) -> None:
+        """Let those that compute or use a value which got another name have other texts."""
+        producer = value.producer()
+        for node in (*(() if producer is None else (producer,)), *(use.node for use in value.uses())):
+            known = self.nodes.get(node)
+            if known is not None and node not in seen.altered and node not in seen.gone and node.graph is not None:
+                seen.altered[node] = known.version.graph
+
+    def _alter(self, node: ir.Node, number: int, changes: Changes, seen: _Seen) -> None:
+        known = self.nodes[node]
+        old = known.version
+        if known.inputs is not node.inputs:
+            seen.slots.extend(zip(known.inputs, node.inputs, strict=False))
+        attributes = tuple(node.attributes.data.values())
+        new = self._new_node(node, number, count=False)
+        is_same = _same(known.attributes, attributes) and (old.op, old.name, old.outputs, old.graph) == (
+            new.op,
+            new.name,
+            new.outputs,
+            number,
+        )
+        if is_same and old.inputs == new.inputs:
+            self._keep(node, old)
+            return
+        new.number = self._next_node()
+        self._forget(node, old)
+        self._keep(node, new)
+        if is_same:
+            changes.rewired.append((old, new))
+        else:
+            changes.removed.append(old)
+            changes.added.append(new)
+            changes.links.append((new, old))
+
+    def _link(self, seen: _Seen, changes: Changes) -> None:
+        """Say what took the place of what is gone: what has its name, or is used where it was."""
+        gone: dict[ir.Node | ir.Value, Item] = {node: known.version for node, known in seen.gone.items()}
+        gone.update((value, version) for value, version in seen.lost.items() if version.is_source)
+        if not gone:
+            return
+        added: list[Item] = [
+            *changes.added,
+            *(new for old, new in changes.values if old is None and new and new.is_source),
+        ]
+        by_result = {name: item for item in added for name in item.outputs if name}
+        links = dict.fromkeys(changes.links)
+        heirs: dict[tuple[Item, Item], None] = {}
+        for item in gone.values():
+            links.update({(by_result[name], item): None for name in item.outputs if name in by_result})
+        fresh = set(added)
+        for old, now in seen.slots:
+            if old is None or now is None or old is now:
+                continue
+            item, heir = gone.get(old.producer() or old), self.source(now)
+            if item is not None and heir is not None:
+                (links if heir in fresh else heirs)[heir, item] = None
+        changes.links, changes.heirs = list(links), list(heirs)
+
+    def _keep(self, node: ir.Node, version: NodeVersion) -> NodeVersion:
+        self.nodes[node] = _Node(
+            version,
+            (node.domain, node.op_type, node.overload, node.name),
+            node.inputs,
+            tuple(node.attributes.data.values()),
+            node.outputs,
+        )
+        if version.graph:
+            self._numbered[version.graph].nodes[node] = None
+        return version
+
+    def _forget(self, node: ir.Node, version: NodeVersion) -> None:
+        self.nodes.pop(node, None)
+        if version.graph:
+            self._numbered[version.graph].nodes.pop(node, None)
+
+    def _new_node(self, node: ir.Node, number: int, *, count: bool = True) -> NodeVersion:
+        held = tuple(inner for _, _, inner in self._nested(node, number)) if holds_graphs(node) else ()
+        return NodeVersion(
+            operator_of(node),
+            node.name or "",
+            input_names(node),
+            output_names(node),
+            self._next_node() if count else -1,
+            number,
+            tuple(self._attributes(node)),
+            held,
+            _scope(node),
+        )
+
+    def _new_value(self, description: Description) -> ValueVersion:
+        kind = {"initializer": "initializer", "input": "graph input"}.get(description.kind, "value")
+        self.count_values += 1
+        return ValueVersion(kind, description.name, (), (description.name,), self.count_values - 1, description)
+
+    def _next_node(self) -> int:
+        self.count_nodes += 1
+        return self.count_nodes - 1
+
+    def _attributes(self, node: ir.Node) -> Iterator[Attribute]:
+        for attribute in node.attributes.data.values():
+            if attribute.is_ref() or attribute.type not in (_TENSOR, _TENSORS, _GRAPH, _GRAPHS):
+                yield attribute
+            elif attribute.type is _TENSOR:
+                yield attribute.name, self._constants.of(attribute.value)
+
+
+def _is_altered(node: ir.Node, known: _Node, number: int) -> bool:
+    return (
+        known.inputs is not node.inputs
+        or known.version.graph != number
+        or known.operator != (node.domain, node.op_type, node.overload, node.name)
+        or known.outputs is not node.outputs
+        or not _same(known.attributes, node.attributes.data.values())
+    )
+
+
+def _same(a: Sequence[object], b: Iterable[object]) -> bool:
+    """Tell whether two sequences hold the same objects."""
+    others = tuple(b)
+    return len(a) == len(others) and all(map(is_, a, others))
+
+
+def _look(version: NodeVersion) -> tuple[object, ...]:
+    return version.graph, version.op, version.name, version.inputs, version.outputs, tuple(version.texts.items())
+
+
+def _scope(node: ir.Node) -> str:
+    texts = node._metadata_props  # pyright: ignore[reportPrivateUsage]
+    return next((texts[key] for key in _SCOPES if key in texts), "") if texts else ""

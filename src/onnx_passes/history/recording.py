@@ -1,0 +1,201 @@
+"""Recording: an instrument that notes what every rewrite and every pass did to nodes and values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.core.instruments import Instrument
+from onnx_passes.core.plan import Step
+from onnx_passes.core.records import Application, RunRecord, StepRecord
+from onnx_passes.graph.origin import origin
+from onnx_passes.history.events import Ancestry, Event
+from onnx_passes.history.items import Item
+from onnx_passes.history.lineage import Lineage
+from onnx_passes.history.live import Live
+from onnx_passes.history.versions import Changes, GraphVersion, Interface, NodeVersion, ValueVersion
+
+
+@dataclass(frozen=True)
+class State:
+    """The model at one moment: its nodes and values, and what its graphs take and give."""
+
+    nodes: tuple[NodeVersion, ...] = ()
+    values: tuple[ValueVersion, ...] = ()
+    interfaces: tuple[Interface, ...] = ()
+
+    def by_name(self) -> dict[str, Item]:
+        """Map names to nodes, initializers and inputs; a name of a node goes before the same name of a value."""
+        things: list[Item] = [*(value for value in self.values if value.is_source), *self.nodes]
+        values = {name: item for item in things for name in item.outputs if name}
+        return values | {item.name: item for item in things if item.name}
+
+
+class Recording(Instrument):
+    """What a run did to a model, event by event; it keeps names and numbers, and no part of the model alive.
+
+    Put it last among the instruments: what one before it finds wrong with a rewrite is recorded then.
+    """
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self.run: RunRecord | None = None
+        self.events: list[Event] = []
+        self.original = State()
+        self.graphs: list[GraphVersion] = []
+        self.opsets: dict[str, int] = {}
+        self.name = ""
+        self.file = ""
+        self.failure: dict[str, Any] | None = None
+        self._live: Live | None = None
+        self._users: list[ir.Node] = []
+        self._matched: tuple[Item, ...] = ()
+        self._step: StepRecord | None = None
+        self.__dict__.pop("_lineage", None)
+
+    @property
+    def final(self) -> State:
+        """Return what the run ended with."""
+        return self.state()
+
+    def state(self, step: int | None = None) -> State:
+        """Return the model after a step with all steps inside it, after the whole run, or, with 0, as it came."""
+        last = None if step is None else self._last(step)
+        nodes, values = dict.fromkeys(self.original.nodes), dict.fromkeys(self.original.values)
+        interfaces = {interface.graph: interface for interface in self.original.interfaces}
+        for event in self.events:
+            if last is not None and event.step > last:
+                break
+            fold(event.changes, nodes, values, interfaces)
+        return State(tuple(nodes), tuple(values), tuple(interfaces.values()))
+
+    def _last(self, number: int) -> int:
+        """Return the number of the last step that belongs to a step."""
+        if self.run is None or not 0 < number <= len(self.run.steps):
+            return number
+        steps = self.run.steps[number - 1 :]
+        inner = takewhile(lambda step: step.depth > steps[0].depth, steps[1:])
+        return number + sum(1 for _ in inner)
+
+    def of(self, name: str) -> Ancestry:
+        """Tell where a node or value came from, or where it went; named by itself or by one of its outputs."""
+        return self._lineage.of(name)
+
+    @cached_property
+    def _lineage(self) -> Lineage:
+        return Lineage(self.events, self.original.by_name(), self.final.by_name())
+
+    def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
+        """Describe the model as it comes."""
+        self._begin()
+        self.run, self._live = run, Live()
+        found = self._live.look(model)
+        values = tuple(new for _, new in found.values if new is not None)
+        self.original = State(tuple(found.added), values, tuple(found.interfaces))
+        self.graphs = self._live.graphs
+        source = origin(model)
+        self.file = "" if source is None or source.path is None else source.path.name
+        self.name, self.opsets = model.graph.name or "", dict(model.graph.opset_imports)
+
+    def after_pipeline(self, run: RunRecord, model: ir.Model) -> None:
+        """Note what instruments did to the model at the end, and let go of it."""
+        if self._live is not None and self._step is not None:
+            self._note(self._step, self._live.look(model))
+        self._live = None
+
+    def pipeline_failed(self, run: RunRecord, model: ir.Model, error: BaseException) -> None:
+        """Note what is left of a failed run, and why it failed."""
+        self.failure = describe_failure(error)
+        self.after_pipeline(run, model)
+        self._users.clear()
+
+    def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
+        """Note the step."""
+        if not record.has_children:
+            self._step = record
+
+    def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
+        """Note what a pass did that none of its rewrites explains."""
+        if self._live is not None and record.modified and not record.has_children:
+            self._note(record, self._live.look(model))
+
+    def pass_failed(self, record: StepRecord, step: Step, model: ir.Model, error: BaseException) -> None:
+        """Note what a pass did before it failed."""
+        if self._live is not None and not record.has_children:
+            self._note(record, self._live.look(model))
+
+    def before_rewrite(self, application: Application) -> None:
+        """Note what is about to be replaced, and who uses it."""
+        live = self._live
+        if live is None:
+            return
+        self._users = [use.node for old, _ in application.replaced for use in old.uses()]
+        self._matched = tuple(version for node in application.matched if (version := live.version(node)) is not None)
+
+    def after_rewrite(self, application: Application) -> None:
+        """Note a rewrite."""
+        live, users, matched = self._live, self._users, self._matched
+        self._users, self._matched = [], ()
+        if live is None:
+            return
+        pairs = application.replaced
+        producers = [node for old, new in pairs for node in (old.producer(), new.producer()) if node is not None]
+        root = None if application.root is None else live.version(application.root)
+        before = {old: live.source(old) for old, _ in pairs}
+        values = [*application.initializers, *(new for _, new in pairs)]
+        graph = application.graph.graph if isinstance(application.graph, ir.Function) else application.graph
+        is_interface = not application.matched or any(new.is_graph_output() for _, new in pairs)
+        changes = live.touch(
+            (*application.matched, *application.added, *users, *producers), values, graph if is_interface else None
+        )
+        removed = {*changes.removed, *(old for old, new in changes.values if new is None)}
+        heirs = [
+            (heir, item)
+            for old, new in pairs
+            if (item := before[old]) is not None
+            and item in removed
+            and (heir := live.source(new)) is not None
+            and heir not in changes.added
+        ]
+        changes.heirs = list(dict.fromkeys((*changes.heirs, *heirs)))
+        step, rule = application.step, (application.number, application.rule, application.source)
+        at = root if isinstance(root, NodeVersion) else None
+        self.events.append(Event(step.number, step.text, matched, changes, *rule, at))
+
+    def _note(self, record: StepRecord, changes: Changes) -> None:
+        if changes:
+            self.events.append(Event(record.number, record.text, tuple(changes.removed), changes))
+
+
+def fold(
+    changes: Changes,
+    nodes: dict[NodeVersion, None],
+    values: dict[ValueVersion, None],
+    interfaces: dict[int, Interface],
+) -> None:
+    """Take a state from before a change to after it."""
+    for old in (*changes.removed, *(old for old, _ in changes.rewired)):
+        del nodes[old]
+    nodes.update(dict.fromkeys((*changes.added, *(new for _, new in changes.rewired))))
+    for old, new in changes.values:
+        if old is not None:
+            del values[old]
+        if new is not None:
+            values[new] = None
+    interfaces.update({interface.graph: interface for interface in changes.interfaces})
+
+
+def describe_failure(error: BaseException) -> dict[str, Any]:
+    """Say what went wrong as plain data, as the command line prints it."""
+    if not isinstance(error, OnnxPassesError):
+        return {"type": type(error).__name__, "message": str(error) or type(error).__name__}
+    found = getattr(error, "failure", None)
+    known = {"where": error.where, "hint": error.hint, "details": None if found is None else found.to_json()}
+    return {"type": type(error).__name__, "message": error.what, **{key: item for key, item in known.items() if item}}

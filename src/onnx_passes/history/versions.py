@@ -1,0 +1,107 @@
+"""Versions of nodes and values: what changes gets a new version, and no version ever changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import onnx_ir as ir
+
+from onnx_passes.graph.wording import attribute_text
+from onnx_passes.history.constants import Constant
+from onnx_passes.history.items import Item
+
+Dimension = int | ir.SymbolicDim
+Attribute = ir.Attr | tuple[str, Constant]
+"""An attribute without tensors and graphs; or the name of one that holds a tensor, and what is in it."""
+
+
+@dataclass(slots=True, eq=False)
+class NodeVersion(Item):
+    """A node as it was between two events; ``number`` tells it from all others, ``graph`` is where it is."""
+
+    number: int
+    graph: int
+    attributes: tuple[Attribute, ...] = ()
+    graphs: tuple[int, ...] = ()
+    scope: str = ""
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Return the attributes as text."""
+        return dict(
+            (attribute[0], str(attribute[1]))
+            if isinstance(attribute, tuple)
+            else (attribute.name, attribute_text(attribute))
+            for attribute in self.attributes
+        )
+
+
+class Description(NamedTuple):
+    """What there is to say of a value: two that are described alike are the same."""
+
+    name: str
+    graph: int
+    kind: str
+    type: ir.DataType | str | None
+    shape: tuple[Dimension, ...] | None
+    datatype: str
+    constant: Constant | None
+
+
+@dataclass(slots=True, eq=False)
+class ValueVersion(Item):
+    """A value as it was between two events."""
+
+    number: int
+    description: Description
+
+    @property
+    def is_source(self) -> bool:
+        """Tell whether no node computes it."""
+        return self.description.kind in ("input", "initializer")
+
+
+@dataclass(slots=True, eq=False)
+class GraphVersion:
+    """A graph that was there: the main one, a subgraph of a node, or a function."""
+
+    number: int
+    name: str
+    parent: int | None = None
+    holder: str = ""
+    attribute: str = ""
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+class Interface(NamedTuple):
+    """What a graph takes and gives, by name."""
+
+    graph: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Changes:
+    """What changed between two moments.
+
+    ``rewired`` are pairs of a node before and after which only got other inputs, ``values`` pairs of versions of a
+    value, where nothing stands for one that was not there before or is not there any more. ``links`` says which new
+    thing was made of which old one; ``heirs`` were there before, and are now used in the place of something that is
+    gone. ``interfaces`` are graphs with other inputs or outputs.
+    """
+
+    removed: list[NodeVersion] = field(default_factory=list[NodeVersion])
+    added: list[NodeVersion] = field(default_factory=list[NodeVersion])
+    rewired: list[tuple[NodeVersion, NodeVersion]] = field(default_factory=list[tuple[NodeVersion, NodeVersion]])
+    values: list[tuple[ValueVersion | None, ValueVersion | None]] = field(
+        default_factory=list[tuple[ValueVersion | None, ValueVersion | None]]
+    )
+    links: list[tuple[Item, Item]] = field(default_factory=list[tuple[Item, Item]])
+    heirs: list[tuple[Item, Item]] = field(default_factory=list[tuple[Item, Item]])
+    interfaces: list[Interface] = field(default_factory=list[Interface])
+
+    def __bool__(self) -> bool:
+        return bool(self.removed or self.added or self.rewired or self.values or self.interfaces)

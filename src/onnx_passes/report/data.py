@@ -1,0 +1,231 @@
+"""The data of a report: what a run did, as plain data that the page shows and programs may read."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import onnx_ir as ir
+
+from onnx_passes.core.plain import plain
+from onnx_passes.history.events import Event
+from onnx_passes.history.recording import Recording, State
+from onnx_passes.history.versions import Description, GraphVersion, NodeVersion, ValueVersion
+from onnx_passes.report.charts import charts
+from onnx_passes.report.findings import Findings
+from onnx_passes.report.sources import pass_texts, rule_texts, short_source
+
+FORMAT = 1
+_LONGEST = 400
+"""Characters of an attribute that are kept."""
+
+
+def report_data(recording: Recording, findings: Findings | None = None, *, title: str = "", kind: str = "run") -> Json:
+    """Return the data of a run, and what was found out about the models before and after it."""
+    found = findings or Findings()
+    run = recording.run
+    assert run is not None, "there is no run yet"
+    nodes, values = _all_nodes(recording), _all_values(recording)
+    rules = rule_texts(run)
+    return finite(
+        {
+            "format": FORMAT,
+            "version": _version(),
+            "title": title or " · ".join(filter(None, (recording.file or recording.name, run.pipeline))),
+            "kind": kind,
+            "model": filled({"name": recording.name, "file": recording.file, "opsets": recording.opsets}),
+            "outcome": _outcome(recording),
+            "run": plain(run),
+            "nodes": [_node(node) for node in nodes],
+            "values": [_value(value.description) for value in values],
+            "graphs": [_graph(graph) for graph in recording.graphs],
+            "original": _state(recording.original),
+            "events": [_event(event, rules) for event in recording.events],
+            "passes": pass_texts(run),
+            "rules": rules,
+            "facts": filled({"final": found.final, "original": found.original}, keep=("final",)),
+            "blockers": found.blockers,
+            "charts": charts(recording, run, found),
+        }
+    )
+
+
+Json = dict[str, Any]
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("onnx-passes")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def finite(data: Any) -> Any:
+    """Write NaN and infinities, which JSON does not know, as text."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else str(data)
+    if isinstance(data, dict):
+        return {str(key): finite(item) for key, item in cast("dict[object, Any]", data).items()}
+    if isinstance(data, list | tuple):
+        return [finite(item) for item in cast("list[Any]", data)]
+    return data
+
+
+def filled(data: Mapping[str, Any], keep: Iterable[str] = ()) -> Json:
+    """Leave out what is empty."""
+    kept = set(keep)
+    return {key: item for key, item in data.items() if key in kept or item not in (None, "", (), [], {})}
+
+
+def _all_nodes(recording: Recording) -> list[NodeVersion]:
+    versions = list(recording.original.nodes)
+    for event in recording.events:
+        versions.extend(event.changes.added)
+        versions.extend(new for _, new in event.changes.rewired)
+    return sorted(versions, key=lambda version: version.number)
+
+
+def _all_values(recording: Recording) -> list[ValueVersion]:
+    versions = list(recording.original.values)
+    for event in recording.events:
+        versions.extend(new for _, new in event.changes.values if new is not None)
+    return sorted(versions, key=lambda version: version.number)
+
+
+def _state(state: State) -> Json:
+    return {"nodes": [node.number for node in state.nodes], "values": [value.number for value in state.values]}
+
+
+def _outcome(recording: Recording) -> Json:
+    failure = recording.failure
+    if failure is None:
+        return {"status": "done"}
+    return {"status": "failed", "message": failure["message"], "details": plain(failure)}
+
+
+def _node(node: NodeVersion) -> Json:
+    domain, _, op = node.op.rpartition("::")
+    data = {
+        "op": op,
+        "domain": domain,
+        "name": node.name,
+        "graph": node.graph or None,
+        "inputs": [name or None for name in node.inputs],
+        "outputs": list(node.outputs),
+        "attributes": {name: _short(text) for name, text in node.texts.items()},
+        "scope": _scope(node),
+        "graphs": list(node.graphs),
+    }
+    return filled(data, keep=("inputs", "outputs"))
+
+
+def _value(value: Description) -> Json:
+    kind = value.type
+    data = {
+        "name": value.name,
+        "graph": value.graph or None,
+        "type": type_name(kind) if isinstance(kind, ir.DataType) else kind,
+        "shape": None if value.shape is None else [d if isinstance(d, int) else d.value for d in value.shape],
+        "datatype": value.datatype,
+        "constant": None if value.constant is None else value.constant.to_json(),
+        "kind": value.kind,
+    }
+    return filled(data, keep=() if value.shape is None else ("shape",))
+
+
+def _graph(graph: GraphVersion) -> Json:
+    data = {
+        "name": graph.name,
+        "node": graph.holder,
+        "attribute": graph.attribute,
+        "parent": graph.parent,
+        "inputs": list(graph.inputs),
+        "outputs": list(graph.outputs),
+    }
+    return filled(data, keep=("name", "inputs", "outputs"))
+
+
+def _event(event: Event, rules: Mapping[str, Mapping[str, str]]) -> Json:
+    changes = event.changes
+    removed = {node.number for node in changes.removed}
+    source = short_source(event.source)
+    data = {
+        "step": event.step,
+        "application": event.application or None,
+        "rule": event.rule,
+        "source": source if source != rules.get(event.rule, {}).get("source") else "",
+        "node": None if event.root is None else event.root.number,
+        "removed": sorted(removed),
+        "added": [node.number for node in changes.added],
+        "rewired": [[old.number, new.number] for old, new in changes.rewired],
+        "matched": [
+            node.number for node in event.matched if isinstance(node, NodeVersion) and node.number not in removed
+        ],
+        "links": _links(event),
+        "made": [
+            [value.number, node.number]
+            for value, node in changes.links
+            if isinstance(value, ValueVersion) and isinstance(node, NodeVersion)
+        ],
+        "values": _values(event),
+        "interfaces": [
+            {"graph": graph, "inputs": list(inputs), "outputs": list(outputs)}
+            for graph, inputs, outputs in changes.interfaces
+        ],
+    }
+    return filled(data, keep=("removed", "added"))
+
+
+def _values(event: Event) -> Json | None:
+    pairs = event.changes.values
+    if not pairs:
+        return None
+    return {
+        "removed": [old.number for old, _ in pairs if old is not None],
+        "added": [new.number for _, new in pairs if new is not None],
+    }
+
+
+def _links(event: Event) -> list[list[int]]:
+    """Return pairs of a new and an old node; none for a rewrite all of whose new nodes come from all old ones."""
+    pairs = [(new, old) for new, old in event.changes.links if _are_nodes(new, old)]
+    if event.application and pairs:
+        linked = {new for new, _ in pairs}
+        pairs += [
+            (new, old)
+            for new in event.changes.added
+            if new not in linked
+            for old in event.matched
+            if _are_nodes(new, old)
+        ]
+    return [[cast(NodeVersion, new).number, cast(NodeVersion, old).number] for new, old in pairs]
+
+
+def _are_nodes(*items: object) -> bool:
+    return all(isinstance(item, NodeVersion) for item in items)
+
+
+def type_name(dtype: ir.DataType) -> str:
+    """Name an element type as numpy does."""
+    return "string" if dtype is ir.DataType.STRING else str(dtype.numpy())
+
+
+def _scope(node: NodeVersion) -> list[str]:
+    """Return the modules around a node: as the exporter wrote them, or as parts of its name."""
+    text = node.scope
+    if text.startswith("["):
+        try:
+            names = cast("list[object]", ast.literal_eval(text))
+        except (ValueError, SyntaxError):
+            names = []
+        return [str(name).rpartition(".")[2] for name in names[:-1] if name]
+    if text:
+        return [part.partition(":")[0].strip() for part in text.split("/")[:-1] if part.partition(":")[0].strip()]
+    return [part for part in node.name.split("/")[:-1] if part]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
