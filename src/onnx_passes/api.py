@@ -15,6 +15,7 @@ import onnx_passes.passes  # noqa: F401  # pyright: ignore[reportUnusedImport] -
 from onnx_passes.core.base import Context
 from onnx_passes.core.build import collect
 from onnx_passes.core.compose import PassLike
+from onnx_passes.core.display import Displayed
 from onnx_passes.core.errors import ModelError, UsageError, did_you_mean
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.manager import Manager
@@ -38,7 +39,7 @@ from onnx_passes.verify.verification import Verification
 
 
 @dataclass
-class Result:
+class Result(Displayed):
     """The model after a run, and what every step did."""
 
     model: ir.Model = field(repr=False)

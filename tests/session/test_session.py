@@ -69,7 +69,7 @@ def test_apply_goes_on_from_the_last_step():
     assert s.apply("eliminate-identity").modified
     s.apply(DropAdd)
     assert operators(s.model) == ["Identity", "Mul", "Relu"]
-    assert [state.text for state in s.steps] == ["(original)", "eliminate-identity", "drop-add"]
+    assert [state.text for state in s.steps] == ["original", "eliminate-identity", "drop-add"]
     assert [state.evidence for state in s.steps] == ["", "bit-equal", "within tolerance"]
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from onnx_passes.core.display import Displayed
+
 if TYPE_CHECKING:
     import onnx_ir as ir
 
@@ -94,7 +96,7 @@ class Evidence:
 
 
 @dataclass(repr=False)
-class StepRecord:
+class StepRecord(Displayed):
     """One executed (or skipped) step of the plan; ``stopped`` says that an instrument vetoed a rewrite of it."""
 
     number: int
@@ -185,7 +187,7 @@ class Application:
 
 
 @dataclass(repr=False)
-class RunRecord:
+class RunRecord(Displayed):
     """The whole run: size before and after, and every step in order."""
 
     pipeline: str

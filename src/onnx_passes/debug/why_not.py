@@ -13,6 +13,7 @@ import onnx_ir as ir
 import onnx_passes.passes  # noqa: F401  # pyright: ignore[reportUnusedImport] - teaches the registry foreign rules
 from onnx_passes.core.base import Context, Pass, Refused
 from onnx_passes.core.compose import PassLike
+from onnx_passes.core.display import Displayed
 from onnx_passes.core.errors import UsageError
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import Plan, Step, plan
@@ -79,7 +80,7 @@ class RuleReport:
 
 
 @dataclass
-class WhyNot:
+class WhyNot(Displayed):
     """The answer for all rules of a pass; ``before`` are the passes that ran first because it needs them."""
 
     rules: list[RuleReport]

@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnx_passes.core.display import Displayed
 from onnx_passes.core.errors import UsageError
 from onnx_passes.graph.alignment import Alignment, pair_by_name
 from onnx_passes.graph.changes import (
@@ -29,7 +30,7 @@ from onnx_passes.graph.wording import attribute_differences, count
 
 
 @dataclass(frozen=True, repr=False)
-class ModelDiff:
+class ModelDiff(Displayed):
     """The changes from one model, graph or function to another."""
 
     added: tuple[ir.Node, ...] = ()

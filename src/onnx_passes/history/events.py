@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from onnx_passes.core.display import Displayed
 from onnx_passes.history.items import Item, items_text
 from onnx_passes.history.versions import Changes, NodeVersion, ValueVersion
 
@@ -121,7 +122,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Ancestry:
+class Ancestry(Displayed):
     """The story of one node or value.
 
     ``events`` are those that it came from, the latest first, ``origins`` the nodes of the original model that they

@@ -29,7 +29,7 @@ _LISTED = 5
 def show_inspection(found: Inspection, *, layers: bool = False, console: Console | None = None) -> None:
     """Print what was found on standard output, with a line for each node if asked for."""
     console = console or Console(highlight=False, width=width_of(sys.stdout, 240))
-    for label, lines in _sections(found):
+    for label, lines in sections(found):
         parts = [part for line in lines for part in wrapped(line, console.width - _LABEL - 1)]
         for index, part in enumerate(parts):
             text = Text(f"{label if index == 0 else '':{_LABEL}} ", style="bold") + Text(part, style="not bold")
@@ -48,7 +48,8 @@ def show_inspection(found: Inspection, *, layers: bool = False, console: Console
             console.out(line, highlight=False)
 
 
-def _sections(found: Inspection) -> Iterator[tuple[str, list[str]]]:
+def sections(found: Inspection) -> Iterator[tuple[str, list[str]]]:
+    """Say what was found in lines, by label; labels without lines have nothing to say."""
     summary, cost, graph = found.summary, found.cost, found.statistics
     yield "model", [summary.name + (f" (by {summary.producer})" if summary.producer else "")]
     yield "IR version", [str(summary.ir_version)]

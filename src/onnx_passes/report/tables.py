@@ -90,7 +90,7 @@ def _steps(record: RunRecord, measured: Mapping[str, float], width: int) -> tupl
         baseline = [metric_text(value) for value in measured.values()]
         rows.append((["(original)", str(record.before.nodes), "", "", "", *baseline, ""], "dim"))
     for step in record.steps:
-        if _is_no_news(step):
+        if is_no_news(step):
             continue
         evidence = evidence_text(step, short=width < _WIDE)
         cells = [
@@ -106,7 +106,7 @@ def _steps(record: RunRecord, measured: Mapping[str, float], width: int) -> tupl
     return columns, rows
 
 
-def _is_no_news(step: StepRecord) -> bool:
+def is_no_news(step: StepRecord) -> bool:
     """Tell whether a step held already, or is part of a sequence and changed nothing."""
     if step.status is Status.SKIPPED:
         return step.why.startswith("needed")

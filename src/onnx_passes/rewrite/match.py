@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
+from onnx_passes.core.display import Displayed
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -88,7 +90,7 @@ class NodesByOperator:
 
 
 @dataclass(eq=False, slots=True)
-class Match:
+class Match(Displayed):
     """What a check is given: the matched region; attributes are those of onnxscript's match context."""
 
     model: ir.Model

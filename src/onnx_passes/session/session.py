@@ -135,6 +135,7 @@ class Session(Displayed):
         if not 1 <= steps <= self._state.number:
             done = f"{self._state.number} step{'' if self._state.number == 1 else 's'}"
             raise UsageError(f"cannot undo {steps} of {done}", hint="'steps' shows them")
+        self.failure = None
         for _ in range(steps):
             assert self._state.parent is not None
             self._undone.append(self._state)
@@ -147,6 +148,7 @@ class Session(Displayed):
             raise UsageError(
                 f"cannot redo {steps} of {len(self._undone)} undone", hint="'apply' forgets what was undone"
             )
+        self.failure = None
         for _ in range(steps):
             self._state = self._undone.pop()
         return self

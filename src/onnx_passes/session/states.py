@@ -31,7 +31,7 @@ class State(Displayed):
     @property
     def text(self) -> str:
         """Return the step as pipeline text."""
-        return self.result.record.pipeline if self.result is not None else "(original)"
+        return self.result.record.pipeline if self.result is not None else "original"
 
     @property
     def evidence(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnx_passes.core.display import Displayed
 from onnx_passes.core.errors import ExitCode, OnnxPassesError
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Evidence, Status, StepRecord
@@ -37,7 +38,7 @@ class PostconditionError(OnnxPassesError, ir.passes.PostconditionError):
 
 
 @dataclass
-class Failure:
+class Failure(Displayed):
     """Where and how a pass went wrong; ``facts`` show it where the run asked for something beside promises."""
 
     step: int

@@ -25,6 +25,7 @@ from onnx_passes.analysis.support import Support, support_of
 from onnx_passes.analysis.weights import Weights, weights_of
 from onnx_passes.core.base import Context
 from onnx_passes.core.build import collect
+from onnx_passes.core.display import Displayed
 from onnx_passes.core.errors import ModelError, OnnxPassesError, PassFailedError, UsageError
 from onnx_passes.core.plain import plain
 from onnx_passes.graph.copy import copy_model
@@ -47,7 +48,7 @@ class Trial:
 
 
 @dataclass(frozen=True, repr=False)
-class Inspection:
+class Inspection(Displayed):
     """What was found; ``dimensions`` are the numbers that were put for dynamic dimensions."""
 
     summary: Summary

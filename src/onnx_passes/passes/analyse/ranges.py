@@ -8,11 +8,16 @@ from onnx_passes.analysis.ranges import Range, ranges_of
 from onnx_passes.analysis.ranges.seeds import Known
 from onnx_passes.core.base import Context
 from onnx_passes.core.build import collect
+from onnx_passes.core.display import Displayed
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import Source, load
 
 
-def ranges(source: Source, inputs: Mapping[str, Known] | None = None) -> dict[str, Range]:
+class Ranges(dict[str, Range], Displayed):
+    """Which values tensors can hold, by name."""
+
+
+def ranges(source: Source, inputs: Mapping[str, Known] | None = None) -> Ranges:
     """Return by name which values the tensors of a model can hold: bounds and, for scaled integers, scale and bias.
 
     ``inputs`` says what comes in, by the name of the input: ``(low, high)``, a data type such as ``"UINT8"``, or a
@@ -20,4 +25,4 @@ def ranges(source: Source, inputs: Mapping[str, Known] | None = None) -> dict[st
     """
     model = copy_model(load(source))
     collect("shape-inference")[0].run(model, Context())
-    return {value.name: found for value, found in ranges_of(model, inputs).items() if value.name}
+    return Ranges({value.name: found for value, found in ranges_of(model, inputs).items() if value.name})

@@ -2,16 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes.api import Result
+from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.core.records import RunRecord, StepRecord
+from onnx_passes.debug.events import Ancestry
+from onnx_passes.debug.why_not import WhyNot
+from onnx_passes.graph.diff import ModelDiff
+from onnx_passes.passes.analyse.inspection import Inspection
+from onnx_passes.passes.analyse.ranges import Ranges
+from onnx_passes.rewrite.match import Match
+from onnx_passes.session.display import answers, changes, facts, models, runs, sessions
+from onnx_passes.session.display.html import Html, page
+from onnx_passes.session.failed import FailedStep
+from onnx_passes.session.finding import Matches
+from onnx_passes.session.session import Session
+from onnx_passes.session.states import State, Steps
+from onnx_passes.session.writing import Pipeline
+from onnx_passes.verify.equivalence import Equivalence
+from onnx_passes.verify.failure import Failure
+
+PAGES: dict[type, Callable[[Any], Html]] = {
+    Ancestry: answers.ancestry_page,
+    Equivalence: answers.equivalence_page,
+    FailedStep: answers.failed_step_page,
+    Failure: answers.failure_page,
+    Inspection: facts.inspection_page,
+    Match: changes.match_page,
+    Matches: changes.matches_page,
+    ModelDiff: changes.diff_page,
+    OnnxPassesError: answers.error_page,
+    Pipeline: sessions.pipeline_page,
+    Ranges: facts.ranges_page,
+    Result: runs.result_page,
+    RunRecord: runs.run_page,
+    Session: sessions.session_page,
+    State: sessions.state_page,
+    StepRecord: runs.step_page,
+    Steps: sessions.steps_page,
+    WhyNot: answers.why_not_page,
+    ir.Graph: models.graph_page,
+    ir.Model: models.model_page,
+    ir.Node: models.node_page,
+}
+"""What shows objects of a class, or of one below it."""
+FOREIGN = (ir.Model, ir.Graph, ir.Node)
+"""Classes of others, which cannot be asked for their page."""
+
 _LINES = 24
 
 
 def mimebundle(thing: object) -> dict[str, str]:
-    """Return what a notebook shows."""
-    return {"text/plain": text_of(thing)}
+    """Return what a notebook shows: a page, and a short text where it can show none."""
+    return {"text/html": html_of(thing), "text/plain": text_of(thing)}
+
+
+def html_of(thing: object) -> str:
+    """Return the page of a result."""
+    make = next(PAGES[cls] for cls in type(thing).__mro__ if cls in PAGES)
+    return page(make(thing), type(thing).__name__)
 
 
 def text_of(thing: object) -> str:
     """Return the text of a result, its first lines if there are many."""
-    lines = str(thing).rstrip("\n").split("\n")
+    lines = _text(thing).rstrip("\n").split("\n")
     more = len(lines) - _LINES
     return "\n".join([*lines[:_LINES], f"… {more} more lines"] if more > 0 else lines)
+
+
+def _text(thing: object) -> str:
+    if isinstance(thing, ir.Model | ir.Graph):
+        graph = thing.graph if isinstance(thing, ir.Model) else thing
+        return f"<{type(thing).__name__} {graph.name}: {sum(1 for _ in graph.all_nodes())} nodes>"
+    if isinstance(thing, Ranges):
+        return "\n".join(
+            f"{name}: {float(one.overall().low):g} … {float(one.overall().high):g}" for name, one in thing.items()
+        )
+    return str(thing)

@@ -1,0 +1,53 @@
+"""Pages of differences and of what was found."""
+
+from __future__ import annotations
+
+from onnx_passes.graph.diff import ModelDiff
+from onnx_passes.rewrite.match import Match, describe_node
+from onnx_passes.session.display.html import Html, code, folded, joined, lines, strong, table, title
+from onnx_passes.session.display.pictures import picture_of_diff, picture_of_matches
+from onnx_passes.session.finding import Matches, binding_text, bindings_of
+
+_FEW = 16
+"""So many lines are shown at once, the others are folded away."""
+_MANY = 400
+"""More lines than this are only counted."""
+_KINDS = {"-": "removed", "+": "added", "~": "changed"}
+
+
+def diff_page(diff: ModelDiff) -> Html:
+    """Show what changed, line by line, and the changed neighbourhood."""
+    listed = [(_KINDS.get(line.strip()[:1], ""), line) for line in diff.to_text().splitlines()]
+    parts: list[object] = [title(strong(diff.summary())), picture_of_diff(diff), lines(listed[:_FEW])]
+    if len(listed) > _FEW:
+        rest = lines(listed[_FEW:_MANY])
+        more = f"{len(listed) - _FEW} more lines"
+        parts.append(folded(more, rest, f"… and {len(listed) - _MANY} more" if len(listed) > _MANY else ""))
+    return joined(parts)
+
+
+def matches_page(matches: Matches) -> Html:
+    """Show what was found, and where a pass nearly applied."""
+    rows = [_row(number, match) for number, match in enumerate(matches.found)]
+    missed = [(code(miss.node), miss.rule, f"{miss.progress}{'; '.join(miss.reasons)}") for miss in matches.missed]
+    header = ("", "nodes", "where")
+    parts: list[object] = [title(strong(matches.summary())), picture_of_matches(matches)]
+    if rows:
+        parts.append(table(header, rows[:_FEW], numbers=(0,)))
+    if len(rows) > _FEW:
+        parts.append(folded(f"{len(rows) - _FEW} more matches", table(header, rows[_FEW:_MANY], numbers=(0,))))
+    if missed:
+        near = table(("nearly at", "rule", "but"), missed)
+        count = len(matches.missed) + matches.more
+        parts.append(folded(f"{count} near miss{'' if count == 1 else 'es'}", near))
+    return joined(parts)
+
+
+def match_page(match: Match) -> Html:
+    """Show one match."""
+    return table(("nodes", "where"), [_row(0, match)[1:]])
+
+
+def _row(number: int, match: Match) -> tuple[object, object, object]:
+    bound = ", ".join(f"{name} = {binding_text(value)}" for name, value in bindings_of(match).items())
+    return number, joined(code(f"{describe_node(node)} ") for node in match.nodes), code(bound)

@@ -1,0 +1,128 @@
+"""Pages of runs and of their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from onnx_passes.api import Result
+from onnx_passes.core.pipeline import without_body
+from onnx_passes.core.records import ModelSize, RunRecord, Status, StepRecord
+from onnx_passes.report.tables import evidence_text, evidence_words, is_no_news, metric_text, signed, size_text
+from onnx_passes.session.display.html import (
+    Html,
+    badge,
+    code,
+    element,
+    facts,
+    folded,
+    joined,
+    quiet,
+    strong,
+    table,
+    title,
+)
+
+_STEPS = 16
+"""More steps than this are folded away."""
+_KINDS = {"sampled": "good", "tolerance": "near", "metric": "near", "unverified": "open", "failed": "bad"}
+
+
+def result_page(result: Result) -> Html:
+    """Show what a run did."""
+    return run_page(result.record)
+
+
+def run_page(run: RunRecord) -> Html:
+    """Show a run in a line, its steps and the operators before and after."""
+    shown = [step for step in run.steps if not is_no_news(step)]
+    steps = steps_table(shown, list(run.metrics))
+    notes = dict.fromkeys(f"{step.name}: {note}" for step in run.steps for note in step.notes)
+    changed = sum(step.modified for step in run.leaves())
+    ran = sum(step.status is Status.DONE for step in run.leaves())
+    summary = f"{len(shown)} of {len(run.steps)} steps, {changed} of {ran} passes changed the model"
+    return joined(
+        [
+            title(
+                code(_short(run.pipeline)),
+                f": {run.before.nodes} → ",
+                strong(f"{run.after.nodes} nodes"),
+                f", {run.applications} rewrite{'' if run.applications == 1 else 's'}, {run.cpu:.2f} s CPU ",
+                badge(evidence_words(run), _KINDS.get(run.level, "good")),
+            ),
+            steps if len(shown) <= _STEPS else folded(summary, steps),
+            folded("operators", operators_table(run.before, run.after)) if run.modified else "",
+            element("ul", *(element("li", note) for note in notes)) if notes else "",
+        ]
+    )
+
+
+def step_page(step: StepRecord) -> Html:
+    """Show one step, with what its rules did."""
+    rules = [rule for rule in step.rules if rule.tried]
+    rows = [
+        (rule.name, rule.tried, rule.applied, "; ".join(f"{n} × {why}" for why, n in rule.refused.most_common(3)))
+        for rule in sorted(rules, key=lambda rule: (-rule.applied, -rule.tried))
+    ]
+    return joined(
+        [
+            title(strong(f"step {step.number} "), code(_short(step.text)), " ", evidence_badge(step)),
+            facts(
+                {
+                    "why": step.why,
+                    "outcome": f"{step.status}{f': {step.reason}' if step.reason else ''}",
+                    "nodes": f"{step.nodes_before} → {step.nodes_after}" if step.modified else "unchanged",
+                    "rewrites": step.applications,
+                    "time": f"{step.cpu * 1000:.1f} ms CPU",
+                    "metrics": ", ".join(f"{name} {metric_text(value)}" for name, value in step.metrics.items()),
+                    "notes": "; ".join(step.notes),
+                }
+            ),
+            table(("rule", "tried", "applied", "refused because"), rows, numbers=(1, 2)) if rows else "",
+        ]
+    )
+
+
+def steps_table(steps: Iterable[StepRecord], metrics: list[str]) -> Html:
+    """Tabulate steps."""
+    rows = [
+        (
+            element("span", code(_short(without_body(step.text))), style=f"padding-left:{step.depth}em"),
+            step.nodes_after,
+            signed(step.nodes_after - step.nodes_before),
+            step.applications or "",
+            f"{step.cpu * 1000:.1f}" if step.status is not Status.SKIPPED else "",
+            *(metric_text(step.metrics[name]) if name in step.metrics else "" for name in metrics),
+            evidence_badge(step),
+        )
+        for step in steps
+    ]
+    header = ("pass", "nodes", "Δ", "rewrites", "CPU ms", *metrics, "evidence")
+    return table(header, rows, numbers=range(1, 5 + len(metrics)))
+
+
+def evidence_badge(step: StepRecord) -> Html:
+    """Say how well it is known that a step kept the results."""
+    if step.status is Status.FAILED:
+        return badge("failed", "bad")
+    if step.status is Status.SKIPPED:
+        return quiet(f"skipped: {step.reason}")
+    if not step.modified:
+        return quiet("unchanged")
+    level = "" if step.evidence is None else step.evidence.level
+    return badge(evidence_text(step), _KINDS.get(level, "good"))
+
+
+def operators_table(before: ModelSize, after: ModelSize) -> Html:
+    """Tabulate how many nodes of every operator there were, and are; those that changed first."""
+    names = sorted({*before.operators, *after.operators})
+    names.sort(key=lambda name: (before.operators[name] == after.operators[name], -before.operators[name]))
+    rows: list[tuple[object, ...]] = []
+    for name in names:
+        old, new = before.operators[name], after.operators[name]
+        rows.append((name, old, new, signed(new - old)))
+    rows.append(("weights", size_text(before.bytes), size_text(after.bytes), ""))
+    return table(("operator", "before", "after", "Δ"), rows, numbers=(1, 2, 3))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 100 else f"{text[:99]}…"

@@ -1,0 +1,47 @@
+"""Pages of sessions and their steps."""
+
+from __future__ import annotations
+
+from onnx_passes.core.pipeline import without_body
+from onnx_passes.report.tables import signed
+from onnx_passes.session.display.html import Html, badge, code, element, folded, joined, quiet, strong, table, title
+from onnx_passes.session.display.models import model_page
+from onnx_passes.session.display.runs import run_page
+from onnx_passes.session.session import Session
+from onnx_passes.session.states import State, Steps
+from onnx_passes.session.writing import Pipeline
+
+_KINDS = {"bit-equal": "good", "within tolerance": "near", "metric": "near", "unverified": "open"}
+
+
+def session_page(session: Session) -> Html:
+    """Show where a session is, what it did and its branches."""
+    parts: list[object] = [title(strong(session.title), f", branch {session.name}"), steps_page(session.steps)]
+    others = [name for name in session.branches if name != session.name]
+    if others:
+        parts.append(title(quiet("other branches: "), ", ".join(others)))
+    if session.failure is not None:
+        parts.append(title(badge("the last step failed", "bad"), " ", code("failure"), " has what is known of it"))
+    return joined([*parts, folded("model", model_page(session.model))])
+
+
+def steps_page(steps: Steps) -> Html:
+    """Tabulate steps; those that were undone are in the background."""
+    rows: list[tuple[object, ...]] = []
+    for state, nodes, change, holds in steps.rows():
+        now = state.number == steps.current
+        text = code(without_body(state.text))
+        shown = element("span", text, " ← now" if now else "", of="now" if now else "" if holds else "quiet")
+        evidence = badge(state.evidence, _KINDS.get(state.evidence, "good")) if holds else quiet("undone")
+        rows.append((state.number, shown, nodes, signed(change), evidence))
+    return table(("step", "pass", "nodes", "Δ", "evidence"), rows, numbers=(0, 2, 3))
+
+
+def state_page(state: State) -> Html:
+    """Show the step that led to a state, or the original model."""
+    return model_page(state.model) if state.result is None else run_page(state.result.record)
+
+
+def pipeline_page(pipeline: Pipeline) -> Html:
+    """Show pipeline text as it is."""
+    return element("pre", str(pipeline))
