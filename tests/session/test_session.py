@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tracemalloc
@@ -284,6 +285,17 @@ def test_why_tells_the_story_of_the_whole_session():
     assert "eliminate-identity" in str(s.why("identity"))
     with pytest.raises(UsageError, match="did you mean 'third'"):
         s.why("thrd")
+
+
+def test_the_report_shows_all_steps_with_their_evidence(tmp_path: Path):
+    s = session()
+    s.apply("eliminate-identity")
+    s.apply(DropAdd)
+    data = json.loads(s.report(tmp_path / "report.json").read_text())
+    leaves = [step for step in data["run"]["steps"] if step["modified"]]
+    assert [step["pass"] for step in leaves] == ["eliminate-identity", "drop-add"]
+    assert [step["evidence"]["level"] for step in leaves] == ["sampled", "tolerance"]
+    assert len(data["events"]) == 2
 
 
 def test_why_not_looks_at_the_current_model():

@@ -16,17 +16,17 @@ from onnx_passes.core.display import Displayed
 from onnx_passes.core.errors import ExitCode, ModelError, OnnxPassesError, UsageError, did_you_mean
 from onnx_passes.core.measure import count_nodes
 from onnx_passes.core.plan import plan
-from onnx_passes.debug.events import Ancestry
-from onnx_passes.debug.lineage import why
 from onnx_passes.debug.why_not import WhyNot, why_not
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.diff import ModelDiff, diff
 from onnx_passes.graph.load import Source, load, origin
 from onnx_passes.graph.save import SaveReport, Target, save
+from onnx_passes.history.events import Ancestry
 from onnx_passes.rewrite.rule import Rule
-from onnx_passes.session.data import Data, plan_of
+from onnx_passes.session.data import Data
 from onnx_passes.session.failed import FailedStep
 from onnx_passes.session.finding import Matches, find
+from onnx_passes.session.replay import replay
 from onnx_passes.session.states import State, Steps
 from onnx_passes.session.trial import matches_of
 from onnx_passes.session.writing import Passes, Pipeline, pipeline_of, with_options
@@ -85,7 +85,7 @@ class Session(Displayed):
         self._undone: list[State] = []
         self._branches = {} if branches is None else branches
         self._branches[name] = self
-        self._stories: dict[State, dict[str, Ancestry]] = {}
+        self._replay: tuple[State, Result] | None = None
 
     @property
     def model(self) -> ir.Model:
@@ -180,10 +180,9 @@ class Session(Displayed):
 
     def why(self, node: str) -> Ancestry:
         """Tell which rewrites of the session a node or value came from or, if it is gone, who removed it."""
-        known = self._stories.setdefault(self._state, {})
-        if node not in known:
-            known[node] = why(self.original, node, plan_of(self._state))
-        return known[node]
+        recording = self._replayed().recording
+        assert recording is not None
+        return recording.of(node)
 
     def why_not(self, what: PassLike | Rule, /, *, at: str | None = None, top: int = 5) -> WhyNot:
         """Tell why a pass does not apply, at all or at one node."""
@@ -204,6 +203,10 @@ class Session(Displayed):
         except ExecutionError as error:
             raise ModelError(error.what, where=error.where, hint=error.hint) from error
 
+    def report(self, target: str | Path, *, title: str = "") -> Path:
+        """Write a page that shows every rewrite of the session so far, or with the suffix .json its data."""
+        return self._replayed().report(target, title=title or f"{self.title} · {self.name}")
+
     def save(self, target: Target, *, external: bool | None = None) -> SaveReport:
         """Write the current model, as ``onnx_passes.save`` does."""
         return save(self.model, target, external=external)
@@ -220,6 +223,12 @@ class Session(Displayed):
         return (
             source.path.name if source is not None and source.path is not None else self.original.graph.name or "model"
         )
+
+    def _replayed(self) -> Result:
+        """Repeat the session as one recorded run, once for the current state."""
+        if self._replay is None or self._replay[0] is not self._state:
+            self._replay = self._state, replay(self._state)
+        return self._replay[1]
 
     def _inputs(self) -> Sequence[Any]:
         return self._data.at(self._state)

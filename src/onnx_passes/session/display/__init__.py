@@ -10,9 +10,9 @@ import onnx_ir as ir
 from onnx_passes.api import Result
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.core.records import RunRecord, StepRecord
-from onnx_passes.debug.events import Ancestry
 from onnx_passes.debug.why_not import WhyNot
 from onnx_passes.graph.diff import ModelDiff
+from onnx_passes.history.events import Ancestry
 from onnx_passes.passes.analyse.inspection import Inspection
 from onnx_passes.passes.analyse.ranges import Ranges
 from onnx_passes.rewrite.match import Match

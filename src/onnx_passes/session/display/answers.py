@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.debug.attempts import Attempt
-from onnx_passes.debug.events import Ancestry, Event
-from onnx_passes.debug.items import Item
 from onnx_passes.debug.why_not import RuleReport, WhyNot
 from onnx_passes.graph.wording import count
+from onnx_passes.history.events import Ancestry, Event
+from onnx_passes.history.items import Item
 from onnx_passes.session.display.changes import diff_page
 from onnx_passes.session.display.html import (
     Html,
