@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 CLIENTS := .venv-clients
 MODELS ?= ../shared/models
 
-.PHONY: help demo test lint types unit index bench clients clients-hls4ml clients-openvino clients-qonnx clean
+.PHONY: help demo test lint types unit index viewer viewer-check screenshots bench clients clients-hls4ml clients-openvino clients-qonnx clean
 
 help:
 	@echo "make demo   run the main job on an example model"
@@ -14,6 +14,7 @@ help:
 	@echo "make bench  benchmarks beside the peers"
 	@echo "make clients  programs that use the passes, or what they export: FINN+, hls4ml, OpenVINO, QONNX"
 	@echo "make index  rewrite the index of the collection"
+	@echo "make viewer  build the page that shows reports (wants node); make screenshots  its pictures for the README"
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -23,7 +24,7 @@ $(READY): pyproject.toml
 demo: $(READY)
 	$(BIN)/onnx-passes demo
 
-test: lint types unit
+test: lint types viewer-check unit
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -38,6 +39,16 @@ unit: $(READY)
 
 index: $(READY)
 	$(BIN)/python -m onnx_passes.testing.index
+
+# The page is in the package, so that users need no node; here it is made, and compared with what its source makes.
+viewer:
+	cd web && npm ci --silent --ignore-scripts && node_modules/.bin/tsc --noEmit && node build.mjs
+
+viewer-check:
+	@web/check.sh
+
+screenshots: $(READY)
+	$(BIN)/python web/screenshots.py docs/images
 
 bench: $(READY)
 	$(BIN)/python benchmarks/driver.py
@@ -70,4 +81,4 @@ clients-qonnx: $(CLIENTS)-qonnx/.ready
 	$(CLIENTS)-qonnx/bin/python tests/clients/qonnx_client.py $(wildcard $(MODELS))
 
 clean:
-	rm -rf $(VENV) $(CLIENTS) $(CLIENTS)-* .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) $(CLIENTS) $(CLIENTS)-* .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist web/node_modules

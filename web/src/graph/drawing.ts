@@ -1,0 +1,56 @@
+import type { Layout } from "../layout/layered";
+import type { View, ViewNode } from "./view";
+import type { Box } from "./viewport";
+
+/** A view with its layout: what can be drawn. */
+export interface Drawing {
+  view: View;
+  layout: Layout;
+}
+
+export function boxOf({ view, layout }: Drawing, index: number): Box {
+  const { width, height } = view.nodes[index]!.card;
+  return { x: layout.x[index]! - width / 2, y: layout.y[index]! - height / 2, width, height };
+}
+
+export function bounds({ layout }: Drawing): Box {
+  return { x: 0, y: 0, width: layout.width, height: layout.height };
+}
+
+export function overlaps(a: Box, b: Box): boolean {
+  return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+}
+
+/** Curves that leave and enter upright. */
+export function path(points: number[]): string {
+  let [x, y] = [points[0]!, points[1]!];
+  let text = `M${x.toFixed(1)} ${y.toFixed(1)}`;
+  for (let index = 2; index < points.length; index += 2) {
+    const [nextX, nextY] = [points[index]!, points[index + 1]!];
+    const middle = (y + nextY) / 2;
+    text +=
+      nextX === x
+        ? `V${nextY.toFixed(1)}`
+        : `C${x.toFixed(1)} ${middle.toFixed(1)} ${nextX.toFixed(1)} ${middle.toFixed(1)} ${nextX.toFixed(1)} ${nextY.toFixed(1)}`;
+    [x, y] = [nextX, nextY];
+  }
+  return text;
+}
+
+export function routeBox(points: number[]): Box {
+  let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
+  for (let index = 0; index < points.length; index += 2) {
+    left = Math.min(left, points[index]!);
+    right = Math.max(right, points[index]!);
+    top = Math.min(top, points[index + 1]!);
+    bottom = Math.max(bottom, points[index + 1]!);
+  }
+  return { x: left - 1, y: top - 1, width: right - left + 2, height: bottom - top + 2 };
+}
+
+/** The node that stands for what changed, for where to look first. */
+export function firstChanged(view: View): number {
+  const strong = (node: ViewNode): boolean => node.status !== "kept" && node.status !== "rewired";
+  const found = view.nodes.findIndex(strong);
+  return found >= 0 ? found : Math.max(0, view.nodes.findIndex((node) => node.status !== "kept"));
+}

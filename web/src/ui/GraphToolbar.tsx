@@ -1,0 +1,112 @@
+import type { Diff, Status } from "../data/diff";
+import type { Grouping } from "../graph/groups";
+import type { View } from "../graph/view";
+import { moreHops } from "../state/keys";
+import { HOPS, type Shown } from "../state/store";
+import { useStore } from "./context";
+import { Icon } from "./Icon";
+
+const VIEWS: [Shown, string, string][] = [
+  ["diff", "Diff", "d"],
+  ["before", "Before", "b"],
+  ["after", "After", "a"],
+  ["both", "Side by side", "s"],
+];
+const LEGEND: [Status, string, string][] = [
+  ["removed", "−", "removed"],
+  ["added", "+", "added"],
+  ["changed", "~", "changed"],
+  ["rewired", "⇄", "other inputs"],
+  ["annotated", "i", "annotated"],
+];
+
+export function GraphToolbar({ view, diff, fit }: { view: View; diff: Diff; fit: () => void }) {
+  const store = useStore();
+  const hops = store.hops.value;
+  return (
+    <div class="toolbar" role="toolbar" aria-label="Graph">
+      <div class="segments" role="radiogroup" aria-label="What is drawn">
+        {VIEWS.map(([shown, text, key]) => (
+          <button
+            type="button"
+            key={shown}
+            role="radio"
+            aria-checked={store.shown.value === shown}
+            title={`${text} (${key})`}
+            onClick={() => (store.shown.value = shown)}
+          >
+            {text}
+          </button>
+        ))}
+      </div>
+      <div class="segments" title="How far around the changes (+ and −)">
+        <button type="button" aria-label="Fewer neighbours" disabled={hops === 0} onClick={() => moreHops(store, -1)}>
+          −
+        </button>
+        <span class="hops" aria-live="polite">
+          {hops === Infinity ? "all" : `${hops} hop${hops === 1 ? "" : "s"}`}
+        </span>
+        <button type="button" aria-label="More neighbours" disabled={hops === Infinity || hops === HOPS.at(-1)} onClick={() => moreHops(store, 1)}>
+          +
+        </button>
+      </div>
+      <button type="button" aria-pressed={hops === Infinity} title="Whole graph (w)" onClick={() => (store.hops.value = hops === Infinity ? 2 : Infinity)}>
+        Whole graph
+      </button>
+      {view.whole && view.total > 12 && (
+        <label class="choice">
+          <span class="roomy">Group</span>
+          <select
+            aria-label="Group nodes"
+            value={store.grouping.value}
+            onChange={(event) => {
+              store.expanded.value = new Set();
+              store.chosenGrouping.value = (event.target as HTMLSelectElement).value as Grouping;
+            }}
+          >
+            <option value="none">no groups</option>
+            <option value="modules">modules</option>
+            <option value="repeats">repeats</option>
+          </select>
+        </label>
+      )}
+      <button type="button" class="icon-button" aria-label="Fit" title="Fit (f)" onClick={fit}>
+        <Icon name="fit" />
+      </button>
+      <Breadcrumbs />
+      <ul class="legend" aria-label="Changes">
+        {LEGEND.map(([status, mark, text]) => {
+          const count = diff.count(status);
+          return count ? (
+            <li key={status} class={`mark-${status}`} title={`${count} ${text}`}>
+              <b aria-hidden="true">{mark}</b> {count} <span class="spacious">{text}</span>
+            </li>
+          ) : null;
+        })}
+        {!diff.changed.length && <li>no change</li>}
+        <li class="quiet" title="Nodes drawn, of nodes in this graph">
+          {view.places.size} of {view.total}
+        </li>
+      </ul>
+    </div>
+  );
+}
+
+/** Where a subgraph lies, and the ways out of it. */
+function Breadcrumbs() {
+  const store = useStore();
+  const { graphs } = store.report;
+  const path: number[] = [];
+  for (let at: number | undefined = store.graph.value; at !== undefined; at = graphs[at]?.parent) path.unshift(at);
+  if (path.length < 2 && store.graph.value === 0) return null;
+  if (path[0] !== 0) path.unshift(0);
+  return (
+    <nav class="crumbs" aria-label="Graph">
+      {path.map((graph) => (
+        <button type="button" key={graph} aria-current={graph === store.graph.value} onClick={() => store.openGraph(graph)}>
+          {graph === 0 ? "main" : (graphs[graph]?.attribute ?? graphs[graph]?.name ?? "subgraph")}
+        </button>
+      ))}
+    </nav>
+  );
+}

@@ -1,0 +1,26 @@
+import type { Diff } from "../data/diff";
+import { fullType, typeText } from "../data/words";
+import type { ViewEdge } from "../graph/view";
+
+/** What an edge carries, before and after where that differs. */
+export function edgeTip(diff: Diff, graph: number, edge: ViewEdge): string {
+  return edge.names
+    .map((name) => {
+      const [before, after] = [diff.from, diff.to].map((moment) => diff.history.value(graph, name, moment));
+      const texts = [...new Set([before, after].flatMap((value) => (value ? [fullType(value)] : [])))];
+      return `${name}\n${texts.join("  →  ") || "type unknown"}`;
+    })
+    .join("\n\n");
+}
+
+/** The type that a node hands on, in a few characters; with what it was before, if that is what changed. */
+export function outputLabel(diff: Diff, id: number): { text: string; changed: boolean } | undefined {
+  const node = diff.history.node(id);
+  const name = node.outputs[0];
+  if (node.outputs.length !== 1 || !name) return undefined;
+  const [before, after] = [diff.from, diff.to].map((moment) => diff.history.value(node.graph ?? 0, name, moment));
+  const now = typeText(after ?? before);
+  if (!now) return undefined;
+  const was = before && after ? typeText(before) : now;
+  return { text: was !== now && was ? `${was} → ${now}` : now, changed: was !== now };
+}
