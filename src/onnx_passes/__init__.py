@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from onnx_passes.debug.bisect import bisect as bisect
     from onnx_passes.debug.reduce.task import reduce as reduce
     from onnx_passes.debug.why_not import why_not as why_not
+    from onnx_passes.drawing.draw import draw as draw
+    from onnx_passes.drawing.drawing import Drawing as Drawing
     from onnx_passes.graph.builder import Builder as Builder
     from onnx_passes.graph.constants import constant as constant
     from onnx_passes.graph.diff import diff as diff
@@ -59,6 +61,7 @@ _HOMES = {
     "Answer": "rewrite.refusal",
     "Builder": "graph.builder",
     "ComposePass": "core.compose",
+    "Drawing": "drawing.drawing",
     "Editor": "rewrite.editor",
     "EditorPass": "rewrite.passes",
     "IntegerNetwork": "backend.network",
@@ -81,6 +84,7 @@ _HOMES = {
     "bisect": "debug.bisect",
     "constant": "graph.constants",
     "diff": "graph.diff",
+    "draw": "drawing.draw",
     "fuzz": "testing.fuzz",
     "inspect": "passes.analyse.inspection",
     "integer_network": "backend.integer_network",

@@ -20,8 +20,8 @@ from onnx_passes.core.plan import Plan, Step, plan
 from onnx_passes.core.records import Application, StepRecord
 from onnx_passes.core.registry import REGISTRY
 from onnx_passes.debug.attempts import Attempt, TrialGraph, refused_attempt
-from onnx_passes.debug.find_node import find_node
 from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.find_node import find_node
 from onnx_passes.graph.load import Source, load
 from onnx_passes.rewrite.match import describe_node
 from onnx_passes.rewrite.passes import RewriteRuleSetPass

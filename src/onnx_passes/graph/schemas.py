@@ -143,3 +143,14 @@ def default_attribute(domain: str, op_type: str, name: str, version: int) -> Any
         return None
     value: Any = onnx.helper.get_attribute_value(declared.default_value)
     return value.decode() if isinstance(value, bytes) else value
+
+
+@functools.cache
+def parameter_names(domain: str, op_type: str) -> tuple[str, ...]:
+    """Return what a standard operator calls its inputs; nothing of operators that ONNX does not know."""
+    import onnx
+
+    try:
+        return tuple(parameter.name for parameter in onnx.defs.get_schema(op_type, domain).inputs)
+    except onnx.defs.SchemaError:
+        return ()

@@ -1,0 +1,148 @@
+"""What the box of a node says: operator, name, attributes, constants; and what a wire says of its value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import onnx_ir as ir
+
+from onnx_passes.core.errors import ModelError
+from onnx_passes.core.walk import holds_graphs
+from onnx_passes.drawing.scene import Family, Row
+from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.schemas import default_attribute, parameter_names
+from onnx_passes.graph.tensor_types import datatype_of
+from onnx_passes.graph.traits import traits_of
+from onnx_passes.graph.wording import attribute_text, dim_text, operator_name, type_text
+from onnx_passes.ops.collection import definition_of
+from onnx_passes.ops.quantizing import is_quantizer
+
+_MOST_ROWS = 6
+_MOST_ELEMENTS = 4
+_LONGEST = 36
+_STEP_FUNCTIONS = frozenset({"MultiThreshold", "Thresholding"})
+_FAMILIES: dict[str, Family] = {
+    "product": "product",
+    "movement": "movement",
+    "pooling": "pooling",
+    "reduction": "pooling",
+}
+_NEUTRAL = {"dilations": 1, "strides": 1, "pads": 0}
+"""What these attributes hold, all of them, where a window does nothing special; ONNX declares no default."""
+_TYPES = (("", "to"), ("", "dtype"))
+"""Attributes that hold the number of an element type."""
+_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+
+
+def family_of(node: ir.Node) -> Family:
+    """Return what kind of operator a node has, for its colour."""
+    traits = traits_of(node)
+    if is_quantizer(node) or node.op_type in _STEP_FUNCTIONS:
+        return "quantizer"
+    if holds_graphs(node):
+        return "control"
+    if traits.kind == "elementwise":
+        return "activation" if traits.arity == 1 else "arithmetic"
+    return _FAMILIES.get(traits.kind, "other")
+
+
+def rows_of(node: ir.Node, opset: int | None) -> tuple[Row, ...]:
+    """List constants and the attributes that are not as usual, for a version of standard operators if it is known."""
+    rows = [*_constants(node), *_attributes(node, opset)]
+    if len(rows) <= _MOST_ROWS:
+        return tuple(rows)
+    return (*rows[: _MOST_ROWS - 1], Row("", f"… {len(rows) - _MOST_ROWS + 1} more"))
+
+
+def hint_of(node: ir.Node) -> str:
+    """Return everything that is worth reading about a node, for those who point at it."""
+    lines = [f"{operator_name(node)} {node.name or ''}".rstrip()]
+    lines += [f"{name} = {attribute_text(attribute)}" for name, attribute in node.attributes.items()]
+    for label, values in (("reads", node.inputs), ("gives", node.outputs)):
+        lines += [f"{label} {v.name}: {type_text(v.type, v.shape)}" for v in values if v is not None and v.name]
+    return "\n".join(shortened(line, 120) for line in lines)
+
+
+def label_of(value: ir.Value) -> str:
+    """Return shape and type of a value, as far as they are known; float is not worth a word."""
+    type_ = value.type
+    if type_ is not None and not isinstance(type_, ir.TensorType):
+        return type_text(type_, value.shape)
+    shape = "" if value.shape is None else _shape_text([dim_text(dim) for dim in value.shape])
+    return " ".join(filter(None, (shape, _element(value, value.dtype))))
+
+
+def held_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """Return what a constant holds; old models list initializers as inputs, too, and mean constants all the same."""
+    if value is None:
+        return None
+    return value.const_value if value.producer() is None else constant_tensor(value)
+
+
+def shortened(text: str, most: int = _LONGEST, *, front: bool = False) -> str:
+    """Cut a long text at its end, or at its front, where names are alike."""
+    if len(text) <= most:
+        return text
+    return f"…{text[len(text) - most + 1 :]}" if front else f"{text[: most - 1]}…"
+
+
+def _element(value: ir.Value, dtype: ir.DataType | None) -> str:
+    try:
+        annotated = datatype_of(value)
+    except ModelError:
+        annotated = None
+    if annotated is not None:
+        return str(annotated)
+    return "" if dtype in (None, ir.DataType.FLOAT) else dtype.name.lower()
+
+
+def _constants(node: ir.Node) -> Iterator[Row]:
+    for index, value in enumerate(node.inputs):
+        tensor = held_tensor(value)
+        if value is not None and tensor is not None:
+            yield Row(parameter_name(node, index), _tensor_text(value, tensor))
+
+
+def _tensor_text(value: ir.Value, tensor: ir.TensorProtocol) -> str:
+    if tensor.size <= _MOST_ELEMENTS and tensor.dtype is not ir.DataType.STRING:
+        elements = [f"{element:.4g}" for element in tensor.numpy().reshape(-1).astype(float)]
+        return elements[0] if not tensor.shape.dims and elements else f"[{', '.join(elements)}]"
+    return " ".join(filter(None, (_shape_text(map(str, tensor.shape)), _element(value, tensor.dtype))))
+
+
+def _shape_text(sizes: Iterable[str]) -> str:
+    return "×".join(sizes) or "scalar"
+
+
+def _attributes(node: ir.Node, opset: int | None) -> Iterator[Row]:
+    for name, attribute in node.attributes.items():
+        if attribute.type in _GRAPHS and not attribute.is_ref():
+            continue
+        if node.domain == "" and opset and _is_default(node.op_type, attribute, opset):
+            continue
+        text = attribute_text(attribute, comma=",").strip("'")
+        if (
+            (node.domain, attribute.name) in _TYPES
+            and attribute.type is ir.AttributeType.INT
+            and not attribute.is_ref()
+        ):
+            text = ir.DataType(attribute.as_int()).name.lower()
+        yield Row(name, shortened(text, _LONGEST - min(len(name), 12)))
+
+
+def _is_default(op_type: str, attribute: ir.Attr, version: int) -> bool:
+    if attribute.is_ref() or attribute.type is ir.AttributeType.TENSOR:
+        return False
+    if attribute.name in _NEUTRAL and attribute.type is ir.AttributeType.INTS:
+        return set(attribute.as_ints()) == {_NEUTRAL[attribute.name]}
+    return default_attribute("", op_type, attribute.name, version) == attribute.value
+
+
+def parameter_name(node: ir.Node, index: int) -> str:
+    """Return what the operator calls an input, or its number."""
+    definition = definition_of(node)
+    if definition is not None:
+        names = tuple(given.name for given in definition.inputs)
+    else:
+        names = parameter_names(node.domain, node.op_type)
+    return names[index] if index < len(names) else str(index)

@@ -1,0 +1,81 @@
+"""What has become of one graph in another, as marks on a picture of the second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import onnx_ir as ir
+
+from onnx_passes.core.walk import all_nodes
+from onnx_passes.drawing.build import Ghosts, Marks, read_values
+from onnx_passes.drawing.scene import Role
+from onnx_passes.graph.alignment import Alignment
+from onnx_passes.graph.annotations import values
+from onnx_passes.graph.changes import changed_nodes
+from onnx_passes.graph.hashing.content import Contents, subgraphs
+
+
+def marks_between(before: ir.Graph, after: ir.Graph) -> Marks:
+    """Align two graphs: nodes are added, changed, or, of the first, removed."""
+    contents = Contents()
+    alignment = Alignment(before, after, contents)
+    roles: dict[ir.Node, Role] = dict.fromkeys(alignment.added_nodes, "added")
+    for each in changed_nodes(alignment, contents):
+        # A node that only reads what another one computes now has not changed itself: its wires show that.
+        if any(change.aspect != "input" for change in each.changes):
+            roles[each.after] = "changed"
+    homes = _homes(before, after, alignment)
+    ghosts: dict[ir.Graph, list[ir.Node]] = {}
+    for node in alignment.removed_nodes:
+        if isinstance(node.graph, ir.Graph) and node.graph in homes:
+            ghosts.setdefault(homes[node.graph], []).append(node)
+
+    def value_now(value: ir.Value) -> ir.Value:
+        producer, index = value.producer(), value.index()
+        partner = None if producer is None else alignment.nodes.get(producer)
+        if partner is not None and index is not None and index < len(partner.outputs):
+            return partner.outputs[index]
+        return alignment.values.get(value, value)
+
+    return Marks(roles, Ghosts(ghosts, value_now, alignment.nodes.get))
+
+
+def _homes(before: ir.Graph, after: ir.Graph, alignment: Alignment) -> dict[ir.Graph, ir.Graph]:
+    homes = {before: after}
+    for node, partner in alignment.nodes.items():
+        for (_, _, old), (_, _, new) in zip(subgraphs(node), subgraphs(partner), strict=False):
+            homes[old] = new
+    return homes
+
+
+def marks_by_hand(graph: ir.Graph, chosen: Mapping[Role, Sequence[ir.Node]]) -> Marks:
+    """Mark nodes as told; those that are not in the graph are found their old neighbours by name."""
+    inside = dict.fromkeys(all_nodes(graph))
+    roles: dict[ir.Node, Role] = {node: role for role, nodes in chosen.items() for node in nodes if node in inside}
+    gone = [node for node in chosen.get("removed", ()) if node not in inside]
+    if not gone:
+        return Marks(roles)
+    known = {value.name: value for value in values(graph)}
+    own = set(known.values()) | {value for node in gone for value in node.outputs}
+    named = {node.name: node for node in inside if node.name}
+    return Marks(
+        roles,
+        Ghosts(
+            {graph: gone},
+            lambda value: value if value in own else known.get(value.name, value),
+            lambda node: node if node in inside else named.get(node.name or ""),
+        ),
+    )
+
+
+def surroundings(graph: ir.Graph, marks: Marks) -> Iterator[ir.Node]:
+    """Yield the nodes that are beside those which are no longer there."""
+    ghosts = marks.ghosts
+    for node in ghosts.nodes.get(graph, ()):
+        for value in read_values(node):
+            now = ghosts.value(value)
+            producer = None if now is None else now.producer()
+            if producer is not None:
+                yield producer
+        for value in node.outputs:
+            yield from filter(None, (ghosts.node(reader) for reader, _ in value.uses()))

@@ -1,0 +1,146 @@
+"""Draw a model, a graph, a function or some nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import onnx_ir as ir
+
+from onnx_passes.core.errors import UsageError, did_you_mean
+from onnx_passes.drawing.blocks import summarised
+from onnx_passes.drawing.build import Block, Marks, is_drawn, scene_of
+from onnx_passes.drawing.compare import marks_between, marks_by_hand, surroundings
+from onnx_passes.drawing.drawing import Drawing
+from onnx_passes.drawing.neighbourhood import holders, neighbourhood
+from onnx_passes.drawing.scene import ROLES, Role
+from onnx_passes.graph.find_node import find_node
+from onnx_passes.graph.load import Source, load
+from onnx_passes.graph.wording import count
+
+Drawable = Source | ir.Model | ir.Graph | ir.Function | ir.Node | Sequence[ir.Node]
+Named = ir.Node | str
+
+LIMIT = 150
+"""Nodes that a picture shows unless it is told otherwise: more than that nobody looks at."""
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What to draw: a graph, some of its nodes or all, what to call it, and where names are looked up."""
+
+    graph: ir.Graph
+    title: str
+    nodes: tuple[ir.Node, ...] | None = None
+    owner: ir.Model | ir.Graph | None = None
+
+    def find(self, node: Named) -> ir.Node:
+        return find_node(self.owner or self.graph, node) if isinstance(node, str) else node
+
+
+def draw(
+    what: Drawable,
+    *,
+    before: Drawable | None = None,
+    highlight: Mapping[str, Named | Iterable[Named]] | None = None,
+    around: Named | Iterable[Named] | None = None,
+    hops: int = 2,
+    limit: int | None = LIMIT,
+    title: str = "",
+) -> Drawing:
+    """Draw a model, a graph, a function, a node with what is near it, or some nodes.
+
+    ``before`` is what it was made of: what has been added, removed and changed since is coloured. ``highlight`` does
+    the same by hand, with nodes or their names: ``{"added": [node], "changed": ["conv1"]}``; nodes that are no longer
+    there are shown beside those that are. ``around`` shows what is at most ``hops`` steps away from some nodes. A graph
+    of more than ``limit`` nodes is shown around what is coloured, or else as a summary, in which what repeats is drawn
+    once; ``limit=None`` shows everything.
+    """
+    if hops < 0 or (limit is not None and limit < 1):
+        raise UsageError("a picture has at least one node and no negative hops", hint="as in limit=150, hops=2")
+    subject = _subject(what)
+    centres = [] if around is None else [subject.find(each) for each in _each(around)]
+    if isinstance(what, ir.Node):
+        centres.append(what)
+    if centres and centres[0] not in holders(subject.graph):
+        subject = replace(subject, graph=_home(centres[0]), nodes=None)
+    marks = _marks(subject, before, highlight or {})
+    items, note = _shown(subject, centres, marks, hops, limit)
+    return Drawing(scene_of(subject.graph, items, _within(marks, limit), title=title or subject.title, note=note))
+
+
+def _subject(what: Drawable) -> _Subject:
+    if isinstance(what, ir.Node):
+        return _Subject(_home(what), what.name or what.op_type)
+    if isinstance(what, ir.Graph):
+        return _Subject(what, what.name or "graph")
+    if isinstance(what, ir.Function):
+        return _Subject(what.graph, "::".join(filter(None, what.identifier())))
+    if isinstance(what, Sequence) and not isinstance(what, str | bytes | bytearray | memoryview):
+        nodes = tuple(cast("Sequence[object]", what))
+        if not nodes or not all(isinstance(node, ir.Node) for node in nodes):
+            raise UsageError("these are no nodes", hint="give a model, a graph, a function, a node or nodes")
+        chosen = cast("tuple[ir.Node, ...]", nodes)
+        return _Subject(_home(chosen[0]), count(chosen, "node"), chosen)
+    model = load(cast("Source", what))
+    return _Subject(model.graph, model.graph.name or "graph", owner=model)
+
+
+def _home(node: ir.Node) -> ir.Graph:
+    """Return the graph of a node; one that was taken out, or is not yet in place, has an empty one."""
+    home = node.graph
+    if home is None:
+        return ir.Graph([], [], nodes=[], name="")
+    return home.graph if isinstance(home, ir.Function) else home
+
+
+def _each(nodes: Named | Iterable[Named]) -> list[Named]:
+    return [nodes] if isinstance(nodes, str | ir.Node) else list(nodes)
+
+
+def _marks(subject: _Subject, before: Drawable | None, highlight: Mapping[str, Named | Iterable[Named]]) -> Marks:
+    unknown = next((role for role in highlight if role not in ROLES), None)
+    if unknown is not None:
+        raise UsageError(f"'{unknown}' is no role", hint=did_you_mean(unknown, ROLES) or f"they are {', '.join(ROLES)}")
+    chosen: dict[Role, list[ir.Node]] = {
+        role: [subject.find(each) for each in _each(highlight[role])] for role in ROLES if role in highlight
+    }
+    if before is None:
+        return marks_by_hand(subject.graph, chosen)
+    marks = marks_between(_subject(before).graph, subject.graph)
+    by_hand: dict[ir.Node, Role] = {node: role for role, nodes in chosen.items() for node in nodes}
+    return replace(marks, roles={**marks.roles, **by_hand})
+
+
+def _shown(
+    subject: _Subject, centres: Sequence[ir.Node], marks: Marks, hops: int, limit: int | None
+) -> tuple[Sequence[ir.Node | Block], str]:
+    """Choose what is shown, and say so where that is not everything."""
+    graph = subject.graph
+    nodes = [node for node in subject.nodes or graph if is_drawn(node)]
+    if centres:
+        found = neighbourhood(graph, centres, hops, limit) or list(centres)
+        return found, _part(found, nodes)
+    ghosts = sum(map(len, marks.ghosts.nodes.values()))
+    if limit is None or len(nodes) + ghosts <= limit:
+        return nodes, "" if subject.nodes else count(nodes, "node")
+    marked = [*marks.roles, *surroundings(graph, marks)]
+    if marked:
+        found = neighbourhood(graph, marked, hops, limit)
+        return found, _part(found, nodes)
+    items = summarised(nodes, limit)
+    return items, f"summary of {count(nodes, 'node')}"
+
+
+def _part(found: Sequence[ir.Node], nodes: Sequence[ir.Node]) -> str:
+    drawn = sum(1 for node in found if is_drawn(node))
+    return count(nodes, "node") if drawn == len(nodes) else f"{drawn} of {count(nodes, 'node')}"
+
+
+def _within(marks: Marks, limit: int | None) -> Marks:
+    """Leave out what is too much of what is no longer there."""
+    if limit is None:
+        return marks
+    nodes = {graph: removed[:limit] for graph, removed in marks.ghosts.nodes.items()}
+    return replace(marks, ghosts=replace(marks.ghosts, nodes=nodes))

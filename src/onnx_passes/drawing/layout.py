@@ -1,0 +1,167 @@
+"""Give the boxes and wires of a scene their places; what is inside of a box is laid out first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from onnx_passes.drawing.cards import shortened
+from onnx_passes.drawing.columns import Extent, columns
+from onnx_passes.drawing.layers import Layered, Net, layered
+from onnx_passes.drawing.ordering import order_layers
+from onnx_passes.drawing.scene import Box, Scene, Wire
+
+SMALL, NORMAL = 10.5, 12.0
+HEAD, LINE, PAD = 24.0, 15.0, 10.0
+END = 22.0
+"""Height of the end of a graph."""
+NAME = 30
+"""Characters of a name that are shown."""
+_CAPTION = 18.0
+_GAP, _LAYER_GAP, _MARGIN = 22.0, 36.0, 16.0
+_BEND = Extent(4.0, 4.0)
+_NARROW, _WIDE = frozenset("iljtfrI.,:;'|!()[] "), frozenset("mwMW@%×…")
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class PlacedBox:
+    """A box with its corner and size; the places of graphs inside are relative to the corner."""
+
+    box: Box
+    x: float
+    y: float
+    width: float
+    height: float
+    inner: tuple[tuple[float, float, Placed], ...]
+
+
+@dataclass(frozen=True)
+class PlacedWire:
+    """A wire: points in pairs, straight from the first to the second of each, curved to the next pair."""
+
+    wire: Wire
+    points: tuple[tuple[Point, Point], ...]
+    label: tuple[float, float, str] | None
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A scene with places for everything."""
+
+    scene: Scene
+    boxes: tuple[PlacedBox, ...]
+    wires: tuple[PlacedWire, ...]
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class _Size:
+    width: float
+    height: float
+    inner: tuple[tuple[float, float, Placed], ...] = ()
+
+
+def text_width(text: str, size: float) -> float:
+    """Estimate the width of a text in a usual sans-serif font, rather too wide than too narrow."""
+    return size * sum(0.37 if c in _NARROW else 0.95 if c in _WIDE else 0.7 if c.isupper() else 0.62 for c in text)
+
+
+def lay_out(scene: Scene) -> Placed:
+    """Lay out a scene from top to bottom."""
+    sizes = [_size(box) for box in scene.boxes]
+    number = {box.key: index for index, box in enumerate(scene.boxes)}
+    groups: dict[tuple[int, str], list[Wire]] = {}
+    for wire in scene.wires:
+        groups.setdefault((number[wire.source], wire.net), []).append(wire)
+    nets = [
+        Net(source, tuple(number[w.target] for w in wires), faint=all(w.role == "removed" for w in wires))
+        for (source, _), wires in groups.items()
+    ]
+    graph = layered(len(sizes), nets)
+    order_layers(graph)
+    labels = _labels_below(groups)
+    extents = [_extent(size, labels.get(index, "")) for index, size in enumerate(sizes)]
+    extents += [_BEND] * (len(graph.down) - len(sizes))
+    middles = columns(graph, extents, _GAP)
+    shift = _MARGIN - min((x - e.left for x, e in zip(middles, extents, strict=True)), default=0.0)
+    middles = [x + shift for x in middles]
+    tops, bottoms = _rows(graph, sizes, middles)
+    level = {item: depth for depth, layer in enumerate(graph.layers) for item in layer}
+    boxes = tuple(
+        PlacedBox(box, middles[i] - size.width / 2, tops[level[i]], size.width, size.height, size.inner)
+        for i, (box, size) in enumerate(zip(scene.boxes, sizes, strict=True))
+    )
+    wires: list[PlacedWire] = []
+    for group, paths in zip(groups.items(), graph.paths, strict=True):
+        (source, _), members = group
+        for position, (wire, path) in enumerate(zip(members, paths, strict=True)):
+            stops = [(middles[item], tops[level[item]], bottoms[level[item]]) for item in path]
+            start = (middles[source], boxes[source].y + boxes[source].height, bottoms[level[source]])
+            target = number[wire.target]
+            end = (middles[target], boxes[target].y, boxes[target].y)
+            points = tuple(((x, top), (x, bottom)) for x, top, bottom in (start, *stops, end))
+            label = _label(wire, points, below=source in labels) if position == 0 else None
+            wires.append(PlacedWire(wire, points, label))
+    width = max((x + e.right for x, e in zip(middles, extents, strict=True)), default=0.0) + _MARGIN
+    return Placed(scene, boxes, tuple(wires), width, (bottoms[-1] if bottoms else 0.0) + _MARGIN)
+
+
+def _size(box: Box) -> _Size:
+    if box.kind not in ("node", "block"):
+        return _Size(text_width(box.title, NORMAL) + 22, END)
+    texts = [text_width(box.title, NORMAL) * 1.08 + (36 if box.role else 20)]
+    if box.name:
+        texts.append(text_width(shortened(box.name, NAME, front=True), SMALL) + 16)
+    texts += [text_width(row.label, SMALL) + text_width(row.text, SMALL) + 30 for row in box.rows]
+    lines = len(box.rows) + bool(box.name)
+    width, height = max(64.0, *texts), HEAD + (lines * LINE + 8 if lines else 0)
+    inner: list[tuple[float, float, Placed]] = []
+    x = PAD
+    for scene in box.inner:
+        placed = lay_out(scene)
+        caption = _CAPTION if scene.title else 0.0
+        inner.append((x, height + caption, placed))
+        x += max(placed.width, text_width(scene.title, SMALL) + 20) + PAD
+    if not inner:
+        return _Size(width, height)
+    height += max(dy - height + placed.height for _, dy, placed in inner) + PAD
+    spare = max(0.0, width - x) / 2
+    return _Size(max(width, x), height, tuple((dx + spare, dy, placed) for dx, dy, placed in inner))
+
+
+def _labels_below(groups: dict[tuple[int, str], list[Wire]]) -> dict[int, str]:
+    """Return the labels of values that stand below their box: those that are its only ones."""
+    nets: dict[int, list[str]] = {}
+    for (source, _), wires in groups.items():
+        nets.setdefault(source, []).append(wires[0].label)
+    return {source: labels[0] for source, labels in nets.items() if len(labels) == 1}
+
+
+def _extent(size: _Size, label: str) -> Extent:
+    half = size.width / 2
+    return Extent(half, max(half, text_width(label, SMALL) + 8 if label else 0.0))
+
+
+def _rows(graph: Layered, sizes: Sequence[_Size], middles: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Return where layers begin and end; wires that go far to the side get more room to do so."""
+    tops: list[float] = []
+    bottoms: list[float] = []
+    y = _MARGIN
+    for layer in graph.layers:
+        tops.append(y)
+        bottoms.append(y + max((sizes[item].height for item in layer if not graph.is_bend(item)), default=0.0))
+        aside = max((abs(middles[a] - middles[b]) for a in layer for b in graph.down[a]), default=0.0)
+        y = bottoms[-1] + _LAYER_GAP + min(aside / 12, 40.0)
+    return tops, bottoms
+
+
+def _label(wire: Wire, points: Sequence[tuple[Point, Point]], *, below: bool) -> tuple[float, float, str] | None:
+    if not wire.label:
+        return None
+    (_, (x, y)), ((after, under), _) = points[0], points[1]
+    if below:
+        return x + 6, y + 14, wire.label
+    return after + 6, under - 12, wire.label
