@@ -19,7 +19,7 @@ from onnx_passes.core.registry import REGISTRY
 COMMANDS = (
     *("run", "list", "explain", "plan", "inspect", "draw", "export-layers", "run-model"),
     *("verify", "diff", "bisect", "reduce", "repro", "why", "why-not"),
-    *("fuzz", "new", "demo", "completion"),
+    *("shell", "fuzz", "new", "demo", "completion"),
 )
 DEFAULT = "run"
 VARIABLE = "_ONNX_PASSES_COMPLETE"

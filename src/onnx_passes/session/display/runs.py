@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from onnx_passes.api import Result
 from onnx_passes.core.pipeline import without_body
 from onnx_passes.core.records import ModelSize, RunRecord, Status, StepRecord
+from onnx_passes.graph.wording import count
 from onnx_passes.report.tables import evidence_text, evidence_words, is_no_news, metric_text, signed, size_text
 from onnx_passes.session.display.html import (
     Html,
@@ -46,7 +47,7 @@ def run_page(run: RunRecord) -> Html:
                 code(_short(run.pipeline)),
                 f": {run.before.nodes} → ",
                 strong(f"{run.after.nodes} nodes"),
-                f", {run.applications} rewrite{'' if run.applications == 1 else 's'}, {run.cpu:.2f} s CPU ",
+                f", {count(run.applications, 'rewrite')}, {run.cpu:.2f} s CPU ",
                 badge(evidence_words(run), _KINDS.get(run.level, "good")),
             ),
             steps if len(shown) <= _STEPS else folded(summary, steps),
@@ -54,6 +55,24 @@ def run_page(run: RunRecord) -> Html:
             element("ul", *(element("li", note) for note in notes)) if notes else "",
         ]
     )
+
+
+def run_text(run: RunRecord) -> str:
+    """Say what a run did, with a line for each pass that changed the model."""
+    parts = [
+        f"{run.pipeline}: {run.before.nodes} → {run.after.nodes} nodes",
+        count(run.applications, "rewrite"),
+        evidence_words(run),
+        f"{run.cpu:.1f} s CPU",
+    ]
+    changed = [step for step in run.leaves() if step.modified]
+    width = max((len(step.name) for step in changed), default=0)
+    deltas = [signed(step.nodes_after - step.nodes_before) for step in changed]
+    lines = [
+        f"  {step.name:{width}}  {step.nodes_after:>5} {delta:>5}  {evidence_text(step)}".rstrip()
+        for step, delta in zip(changed, deltas, strict=True)
+    ]
+    return "\n".join([", ".join(filter(None, parts)), *lines])
 
 
 def step_page(step: StepRecord) -> Html:
