@@ -162,6 +162,18 @@ def test_errors_of_use_show_what_to_do(session):
     assert "did you mean 'streamline'" in shown(caught.value)
 
 
+def test_models_nodes_and_changes_are_drawn(session):
+    node = session.find("MatMul")[0].root
+    for thing in (session.model, session.model.graph, node, session.find("MatMul"), session.diff()):
+        tags = Reader(onnx_passes.session.display.html_of(thing)).tags
+        assert "svg" in tags
+
+
+def test_a_node_that_belongs_to_no_graph_is_shown():
+    node = ir.Node("", "Relu", [ir.Value(name="x")])
+    assert "Relu" in onnx_passes.session.display.html_of(node)
+
+
 def test_pipelines_are_text(session):
     assert shown(session.pipeline).strip() == "streamline"
 

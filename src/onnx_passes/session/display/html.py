@@ -37,7 +37,9 @@ overflow-wrap:anywhere}
 .onnx-passes .changed{border-color:#d29922!important;background:rgba(210,153,34,.12)}
 .onnx-passes details{margin:4px 0}
 .onnx-passes summary{cursor:pointer}
-.onnx-passes svg{max-width:100%;height:auto}
+.onnx-passes .picture{max-height:440px;overflow:auto;margin:6px 0;resize:vertical;border:1px solid var(--line);
+border-radius:6px}
+.onnx-passes svg{max-width:none;height:auto}
 """.replace("\n", "")
 
 

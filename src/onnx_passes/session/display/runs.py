@@ -35,7 +35,7 @@ def result_page(result: Result) -> Html:
 
 def run_page(run: RunRecord) -> Html:
     """Show a run in a line, its steps and the operators before and after."""
-    shown = [step for step in run.steps if not is_no_news(step)]
+    shown = [step for step in run.steps if step.status is not Status.SKIPPED and not is_no_news(step)]
     steps = steps_table(shown, list(run.metrics))
     notes = dict.fromkeys(f"{step.name}: {note}" for step in run.steps for note in step.notes)
     changed = sum(step.modified for step in run.leaves())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx_passes.core.pipeline import without_body
 from onnx_passes.report.tables import signed
-from onnx_passes.session.display.html import Html, badge, code, element, folded, joined, quiet, strong, table, title
+from onnx_passes.session.display.html import Html, badge, code, element, joined, quiet, strong, table, title
 from onnx_passes.session.display.models import model_page
 from onnx_passes.session.display.runs import run_page
 from onnx_passes.session.session import Session
@@ -22,7 +22,7 @@ def session_page(session: Session) -> Html:
         parts.append(title(quiet("other branches: "), ", ".join(others)))
     if session.failure is not None:
         parts.append(title(badge("the last step failed", "bad"), " ", code("failure"), " has what is known of it"))
-    return joined([*parts, folded("model", model_page(session.model))])
+    return joined(parts)
 
 
 def steps_page(steps: Steps) -> Html:
