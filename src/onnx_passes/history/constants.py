@@ -30,8 +30,8 @@ class Constant:
     ``sample`` is how many elements were looked at if those were not all.
     """
 
-    type: str
-    shape: tuple[int, ...]
+    type: ir.DataType
+    shape: tuple[object, ...]
     bytes: int
     values: tuple[Number | str, ...] = ()
     min: Number | None = None
@@ -43,13 +43,13 @@ class Constant:
 
     def __str__(self) -> str:
         shape = ",".join(map(str, self.shape))
-        return f"{self.type}[{shape}]" + (f"({', '.join(map(str, self.values))})" if self.values else "")
+        return f"{type_name(self.type)}[{shape}]" + (f"({', '.join(map(str, self.values))})" if self.values else "")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, without what is empty."""
         data: dict[str, Any] = {"bytes": self.bytes}
         if self.values:
-            data["values"] = list(map(plain_number, self.values))
+            return {**data, **_listed(self.values)}
         if self.min is not None and self.max is not None:
             data |= {"min": plain_number(self.min), "max": plain_number(self.max)}
             data |= {"distinct": self.distinct, "zeros": self.zeros}
@@ -83,17 +83,23 @@ class Constants:
 
 def summarize(tensor: ir.TensorProtocol) -> Constant:
     """Describe a tensor; only a sample of a large one is looked at."""
-    head = tensor.dtype.name.lower(), tuple(tensor.shape.numpy()), tensor.nbytes
+    head = tensor.dtype, tuple(tensor.shape), tensor.nbytes
     try:
         elements = _elements(tensor)
     except (OSError, ValueError):
         # The file with its data is missing; the run itself will tell if that matters.
         return Constant(*head)
-    few = tuple(_value(item) for item in elements.tolist()) if tensor.size <= _FEW else ()
-    if elements.dtype.kind not in _PLAIN or not elements.size:
-        return Constant(*head, values=few)
+    if tensor.size <= _FEW:
+        return Constant(*head, tuple([_value(item) for item in elements.tolist()]))
+    if elements.dtype.kind not in _PLAIN:
+        return Constant(*head)
     sample = elements.size if elements.size < tensor.size else 0
-    return Constant(*head, few, **_statistics(elements, histogram=not few), sample=sample)
+    return Constant(*head, **_statistics(elements), sample=sample)
+
+
+def type_name(dtype: ir.DataType) -> str:
+    """Name an element type as numpy does."""
+    return "string" if dtype is ir.DataType.STRING else str(dtype.numpy())
 
 
 def plain_number(number: Number | str) -> Number | str:
@@ -117,7 +123,17 @@ def _value(item: object) -> Number | str:
     return int(item) if isinstance(item, bool) else item if isinstance(item, int | float) else str(item)
 
 
-def _statistics(elements: Array, *, histogram: bool) -> dict[str, Any]:
+def _listed(values: tuple[Number | str, ...]) -> dict[str, Any]:
+    """Return the elements of a small tensor as plain data, with their bounds."""
+    data: dict[str, Any] = {"values": [plain_number(value) for value in values]}
+    numbers = [value for value in values if not isinstance(value, str) and value == value]
+    if numbers:
+        data |= {"min": plain_number(min(numbers)), "max": plain_number(max(numbers))}
+        data |= {"distinct": len(set(numbers)), "zeros": numbers.count(0)}
+    return data
+
+
+def _statistics(elements: Array) -> dict[str, Any]:
     ordered = np.sort(elements.astype(np.uint8) if elements.dtype.kind == "b" else elements)
     zeros = int(np.count_nonzero(ordered == 0))
     if ordered.dtype.kind == "f" and ordered[-1] != ordered[-1]:
@@ -127,7 +143,7 @@ def _statistics(elements: Array, *, histogram: bool) -> dict[str, Any]:
     low, high = ordered[0].item(), ordered[-1].item()
     found = {"min": low, "max": high, "zeros": zeros}
     found["distinct"] = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
-    if histogram and low < high and math.isfinite(high - low):
+    if low < high and math.isfinite(high - low):
         edges = np.linspace(float(low), float(high), _BINS + 1)[1:-1]
         places = [0, *np.searchsorted(ordered, edges).tolist(), ordered.size]
         found["counts"] = tuple(after - before for before, after in pairwise(places))

@@ -113,8 +113,10 @@ class Live:
         """Look at nodes, at what went with those that are gone, at some values, and at what a graph takes and gives."""
         seen = _Seen()
         self._meet_all(nodes, seen)
-        held = {number for node in (*seen.fresh, *seen.altered) for _, _, number in self._nested(node, 0)}
-        lost = {number for known in seen.gone.values() for number in known.version.graphs} - held
+        lost = {number for known in seen.gone.values() for number in known.version.graphs}
+        if lost:
+            here = (*seen.fresh.items(), *seen.altered.items())
+            lost -= {number for node, place in here for _, _, number in self._nested(node, place)}
         while lost:
             number = lost.pop()
             for inside, known in list(self._graphs.items()):
@@ -216,6 +218,7 @@ class Live:
 
     def _describe(self, value: ir.Value, number: int) -> Description:
         kind, shape, is_initializer = value.type, value.shape, value.is_initializer()
+        producer = value.producer()
         return Description(
             value.name or "",
             number,
@@ -226,20 +229,21 @@ class Live:
             else "output"
             if value.is_graph_output()
             else "",
-            kind.dtype if isinstance(kind, ir.TensorType) else None if kind is None else type_text(kind),
+            # A check by isinstance looks at every member of the protocol each time.
+            kind.dtype if type(kind) is ir.TensorType else None if kind is None else type_text(kind),
             None if shape is None else shape.dims,
             # Asking for annotations where there are none makes a store for every value of a large graph.
             "" if value._metadata is None else annotations.get(value).get(DATATYPE, ""),  # pyright: ignore[reportPrivateUsage]
-            self._constant(value, is_initializer=is_initializer),
+            self._constant(value) if is_initializer or (producer and producer.op_type == "Constant") else None,
         )
 
-    def _constant(self, value: ir.Value, *, is_initializer: bool) -> Constant | None:
+    def _constant(self, value: ir.Value) -> Constant | None:
         """Describe what an initializer, or the result of a Constant node, holds."""
         producer = value.producer()
         if producer is None:
-            tensor = value.const_value if is_initializer else None
+            tensor = value.const_value
         else:
-            attribute = producer.attributes.get("value") if producer.op_type == "Constant" else None
+            attribute = producer.attributes.get("value")
             tensor = attribute.value if attribute is not None and attribute.type is _TENSOR else None
         return None if tensor is None else self._constants.of(tensor)
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import onnx_ir as ir
 
 from onnx_passes.core.plain import plain
+from onnx_passes.history.constants import type_name
 from onnx_passes.history.events import Event
 from onnx_passes.history.recording import Recording, State
 from onnx_passes.history.versions import Description, GraphVersion, NodeVersion, ValueVersion
@@ -206,11 +207,6 @@ def _links(event: Event) -> list[list[int]]:
 
 def _are_nodes(*items: object) -> bool:
     return all(isinstance(item, NodeVersion) for item in items)
-
-
-def type_name(dtype: ir.DataType) -> str:
-    """Name an element type as numpy does."""
-    return "string" if dtype is ir.DataType.STRING else str(dtype.numpy())
 
 
 def _scope(node: NodeVersion) -> list[str]:
