@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from onnx_passes.graph.constants import constant as constant
     from onnx_passes.graph.diff import diff as diff
     from onnx_passes.graph.load import load as load
+    from onnx_passes.graph.networkx import to_networkx as to_networkx
     from onnx_passes.graph.save import save as save
     from onnx_passes.history.why import why as why
     from onnx_passes.passes.analyse.inspection import inspect as inspect
@@ -97,6 +98,7 @@ _HOMES = {
     "reduce": "debug.reduce.task",
     "run_model": "api",
     "save": "graph.save",
+    "to_networkx": "graph.networkx",
     "why": "history.why",
     "why_not": "debug.why_not",
     "yes": "rewrite.refusal",

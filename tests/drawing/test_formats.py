@@ -125,3 +125,32 @@ def test_png_without_its_renderer_says_what_to_install(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match=r"pip install 'onnx-passes\[draw\]'"):
         draw(examples.path("digits-mlp")).save(tmp_path / "graph.png")
     assert not list(tmp_path.iterdir())
+
+
+def test_graphml_is_read_back(tmp_path, nasty):
+    networkx = pytest.importorskip("networkx", reason="NetworkX is optional")
+    drawing = draw(examples.path("digits-cnn"), limit=None)
+    graph = networkx.read_graphml(drawing.save(tmp_path / "graph.graphml"))
+    labels = {key: data["label"].split("\n")[0] for key, data in graph.nodes(data=True)}
+    assert labels == {box.key: box.title for box in drawing.scene.boxes}
+    assert graph.number_of_edges() == len(drawing.scene.wires)
+    assert networkx.is_directed_acyclic_graph(graph)
+    assert {"Conv"} <= {data.get("op_type") for _, data in graph.nodes(data=True)}
+    assert len({(data["x"], data["y"]) for _, data in graph.nodes(data=True)}) == len(graph)
+    odd = networkx.read_graphml(draw(nasty).save(tmp_path / "odd.graphml"))
+    assert len(odd) == 3
+
+
+def test_graphml_has_what_is_inside_of_nodes(tmp_path):
+    networkx = pytest.importorskip("networkx", reason="NetworkX is optional")
+    body = """c = ReduceMax<keepdims=0>(x)
+        b = Cast<to=9>(c)
+        [choice] y = If(b) <
+            then_branch = t () => (float[4] p) { [inner] p = Relu(x) },
+            else_branch = e () => (float[4] q) { q = Neg(x) }
+        >"""
+    text = f'<ir_version: 10, opset_import: ["": 21]> g (float[4] x) => (float[4] y) {{{body}}}'
+    graph = networkx.read_graphml(draw(ir.from_onnx_text(text)).save(tmp_path / "graph.graphml"))
+    named = {data["name"]: (key, data) for key, data in graph.nodes(data=True)}
+    assert named["inner"][1]["inside"] == named["choice"][0]
+    assert named["inner"][1]["graph"] == "then_branch"

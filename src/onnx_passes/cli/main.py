@@ -17,7 +17,7 @@ from onnx_passes.core.errors import ExitCode, RegistrationError
 from onnx_passes.core.registry import REGISTRY
 
 COMMANDS = (
-    *("run", "list", "explain", "plan", "inspect", "draw", "export-layers", "run-model"),
+    *("run", "list", "explain", "plan", "inspect", "draw", "view", "export-layers", "run-model"),
     *("verify", "diff", "bisect", "reduce", "repro", "why", "why-not"),
     *("shell", "fuzz", "new", "demo", "completion"),
 )

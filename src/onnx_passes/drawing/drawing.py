@@ -16,7 +16,7 @@ from onnx_passes.graph.atomic import is_special, replacing
 
 
 class Drawing:
-    """A picture of a graph: shown by notebooks, saved as SVG, PNG, PDF, DOT, Mermaid or GraphML."""
+    """A picture of a graph: shown by notebooks, saved as SVG, PNG, HTML, DOT, Mermaid or GraphML."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -63,11 +63,18 @@ class Drawing:
 
         return mermaid_text(self.scene)
 
+    @property
+    def graphml(self) -> str:
+        """Return the graph as GraphML, for NetworkX, Gephi and yEd."""
+        from onnx_passes.drawing.graphml import graphml_text
+
+        return graphml_text(self._placed)
+
     def save(self, path: str | PathLike[str], *, theme: Theme = "auto", scale: float = 2.0) -> Path:
         """Write the picture in the format that the suffix names, and return the path.
 
-        ``.svg``, ``.png``, ``.dot`` or ``.gv``, ``.mmd`` or ``.mermaid``, ``.html``. PNG needs ``resvg-py``:
-        ``pip install 'onnx-passes[draw]'``; it has ``scale`` pixels for each of SVG.
+        ``.svg``, ``.png``, ``.html``, ``.dot`` or ``.gv``, ``.mmd`` or ``.mermaid``, ``.graphml``. PNG has ``scale``
+        pixels for each of SVG, and needs ``resvg-py``: ``pip install 'onnx-passes[draw]'``.
         """
         target = Path(path)
         make = self._formats(theme, scale).get(target.suffix.lower())
@@ -89,6 +96,9 @@ class Drawing:
         def mermaid() -> bytes:
             return self.mermaid.encode()
 
+        def graphml() -> bytes:
+            return self.graphml.encode()
+
         return {
             ".svg": lambda: self.to_svg(theme=theme).encode(),
             ".png": png,
@@ -96,6 +106,7 @@ class Drawing:
             ".gv": dot,
             ".mmd": mermaid,
             ".mermaid": mermaid,
+            ".graphml": graphml,
             ".html": lambda: self._page().encode(),
         }
 

@@ -54,7 +54,7 @@ def svg_text(placed: Placed, *, theme: Theme = "auto", description: str = "") ->
     size = (
         f'width="{width:.0f}" height="{placed.height + head:.0f}" viewBox="0 0 {width:.0f} {placed.height + head:.0f}"'
     )
-    label = quoteattr(_clean(description or " ".join(texts)))
+    label = quoteattr(clean(description or " ".join(texts)))
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="onnx-drawing" {size} role="img" aria-label={label}>',
         f"<title>{_escaped(scene.title)}</title>",
@@ -196,9 +196,10 @@ def _rules(side: Literal[0, 1]) -> str:
     return "".join(f".onnx-drawing {selector}{{{rule}}}" for selector, rule in rules.items())
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """Replace what XML cannot hold."""
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _escaped(text: str) -> str:
-    return escape(_clean(text))
+    return escape(clean(text))

@@ -11,7 +11,10 @@ from onnx_passes.cli.options import debug_option, import_option
 @click.command("draw", short_help="Draw a model, or what is near a node.")
 @click.argument("model")
 @click.option(
-    "-o", "--output", metavar="FILE", help="Picture: .svg, .png, .html, .dot, .mmd [default: SVG on standard output]."
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="As .svg, .png, .html, .dot, .mmd or .graphml [default: SVG, printed].",
 )
 @click.option("--around", multiple=True, metavar="NODE", help="Show what is near a node; may be repeated.")
 @click.option("--hops", type=click.IntRange(min=0), default=2, show_default=True, help="How far 'near' is.")
@@ -48,7 +51,8 @@ def command(
     require_writable(output)
     from onnx_passes.drawing.draw import LIMIT, draw
 
-    most = None if everything else limit or LIMIT
+    # GraphML goes to programs, which take all of a graph.
+    most = limit or (None if everything or str(output).endswith(".graphml") else LIMIT)
     drawing = draw(model, before=before, around=around or None, hops=hops, limit=most)
     if output is None or output == "-":
         click.echo(drawing.to_svg(theme=theme), nl=False)  # pyright: ignore[reportArgumentType]

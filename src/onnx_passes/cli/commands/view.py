@@ -1,0 +1,63 @@
+"""``onnx-passes view``: a model in Netron, where that is installed."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from onnx_passes.cli.options import debug_option
+from onnx_passes.core.errors import UsageError
+
+
+@click.command("view", short_help="Open a model in Netron.")
+@click.argument("model")
+@click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="Port of the page [default: Netron's own].")
+@click.option("--no-browser", is_flag=True, help="Serve the page, and leave the browser alone.")
+@debug_option
+def command(model: str, port: int | None, no_browser: bool) -> None:
+    """Open MODEL, a file or '-', in Netron, until Ctrl-C ends it.
+
+    Needs the package netron: pip install 'onnx-passes[view]'. Without it, 'draw' makes a picture and 'report' a page.
+    """
+    netron = _netron()
+    with tempfile.TemporaryDirectory(prefix="onnx-passes-") as folder:
+        address: Any = netron.start(str(_binary(model, Path(folder))), address=port, browse=not no_browser)
+        click.echo(f"{model} is at {_url(address)}; Ctrl-C ends it", err=True)
+        try:
+            netron.wait()
+        except KeyboardInterrupt:
+            netron.stop(address)
+
+
+def _netron() -> Any:
+    if importlib.util.find_spec("netron") is None:
+        raise UsageError(
+            "this needs the package netron",
+            hint="pip install 'onnx-passes[view]', or see 'onnx-passes draw' for pictures and "
+            "'onnx-passes report' for differences",
+        )
+    return importlib.import_module("netron")
+
+
+def _binary(source: str, folder: Path) -> Path:
+    """Return a file that Netron reads: what is damaged is refused here, text and pipes are written as a model."""
+    from onnx_passes.graph.load import load
+    from onnx_passes.graph.origin import origin
+    from onnx_passes.graph.save import save
+
+    model = load(source)
+    known = origin(model)
+    if known is not None and known.path is not None and known.format == "binary":
+        return known.path
+    target = folder / f"{Path(source).stem.strip('-') or 'model'}.onnx"
+    save(model, target)
+    return target
+
+
+def _url(address: Any) -> str:
+    return f"http://{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)

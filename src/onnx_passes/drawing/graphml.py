@@ -1,0 +1,90 @@
+"""Write a scene as GraphML, which NetworkX, Gephi and yEd read; for yEd with shapes, labels and places."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+
+from onnx_passes.drawing.layout import Placed, PlacedBox
+from onnx_passes.drawing.scene import Box, Scene
+from onnx_passes.drawing.svg import clean
+
+_SPACE = "http://graphml.graphdrawing.org/xmlns"
+_YED = "http://www.yworks.com/xml/graphml"
+_NODE_KEYS = ("label", "kind", "op_type", "name", "details", "role", "inside", "graph")
+_EDGE_KEYS = ("label", "role")
+_FILLS = {"": "#F7F8FA", "added": "#E6F6EA", "removed": "#FDECEC", "changed": "#FFF6DC"}
+
+
+def graphml_text(placed: Placed) -> str:
+    """Return a document without nested graphs, which few programs read: boxes name the one that they are inside of."""
+    ET.register_namespace("", _SPACE)
+    ET.register_namespace("y", _YED)
+    root = ET.Element(f"{{{_SPACE}}}graphml")
+    for target, names in (("node", _NODE_KEYS), ("edge", _EDGE_KEYS)):
+        for name in names:
+            attributes = {"id": f"{target}_{name}", "for": target, "attr.name": name, "attr.type": "string"}
+            ET.SubElement(root, f"{{{_SPACE}}}key", attributes)
+    ET.SubElement(root, f"{{{_SPACE}}}key", {"id": "node_graphics", "for": "node", "yfiles.type": "nodegraphics"})
+    graph = ET.SubElement(root, f"{{{_SPACE}}}graph", {"id": clean(placed.scene.title), "edgedefault": "directed"})
+    for box, x, y, inside, scene in _boxes(placed, 0.0, 0.0, ""):
+        _node(graph, box, x, y, inside, scene)
+    for scene in _scenes(placed.scene):
+        for wire in scene.wires:
+            edge = ET.SubElement(graph, f"{{{_SPACE}}}edge", {"source": wire.source, "target": wire.target})
+            _data(edge, "edge", label=wire.label, role=wire.role)
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+
+
+def _boxes(placed: Placed, dx: float, dy: float, inside: str) -> Iterator[tuple[PlacedBox, float, float, str, str]]:
+    title = placed.scene.title if inside else ""
+    for box in placed.boxes:
+        x, y = dx + box.x, dy + box.y
+        yield box, x, y, inside, title
+        for inner_x, inner_y, inner in box.inner:
+            yield from _boxes(inner, x + inner_x, y + inner_y, box.box.key)
+
+
+def _scenes(scene: Scene) -> Iterator[Scene]:
+    yield scene
+    for box in scene.all_boxes():
+        yield from box.inner
+
+
+def _node(graph: ET.Element, placed: PlacedBox, x: float, y: float, inside: str, scene: str) -> None:
+    box = placed.box
+    node = ET.SubElement(graph, f"{{{_SPACE}}}node", {"id": box.key})
+    details = "\n".join(" ".join(filter(None, (row.label, row.text))) for row in box.rows)
+    op_type = box.title if box.kind == "node" else ""
+    name = box.name if box.kind == "node" else box.title
+    _data(
+        node,
+        "node",
+        label=_label(box),
+        kind=box.kind,
+        op_type=op_type,
+        name=name,
+        details=details,
+        role=box.role,
+        inside=inside,
+        graph=scene,
+    )
+    graphics = ET.SubElement(node, f"{{{_SPACE}}}data", {"key": "node_graphics"})
+    shape = ET.SubElement(graphics, f"{{{_YED}}}ShapeNode")
+    place = {"x": x, "y": y, "width": placed.width, "height": placed.height}
+    ET.SubElement(shape, f"{{{_YED}}}Geometry", {name: f"{number:.1f}" for name, number in place.items()})
+    ET.SubElement(shape, f"{{{_YED}}}Fill", {"color": _FILLS[box.role]})
+    ET.SubElement(shape, f"{{{_YED}}}NodeLabel").text = clean(_label(box))
+    kind = "roundrectangle" if box.kind in ("node", "block") else "ellipse"
+    ET.SubElement(shape, f"{{{_YED}}}Shape", {"type": kind})
+
+
+def _label(box: Box) -> str:
+    return "\n".join(filter(None, (box.title, box.name)))
+
+
+def _data(parent: ET.Element, target: str, **texts: str) -> None:
+    for name, text in texts.items():
+        if text:
+            ET.SubElement(parent, f"{{{_SPACE}}}data", {"key": f"{target}_{name}"}).text = clean(text)
