@@ -117,6 +117,7 @@ def test_matches_says_where_a_pass_applies_and_why_not_elsewhere(session):
     before = full_hash(session.model)
     found = session.matches(FuseBias)
     assert full_hash(session.model) == before
+    assert found.what == "fuse-bias"
     assert names(found) == [["fits", "mm"]]
     assert found[0].root is session.model.graph[1]
     (missed,) = found.missed

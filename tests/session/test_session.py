@@ -222,6 +222,18 @@ def test_passes_of_a_session_are_marked_in_the_pipeline():
     assert onnx_passes.apply(s.original, s.pipeline).modified
 
 
+def test_registered_rules_of_a_session_are_marked_in_the_pipeline():
+    def rewrite(op, x, c):
+        return op.Identity(x)
+
+    rewrite.__module__ = "__main__"
+    rule = Rule(lambda op, x, c: op.Add(x, c), rewrite, name="cell-adds")
+    passes.register("cell-adds")(rule)
+    s = session()
+    s.apply("cell-adds")
+    assert "'cell-adds' is defined in this session" in s.pipeline
+
+
 def define(module: str, name: str, replacement: str) -> type:
     """Define a pass as a cell does."""
 

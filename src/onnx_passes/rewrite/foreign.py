@@ -125,7 +125,11 @@ def _rule_pass(name: str, rules: Sequence[Rule], origin: object) -> type[Pass]:
     def rules_of_pass(self: RewriteRuleSetPass) -> Sequence[Rule]:
         return rules
 
-    return _make_class(name, (Transformation, RewriteRuleSetPass), {"rules": rules_of_pass}, origin)
+    made = _make_class(name, (Transformation, RewriteRuleSetPass), {"rules": rules_of_pass}, origin)
+    if not isinstance(origin, type):
+        # An object is from the module that made it, not from that of its class.
+        made.__module__ = getattr(rules[0].rewrite.function, "__module__", None) or made.__module__
+    return made
 
 
 def _foreign_pass(name: str, make: Any, origin: object) -> type[Pass]:

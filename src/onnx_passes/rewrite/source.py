@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,4 +11,11 @@ from typing import Any
 def source_of(function: Callable[..., Any]) -> str:
     """Name file and line of a function."""
     code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "built in"
+    return f"{_file(code.co_filename)}:{code.co_firstlineno}" if code is not None else "built in"
+
+
+def _file(name: str) -> str:
+    """Name a file; the cells of a notebook, which have made-up names, as the notebook counts them."""
+    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    cell = None if shell is None else shell.compile.format_code_name(name)
+    return name if cell is None else cell[1]

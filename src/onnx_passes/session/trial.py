@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import onnx_ir as ir
 
 from onnx_passes.core.compose import PassLike
+from onnx_passes.core.naming import kebab
 from onnx_passes.debug.attempts import Attempt
 from onnx_passes.debug.why_not import RuleReport, why_not
 from onnx_passes.rewrite.match import Match
@@ -38,7 +39,9 @@ def _all_nodes(model: ir.Model) -> int:
 
 
 def _name(what: object) -> str:
-    return getattr(what, "name", None) or getattr(what, "__name__", None) or str(what)
+    if isinstance(what, type):
+        return getattr(what, "text_name", "") or kebab(what.__name__)
+    return getattr(what, "name", None) or str(what)
 
 
 def _is_near(attempt: Attempt) -> bool:

@@ -26,6 +26,10 @@ class Pipeline(str, Displayed):
 
     __slots__ = ()
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Keep IPython from quoting it as any other string."""
+        printer.text(str(self))
+
 
 def pipeline_of(states: Iterable[State]) -> Pipeline:
     """Write what led to a state; each pass stands on a line of its own where one needs a comment."""

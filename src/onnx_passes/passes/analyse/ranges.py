@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from onnx_passes.analysis.ranges import Range, ranges_of
 from onnx_passes.analysis.ranges.seeds import Known
@@ -15,6 +16,17 @@ from onnx_passes.graph.load import Source, load
 
 class Ranges(dict[str, Range], Displayed):
     """Which values tensors can hold, by name."""
+
+    def __repr__(self) -> str:
+        return f"<Ranges of {len(self)} tensors>"
+
+    def __str__(self) -> str:
+        overall = {name: found.overall() for name, found in self.items()}
+        return "\n".join(f"{name}: {found.low:g} … {found.high:g}" for name, found in overall.items())
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Keep IPython from printing it as any other dictionary."""
+        printer.text(repr(self))
 
 
 def ranges(source: Source, inputs: Mapping[str, Known] | None = None) -> Ranges:

@@ -80,8 +80,4 @@ def _text(thing: object) -> str:
         return f"<{type(thing).__name__} {graph.name}: {sum(1 for _ in graph.all_nodes())} nodes>"
     if isinstance(thing, Result | RunRecord):
         return runs.run_text(thing.record if isinstance(thing, Result) else thing)
-    if isinstance(thing, Ranges):
-        return "\n".join(
-            f"{name}: {float(one.overall().low):g} … {float(one.overall().high):g}" for name, one in thing.items()
-        )
     return str(thing)
