@@ -8,9 +8,9 @@ const HEIGHT = 200;
 export function OperatorsChart({ series, name, go }: { series: Charts["operators"]; name: (step: number) => string; go: (step: number) => void }) {
   const operators = names(series);
   const most = Math.max(1, ...series.map(({ counts }) => total(counts)));
-  const slot = Math.min(84, WIDEST / series.length);
+  const slot = Math.min(110, WIDEST / series.length);
   const width = Math.max(240, slot * series.length);
-  const bar = Math.min(52, slot * 0.72);
+  const bar = Math.min(64, slot * 0.72);
   return (
     <div class="operators-chart">
       <svg viewBox={`0 0 ${width} ${HEIGHT + 22}`} style={{ maxWidth: `${width}px` }} role="img" aria-label="Operators over steps">

@@ -88,13 +88,12 @@ export class Steps {
     return found < 0 ? undefined : found;
   }
 
-  /** The step to open on: the failed one, else the one whose own events change most. */
+  /** The step to open on: the failed one, else the first that changed nodes. */
   get first(): Step | undefined {
     const failed = this.all.findLast((step) => step.record.status === "failed");
     if (failed) return failed;
-    const weight = (step: Step): number =>
-      step.events.reduce((sum, moment) => sum + this.event(moment)!.added.length + this.event(moment)!.removed.length, 0);
-    const leaves = this.all.filter((step) => step.events.length);
-    return leaves.find((step) => weight(step) > 0) ?? leaves[0] ?? this.all.find((step) => step.changed) ?? this.all[0];
+    const touched = this.all.filter((step) => step.events.length);
+    const nodes = (moment: Moment): number => this.event(moment)!.added.length + this.event(moment)!.removed.length;
+    return touched.find((step) => step.events.some(nodes)) ?? touched[0] ?? this.all.find((step) => step.changed) ?? this.all[0];
   }
 }

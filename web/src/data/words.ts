@@ -23,6 +23,8 @@ export function fullType(value: ValueVersion | undefined): string {
 export function numberText(value: number | string | boolean | null | undefined): string {
   if (value === null || value === undefined) return "–";
   if (typeof value !== "number") return String(value);
+  // The ends of int64 stand for "all" in slices.
+  if (Math.abs(value) > 9.2e18 && Number.isFinite(value)) return value > 0 ? "max" : "min";
   if (Number.isInteger(value) && Math.abs(value) < 1e7) return value.toLocaleString("en-US").replaceAll("-", "−");
   const size = Math.abs(value);
   const text = size >= 1e5 || size < 1e-3 ? value.toExponential(2) : String(Number(value.toPrecision(4)));

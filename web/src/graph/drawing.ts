@@ -17,6 +17,20 @@ export function bounds({ layout }: Drawing): Box {
   return { x: 0, y: 0, width: layout.width, height: layout.height };
 }
 
+/** What encloses all that changed. */
+export function changedBounds(drawing: Drawing): Box {
+  let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
+  drawing.view.nodes.forEach((node, index) => {
+    if (node.status === "kept" || node.status === "rewired") return;
+    const box = boxOf(drawing, index);
+    left = Math.min(left, box.x);
+    right = Math.max(right, box.x + box.width);
+    top = Math.min(top, box.y);
+    bottom = Math.max(bottom, box.y + box.height);
+  });
+  return left < right ? { x: left, y: top, width: right - left, height: bottom - top } : bounds(drawing);
+}
+
 export function overlaps(a: Box, b: Box): boolean {
   return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 }
@@ -48,9 +62,10 @@ export function routeBox(points: number[]): Box {
   return { x: left - 1, y: top - 1, width: right - left + 2, height: bottom - top + 2 };
 }
 
-/** The node that stands for what changed, for where to look first. */
-export function firstChanged(view: View): number {
-  const strong = (node: ViewNode): boolean => node.status !== "kept" && node.status !== "rewired";
-  const found = view.nodes.findIndex(strong);
-  return found >= 0 ? found : Math.max(0, view.nodes.findIndex((node) => node.status !== "kept"));
+/** The topmost node that changed, for where to look first. */
+export function firstChanged({ view, layout }: Drawing): number {
+  const rank = ({ status }: ViewNode): number => (status === "kept" ? 2 : status === "rewired" ? 1 : 0);
+  const order = view.nodes.map((_, index) => index);
+  order.sort((a, b) => rank(view.nodes[a]!) - rank(view.nodes[b]!) || layout.y[a]! - layout.y[b]! || layout.x[a]! - layout.x[b]!);
+  return order[0] ?? 0;
 }

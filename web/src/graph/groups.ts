@@ -35,17 +35,31 @@ function modules(history: History, cells: Cell[], expanded: ReadonlySet<string>)
   let common = 0;
   const first = scopes.find((scope) => scope.length) ?? [];
   while (common < first.length && scopes.every((scope) => !scope.length || scope[common] === first[common])) common++;
-  const found = new Map<string, Cell[]>();
-  cells.forEach((cell, index) => {
-    const path = closedPath(scopes[index]!, Math.min(common, first.length - 1), expanded);
-    if (path === undefined) return;
-    const members = found.get(path);
-    if (members) members.push(cell);
-    else found.set(path, [cell]);
-  });
+  const collect = (open: ReadonlySet<string>): Map<string, Cell[]> => {
+    const found = new Map<string, Cell[]>();
+    cells.forEach((cell, index) => {
+      const path = closedPath(scopes[index]!, Math.min(common, first.length - 1), open);
+      if (path === undefined) return;
+      const members = found.get(path);
+      if (members) members.push(cell);
+      else found.set(path, [cell]);
+    });
+    return found;
+  };
+  const open = new Set(expanded);
+  let found = collect(open);
+  // A module that holds nearly everything is opened, again and again, until there is something to see.
+  for (let large = largest(found, cells.length); large; large = largest(found, cells.length)) {
+    open.add(large);
+    found = collect(open);
+  }
   return [...found]
     .filter(([, members]) => members.length > 1)
     .map(([path, members]) => ({ path, title: path.split("/").at(-1)!, detail: operators(history, members), cells: members }));
+}
+
+function largest(found: Map<string, Cell[]>, all: number): string | undefined {
+  return [...found].find(([, members]) => members.length > 12 && members.length > 0.7 * all)?.[0];
 }
 
 /** The outermost module that is not open. */

@@ -29,13 +29,13 @@ export interface ViewEdge {
 }
 
 export interface View {
+  mode: Mode;
   nodes: ViewNode[];
   edges: ViewEdge[];
   /** Place in `nodes` of a cell, by its key. */
   places: Map<number, number>;
-  total: number;
-  whole: boolean;
-  seeds: number;
+  /** Changes that are left out, because there are too many. */
+  left: number;
 }
 
 export interface Wish {
@@ -51,6 +51,8 @@ export interface Wish {
 
 /** More than this around changes helps nobody; the whole graph has no such limit. */
 const MOST = 700;
+/** So many changes are shown with what is around them; of more, the first ones. */
+const SEEDS = 120;
 /** A graph up to this size is shown whole, where nothing changed. */
 const SMALL = 250;
 
@@ -64,11 +66,11 @@ export class ViewBuilder {
     const all = this.all();
     const seeds = this.seeds();
     const whole = this.wish.hops === Infinity || (!seeds.length && all.length <= SMALL);
-    const shown = whole ? all : this.around(seeds.length ? seeds : all.slice(0, 1));
+    const shown = whole ? all : this.around(seeds.length ? inOrder(this.diff, seeds).slice(0, SEEDS) : all.slice(0, 1));
     const groups = grouped(this.diff.history, shown, whole ? this.wish.grouping : "none", this.wish.expanded, (cell) =>
       this.sources(cell).map((source) => source.cell),
     );
-    return new Assembly(this, this.diff, this.wish, shown, groups).view(all.length, whole, seeds.length);
+    return new Assembly(this, this.diff, this.wish, shown, groups).view(whole ? 0 : Math.max(0, seeds.length - SEEDS));
   }
 
   private all(): Cell[] {
@@ -183,7 +185,7 @@ class Assembly {
     private readonly groups: Group[],
   ) {}
 
-  view(total: number, whole: boolean, seeds: number): View {
+  view(left: number): View {
     const member = new Map<Cell, Group>();
     for (const group of this.groups) for (const cell of group.cells) member.set(cell, group);
     const placed = new Map<Group, number>();
@@ -201,7 +203,7 @@ class Assembly {
       const status = this.wish.mode !== "diff" || sides.size === 2 ? "kept" : sides.has("before") ? "removed" : "added";
       return { ...edge, status: this.sameOnBothSides() ? "kept" : status };
     });
-    return { nodes: this.nodes, edges, places: this.places, total, whole, seeds };
+    return { mode: this.wish.mode, nodes: this.nodes, edges, places: this.places, left };
   }
 
   private sameOnBothSides(): boolean {

@@ -32,19 +32,21 @@ export class Viewport {
     return { x: -x / k, y: -y / k, width: this.size.value.width / k, height: this.size.value.height / k };
   }
 
-  fit(box: Box, largest = 1.1): void {
+  fit(box: Box, largest = 1): void {
     const { width, height } = this.size.value;
     const k = Math.max(LEAST, Math.min(largest, (width - 48) / Math.max(1, box.width), (height - 48) / Math.max(1, box.height)));
     this.at.value = { k, x: width / 2 - (box.x + box.width / 2) * k, y: height / 2 - (box.y + box.height / 2) * k };
   }
 
-  /** Fit what can be read when fitted; of more, show the part around a point. */
-  open(box: Box, x: number, y: number, readable = 0.62): void {
-    this.fit(box);
-    if (this.at.value.k >= readable) return;
-    this.centre(x, y, 0.9, 0.4);
-    const above = box.y * 0.9 + this.at.value.y;
-    if (above > 30) this.move(0, 30 - above);
+  /** Fit the first box that can be read when fitted; if there is none, show the part around a place. */
+  open(boxes: Box[], place: Box, readable = 0.62): void {
+    for (const box of boxes) {
+      this.fit(box);
+      if (this.at.value.k >= readable) return;
+    }
+    this.centre(place.x + place.width / 2, place.y + place.height / 2, 0.9, 0.4);
+    const above = (boxes[0]?.y ?? 0) * 0.9 + this.at.value.y;
+    if (above > 36) this.move(0, 36 - above);
   }
 
   centre(x: number, y: number, k = this.at.value.k, height = 0.5): void {

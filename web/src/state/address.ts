@@ -1,4 +1,5 @@
 import { effect } from "@preact/signals";
+import { failedEvent } from "../data/failure";
 import type { Grouping } from "../graph/groups";
 import type { Page, Shown, Store } from "./store";
 
@@ -61,8 +62,9 @@ function read(store: Store): void {
   };
   const rewrite = number("rewrite");
   const event = rewrite === undefined ? number("event") : store.steps.byApplication(rewrite);
-  const known = event !== undefined && store.steps.event(event) ? event : undefined;
   const asked = number("step");
+  const wanted = event ?? (asked === undefined ? failedEvent(store.report, store.steps) : undefined);
+  const known = wanted !== undefined && store.steps.event(wanted) ? wanted : undefined;
   const step = asked !== undefined && store.steps.get(asked) ? asked : known !== undefined ? store.steps.ofEvent(known)?.record.number : undefined;
   store.page.value = one<Page>(values.get("page"), ["overview"], "steps");
   store.step.value = step ?? store.steps.first?.record.number;

@@ -1,30 +1,49 @@
+import { failedEvent, failureOf } from "../data/failure";
+import { sourceText } from "../data/words";
 import { useStore } from "./context";
+
+const ROWS: [string, string][] = [
+  ["difference", "difference"],
+  ["diverges", "diverges at"],
+  ["application", "rewrite"],
+  ["matched", "matched"],
+  ["replacement", "replaced by"],
+  ["source", "rule"],
+  ["sample", "sample"],
+  ["claim", "promise"],
+  ["no_excuse", "no excuse"],
+  ["where", "where"],
+  ["hint", "hint"],
+  ["reproducer", "reproducer"],
+];
+const ELSEWHERE = new Set(["step", "text", "number", "type", "message", "kind", "exit_code", "details"]);
 
 /** What failed, where, and how to repeat it. */
 export function Failure() {
-  const { report } = useStore();
-  const { outcome } = report;
+  const store = useStore();
+  const { outcome } = store.report;
   if (outcome.status !== "failed") return null;
-  const error = (outcome.details?.["error"] ?? outcome.details ?? {}) as Record<string, unknown>;
-  const details = (error["details"] ?? {}) as Record<string, unknown>;
-  const rows = Object.entries({ ...pick(error, ["where", "hint"]), ...details }).filter(([, value]) => value !== null && value !== "");
+  const known = failureOf(store.report);
+  const rest = Object.keys(known).filter((key) => !ELSEWHERE.has(key) && !ROWS.some(([name]) => name === key));
+  const rows = [...ROWS, ...rest.map((key): [string, string] => [key, key])].filter(([key]) => known[key] !== undefined && known[key] !== "");
+  const event = failedEvent(store.report, store.steps);
+  const show = (value: unknown): string => (typeof value === "object" ? JSON.stringify(value, null, 1) : String(value));
   return (
     <section class="failure" role="alert" aria-label="Failure">
-      <p>{outcome.message ?? String(error["message"] ?? "The run failed.")}</p>
-      {rows.length > 0 && (
-        <dl class="pairs">
-          {rows.map(([name, value]) => (
-            <div key={name}>
-              <dt>{name}</dt>
-              <dd>{typeof value === "string" || typeof value === "number" ? String(value) : <pre>{JSON.stringify(value, null, 1)}</pre>}</dd>
-            </div>
-          ))}
-        </dl>
+      <p class="failure-message">{outcome.message ?? "The run failed."}</p>
+      <dl class="pairs">
+        {rows.map(([key, name]) => (
+          <div key={key}>
+            <dt>{name}</dt>
+            <dd>{key === "source" ? sourceText(show(known[key])) : show(known[key])}</dd>
+          </div>
+        ))}
+      </dl>
+      {event !== undefined && event !== store.event.value && (
+        <button type="button" class="link" onClick={() => store.selectEvent(event)}>
+          Show the rewrite
+        </button>
       )}
     </section>
   );
-}
-
-function pick(from: Record<string, unknown>, keys: string[]): Record<string, unknown> {
-  return Object.fromEntries(keys.filter((key) => from[key] !== undefined).map((key) => [key, from[key]]));
 }

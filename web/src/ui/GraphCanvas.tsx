@@ -3,7 +3,6 @@ import { useComputed } from "@preact/signals";
 import type { Diff } from "../data/diff";
 import { boxOf, type Drawing, overlaps, routeBox } from "../graph/drawing";
 import { paint } from "../graph/paint";
-import type { ViewNode } from "../graph/view";
 import type { Viewport } from "../graph/viewport";
 import { theme } from "../state/theme";
 import { useStore } from "./context";
@@ -11,7 +10,6 @@ import { GraphEdge } from "./GraphEdge";
 import { GraphNode } from "./GraphNode";
 import { Minimap } from "./Minimap";
 import { edgeTip } from "./tips";
-import { usePanZoom } from "./usePanZoom";
 
 /** With more than this in view no node can be read, and blocks of colour do. */
 const READABLE = 450;
@@ -22,16 +20,13 @@ export interface CanvasProps {
   diff: Diff;
   viewport: Viewport;
   selected?: number;
-  /** One side of a difference that is drawn twice, in the same places. */
-  side?: "before" | "after";
 }
 
-export function GraphCanvas({ drawing, diff, viewport, selected, side }: CanvasProps) {
+export function GraphCanvas({ drawing, diff, viewport, selected }: CanvasProps) {
   const store = useStore();
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const [tip, setTip] = useState<{ x: number; y: number; text: string } | undefined>(undefined);
-  usePanZoom(box, viewport);
   const at = viewport.at.value;
   const margin = viewport.seen();
   const near = { x: margin.x - 40, y: margin.y - 40, width: margin.width + 80, height: margin.height + 80 };
@@ -44,12 +39,10 @@ export function GraphCanvas({ drawing, diff, viewport, selected, side }: CanvasP
     const { x, y, k } = viewport.at.value;
     return `translate(${x} ${y}) scale(${k})`;
   });
-  const hidden = (node: ViewNode): boolean =>
-    side !== undefined && node.cell !== undefined && (side === "before" ? node.cell.before : node.cell.after) === undefined;
   const pick = (index: number): void => {
     const node = drawing.view.nodes[index]!;
     if (node.group) store.open(node.group.path);
-    else if (node.cell) store.selectNode((side === "before" ? node.cell.before : undefined) ?? node.cell.after ?? node.cell.before);
+    else if (node.cell) store.selectNode((drawing.view.mode === "before" ? node.cell.before : node.cell.after) ?? node.cell.key);
   };
   const click = (event: MouseEvent): void => {
     const element = (event.target as Element).closest<SVGElement>("[data-node], [data-more]");
@@ -86,36 +79,28 @@ export function GraphCanvas({ drawing, diff, viewport, selected, side }: CanvasP
     <div
       ref={box}
       class="canvas"
-      role="application"
-      aria-roledescription="graph"
-      aria-label={side ? `Graph ${side}` : "Graph"}
-      tabIndex={0}
       onClick={click}
       onDblClick={open}
       onPointerMove={hover}
       onPointerLeave={() => setTip(undefined)}
     >
-      {side && <span class="side-name">{side === "before" ? "Before" : "After"}</span>}
       <canvas ref={canvas} hidden={!far} />
       {!far && (
         <svg class="drawing">
           <g transform={transform}>
             {visible.edges.map((index) => {
               const edge = drawing.view.edges[index]!;
-              if (side && edge.status === (side === "before" ? "added" : "removed")) return null;
-              if (hidden(drawing.view.nodes[edge.from]!) || hidden(drawing.view.nodes[edge.to]!)) return null;
               const touched = selected !== undefined && (edge.from === selected || edge.to === selected);
               return <GraphEdge key={`${edge.from} ${edge.to}`} edge={edge} index={index} points={drawing.layout.routes[index]!} touched={touched} />;
             })}
             {visible.nodes.map((index) => {
               const node = drawing.view.nodes[index]!;
-              if (hidden(node)) return null;
               return <GraphNode key={node.id} node={node} index={index} box={boxOf(drawing, index)} selected={index === selected} diff={diff} />;
             })}
           </g>
         </svg>
       )}
-      {side !== "before" && <Minimap drawing={drawing} viewport={viewport} selected={selected} />}
+      <Minimap drawing={drawing} viewport={viewport} selected={selected} />
       {tip && (
         <pre class="tip" role="tooltip" style={{ left: `${tip.x + 14}px`, top: `${tip.y + 14}px` }}>
           {tip.text}

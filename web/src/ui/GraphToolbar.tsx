@@ -1,6 +1,6 @@
-import type { Diff, Status } from "../data/diff";
+import { useMemo } from "preact/hooks";
+import type { Status } from "../data/diff";
 import type { Grouping } from "../graph/groups";
-import type { View } from "../graph/view";
 import { moreHops } from "../state/keys";
 import { HOPS, type Shown } from "../state/store";
 import { useStore } from "./context";
@@ -20,9 +20,12 @@ const LEGEND: [Status, string, string][] = [
   ["annotated", "i", "annotated"],
 ];
 
-export function GraphToolbar({ view, diff, fit }: { view: View; diff: Diff; fit: () => void }) {
+export function GraphToolbar({ fit }: { fit: () => void }) {
   const store = useStore();
   const hops = store.hops.value;
+  const diff = store.diff.value;
+  const graph = store.graph.value;
+  const total = useMemo(() => store.history.nodesAt(diff.to, graph).length, [diff, graph]);
   return (
     <div class="toolbar" role="toolbar" aria-label="Graph">
       <div class="segments" role="radiogroup" aria-label="What is drawn">
@@ -53,9 +56,8 @@ export function GraphToolbar({ view, diff, fit }: { view: View; diff: Diff; fit:
       <button type="button" aria-pressed={hops === Infinity} title="Whole graph (w)" onClick={() => (store.hops.value = hops === Infinity ? 2 : Infinity)}>
         Whole graph
       </button>
-      {view.whole && view.total > 12 && (
-        <label class="choice">
-          <span class="roomy">Group</span>
+      {hops === Infinity && (
+        <>
           <select
             aria-label="Group nodes"
             value={store.grouping.value}
@@ -64,11 +66,16 @@ export function GraphToolbar({ view, diff, fit }: { view: View; diff: Diff; fit:
               store.chosenGrouping.value = (event.target as HTMLSelectElement).value as Grouping;
             }}
           >
-            <option value="none">no groups</option>
-            <option value="modules">modules</option>
-            <option value="repeats">repeats</option>
+            <option value="none">every node</option>
+            <option value="modules">by module</option>
+            <option value="repeats">by repetition</option>
           </select>
-        </label>
+          {store.expanded.value.size > 0 && store.grouping.value !== "none" && (
+            <button type="button" title="Close all groups" onClick={() => (store.expanded.value = new Set())}>
+              Close groups
+            </button>
+          )}
+        </>
       )}
       <button type="button" class="icon-button" aria-label="Fit" title="Fit (f)" onClick={fit}>
         <Icon name="fit" />
@@ -84,8 +91,8 @@ export function GraphToolbar({ view, diff, fit }: { view: View; diff: Diff; fit:
           ) : null;
         })}
         {!diff.changed.length && <li>no change</li>}
-        <li class="quiet" title="Nodes drawn, of nodes in this graph">
-          {view.places.size} of {view.total}
+        <li class="quiet" title="Nodes of this graph, after">
+          of {total}
         </li>
       </ul>
     </div>

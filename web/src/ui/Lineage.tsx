@@ -11,11 +11,11 @@ export function Lineage({ id }: { id: number }) {
   return (
     <Section title="Lineage">
       <ol class="lineage">
-        {earlier.toReversed().map((hop) => (
+        {earlier.toSorted((a, b) => a.event - b.event).map((hop) => (
           <HopRow key={`from ${hop.event}`} hop={hop} direction="from" />
         ))}
         <li class="self">{store.history.node(id).op}</li>
-        {later.map((hop) => (
+        {later.toSorted((a, b) => a.event - b.event).map((hop) => (
           <HopRow key={`to ${hop.event}`} hop={hop} direction="to" />
         ))}
       </ol>

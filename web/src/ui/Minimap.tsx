@@ -6,13 +6,15 @@ import { theme } from "../state/theme";
 
 const WIDEST = 150;
 const TALLEST = 170;
-const THINNEST = 36;
+const THINNEST = 30;
 
 /** The whole drawing in small; deep graphs are squeezed, so that they keep some width. */
 export function Minimap({ drawing, viewport, selected }: { drawing: Drawing; viewport: Viewport; selected?: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const { width, height } = drawing.layout;
-  const k = Math.min(WIDEST / Math.max(1, width), TALLEST / Math.max(1, height));
+  const room = viewport.size.value;
+  const [widest, tallest] = [Math.min(WIDEST, room.width * 0.18), Math.min(TALLEST, room.height * 0.32)];
+  const k = Math.min(widest / Math.max(1, width), tallest / Math.max(1, height));
   const mapWidth = Math.max(THINNEST, width * k);
   const mapHeight = Math.max(THINNEST, height * k);
   const kx = mapWidth / Math.max(1, width);
@@ -20,6 +22,8 @@ export function Minimap({ drawing, viewport, selected }: { drawing: Drawing; vie
   useLayoutEffect(() => paint(canvas.current!, drawing, { x: 0, y: 0, kx, ky }, { edges: drawing.view.edges.length < 3000, selected }), [
     drawing,
     selected,
+    kx,
+    ky,
     theme.value,
   ]);
   const seen = viewport.seen();

@@ -55,7 +55,6 @@ export function Overview() {
       )}
       <Operators />
       <Blockers />
-      <Pipeline />
     </main>
   );
 }
@@ -112,6 +111,7 @@ function Sizes() {
           .filter(Boolean)
           .join(" · ")}
       </p>
+      <Pipeline />
     </Panel>
   );
 }
@@ -238,13 +238,11 @@ function Pipeline() {
   const { pipeline } = useStore().report.run;
   if (!pipeline) return null;
   return (
-    <Panel title="Pipeline" size="wide">
-      <div class="copyable">
-        <pre>{pipeline}</pre>
-        <button type="button" onClick={() => void navigator.clipboard?.writeText(pipeline)}>
-          <Icon name="copy" /> Copy
-        </button>
-      </div>
-    </Panel>
+    <div class="copyable">
+      <pre>{pipeline}</pre>
+      <button type="button" title="Copy the pipeline" onClick={() => void navigator.clipboard?.writeText(pipeline)}>
+        <Icon name="copy" /> Copy
+      </button>
+    </div>
   );
 }

@@ -1,5 +1,5 @@
 import type { Diff } from "../data/diff";
-import { fullType, typeText } from "../data/words";
+import { fullType, shapeText, typeText } from "../data/words";
 import type { ViewEdge } from "../graph/view";
 
 /** What an edge carries, before and after where that differs. */
@@ -21,6 +21,8 @@ export function outputLabel(diff: Diff, id: number): { text: string; changed: bo
   const [before, after] = [diff.from, diff.to].map((moment) => diff.history.value(node.graph ?? 0, name, moment));
   const now = typeText(after ?? before);
   if (!now) return undefined;
-  const was = before && after ? typeText(before) : now;
-  return { text: was !== now && was ? `${was} → ${now}` : now, changed: was !== now };
+  if (!before || !after || typeText(before) === now) return { text: now, changed: false };
+  const shape = shapeText(after.shape);
+  const was = shapeText(before.shape) === shape ? typeText({ ...before, shape: undefined }) : typeText(before);
+  return { text: was ? `${was} → ${now}` : now, changed: true };
 }

@@ -1,0 +1,92 @@
+"""One browser for all tests of the page; reports are written by the command that users run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from onnx_passes import examples
+from onnx_passes.cli.main import run_command_line
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[object]:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("there is no chromium, and CHROMIUM does not say where one is")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Write a report by the command line, once for the same arguments."""
+    folder = tmp_path_factory.mktemp("reports")
+    known: dict[tuple[str, ...], Path] = {}
+
+    def write(*arguments: object, code: int = 0) -> Path:
+        texts = tuple(map(str, arguments))
+        if texts not in known:
+            path = folder / f"{len(known)}.html"
+            assert run_command_line(["-o", str(folder / "out.onnx"), "--report", str(path), *texts]) == code
+            known[texts] = path
+        return known[texts]
+
+    return write
+
+
+@pytest.fixture
+def demo(written: Callable[..., Path]) -> Path:
+    return written(examples.path("digits-cnn"), "streamline")
+
+
+@pytest.fixture
+def opened(browser: object) -> Iterator[Callable[..., object]]:
+    """Open reports; in the end nothing was complained of, and nothing was asked for beside the file."""
+    contexts, complaints, requests = [], [], []
+
+    def open_page(path: Path, place: str = "", width: int = 1400, height: int = 900, scheme: str = "light") -> object:
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(f"{path.as_uri()}{place}")
+        page.wait_for_selector(".node, .overview, .canvas > canvas:not([hidden])", state="attached")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert [url for url in requests if not url.startswith(("file:", "blob:", "data:"))] == []
+    assert all(url.split("#")[0].endswith(".html") for url in requests if url.startswith("file:"))
+
+
+@contextmanager
+def measured(page: object) -> Iterator[dict[str, float]]:
+    """Seconds of CPU that the page spends inside."""
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    spent: dict[str, float] = {}
+    yield spent
+    spent |= {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
