@@ -82,6 +82,15 @@ def opened(browser: object) -> Iterator[Callable[..., object]]:
     assert all(url.split("#")[0].endswith(".html") for url in requests if url.startswith("file:"))
 
 
+def until(page: object, condition: str) -> None:
+    """Wait for a condition of the page; its policy lets nobody else evaluate texts inside."""
+    for _ in range(400):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"never came true: {condition}")
+
+
 @contextmanager
 def measured(page: object) -> Iterator[dict[str, float]]:
     """Seconds of CPU that the page spends inside."""

@@ -2,6 +2,8 @@
 
 import re
 
+from tests.report.browser.conftest import until
+
 
 def operators(page) -> list[str]:
     return page.locator(".node:not(.kind-input):not(.kind-output) .title").all_text_contents()
@@ -12,10 +14,10 @@ def test_sides_of_a_difference(opened, demo):
     assert sorted(operators(page)).count("Quant") >= 2
     assert {"Div", "Mul"} <= set(operators(page))
     page.keyboard.press("b")
-    page.wait_for_function("!document.querySelector('.status-added')")
+    until(page, "!document.querySelector('.status-added')")
     assert "Div" not in operators(page)
     page.keyboard.press("a")
-    page.wait_for_function("!document.querySelector('.status-removed')")
+    until(page, "!document.querySelector('.status-removed')")
     assert {"Div", "Mul"} <= set(operators(page))
     page.keyboard.press("s")
     page.wait_for_selector(".view:nth-child(2)")
@@ -26,7 +28,7 @@ def test_selection_is_the_same_on_both_sides(opened, demo):
     page = opened(demo, "#rewrite=1&view=both")
     page.wait_for_selector(".view:nth-child(2) .node")
     page.locator(".view").nth(1).locator(".node.status-kept:not(.kind-input)").first.click()
-    page.wait_for_function("document.querySelectorAll('.node.selected').length === 2")
+    until(page, "document.querySelectorAll('.node.selected').length === 2")
 
 
 def test_neighbourhood_grows_to_the_whole_graph(opened, demo):
@@ -34,13 +36,13 @@ def test_neighbourhood_grows_to_the_whole_graph(opened, demo):
     page.keyboard.press("f")
     few = len(operators(page))
     page.get_by_role("button", name="More neighbours").click()
-    page.wait_for_function(f"document.querySelectorAll('.node').length > {few}")
+    until(page, f"document.querySelectorAll('.node').length > {few}")
     page.keyboard.press("w")
-    page.wait_for_function("document.querySelector('.hops').innerText === 'all'")
+    until(page, "document.querySelector('.hops').innerText === 'all'")
     assert "hops=all" in page.url
     page.keyboard.press("w")
     page.locator("[data-more]").first.click()
-    page.wait_for_function(f"document.querySelectorAll('.node').length > {few}")
+    until(page, f"document.querySelectorAll('.node').length > {few}")
 
 
 def test_search_jumps_to_a_node(opened, demo):
@@ -104,7 +106,7 @@ def test_wheel_zooms_and_drag_moves(opened, demo):
     before = page.evaluate(at)
     page.mouse.move(700, 300)
     page.mouse.wheel(0, -300)
-    page.wait_for_function(f"{at} !== {before!r}")
+    until(page, f"{at} !== {before!r}")
     zoomed = page.evaluate(at)
     assert float(zoomed.split("scale(")[1][:-1]) > float(before.split("scale(")[1][:-1])
     page.mouse.move(420, 600)

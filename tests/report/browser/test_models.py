@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 from tests.cli.conftest import BREAK_ADDS, MODEL
 from tests.helpers.shared import SHARED
-from tests.report.browser.conftest import measured
+from tests.report.browser.conftest import measured, until
 
 CNV = SHARED / "models/brevitas/bnnpynq_cnv_2w2a.onnx"
 BERT = SHARED / "models/float/ort_tfbert_qa_tiny.onnx"
@@ -61,7 +61,7 @@ def test_five_thousand_nodes(opened, written, tmp_path):
     assert first["TaskDuration"] < 3
     assert page.locator(".partial").inner_text().startswith("The first changes; 880 more")
     page.locator(".row-event").nth(9).click()
-    page.wait_for_function("document.querySelector('.rewrite h2')")
+    until(page, "document.querySelector('.rewrite h2')")
     assert "block_9/Identity" in page.locator(".line-row.text-removed").first.inner_text()
     page.goto(f"{report.as_uri()}#step=1&hops=all&group=none")
     page.reload()
@@ -102,6 +102,6 @@ def test_simplified_bert(opened, written):
     assert page.locator(".node.status-removed").count() > 0
     page.keyboard.press("w")
     page.wait_for_selector(".kind-group")
-    groups = page.locator(".kind-group").count()
     page.locator(".kind-group").first.dispatch_event("click")
-    page.wait_for_function(f"document.querySelectorAll('.kind-group').length !== {groups}")
+    page.get_by_role("button", name="Close groups").click()
+    page.wait_for_selector(".kind-group")

@@ -1,11 +1,11 @@
-import { effect } from "@preact/signals";
+import { batch, effect } from "@preact/signals";
 import { failedEvent } from "../data/failure";
 import type { Grouping } from "../graph/groups";
 import type { Page, Shown, Store } from "./store";
 
 /** Keep the address and the store in step: links lead back to what is shown, and the back button undoes choices. */
 export function followAddress(store: Store): void {
-  read(store);
+  batch(() => read(store));
   let places = placeOf(location.hash);
   effect(() => {
     const hash = write(store);
@@ -16,7 +16,7 @@ export function followAddress(store: Store): void {
     places = placeOf(hash);
   });
   addEventListener("hashchange", () => {
-    if (write(store) !== location.hash.slice(1)) read(store);
+    if (write(store) !== location.hash.slice(1)) batch(() => read(store));
     places = placeOf(location.hash);
   });
 }

@@ -1,4 +1,4 @@
-import { computed, signal } from "@preact/signals";
+import { batch, computed, signal } from "@preact/signals";
 import type { Report } from "../data/contract";
 import { Diff } from "../data/diff";
 import { History, type Moment } from "../data/history";
@@ -83,13 +83,17 @@ export class Store {
   }
 
   selectNode(node: number | undefined): void {
-    this.node.value = node;
-    if (node !== undefined && this.history.graphOf(node) !== this.graph.value) this.chosenGraph.value = this.history.graphOf(node);
+    batch(() => {
+      this.node.value = node;
+      if (node !== undefined && this.history.graphOf(node) !== this.graph.value) this.chosenGraph.value = this.history.graphOf(node);
+    });
   }
 
   openGraph(graph: number): void {
-    this.node.value = undefined;
-    this.chosenGraph.value = graph;
+    batch(() => {
+      this.node.value = undefined;
+      this.chosenGraph.value = graph;
+    });
   }
 
   show(id: number): void {
@@ -107,12 +111,14 @@ export class Store {
   }
 
   private go(place: { step?: number; event?: Moment; node?: number }): void {
-    this.page.value = "steps";
-    this.step.value = place.step;
-    this.event.value = place.event;
-    this.node.value = place.node;
-    this.chosenGraph.value = undefined;
-    this.extra.value = [];
+    batch(() => {
+      this.page.value = "steps";
+      this.step.value = place.step;
+      this.event.value = place.event;
+      this.node.value = place.node;
+      this.chosenGraph.value = undefined;
+      this.extra.value = [];
+    });
   }
 
   /** Next or previous step that changed something. */
