@@ -45,6 +45,7 @@ class Result(Displayed):
     model: ir.Model = field(repr=False)
     record: RunRecord
     recording: Recording | None = field(default=None, repr=False)
+    original: Callable[[], ir.Model] | None = field(default=None, repr=False)
 
     @property
     def proto(self) -> onnx.ModelProto:
@@ -62,7 +63,7 @@ class Result(Displayed):
 
         if self.recording is None:
             raise UsageError("this run was not recorded", hint="write 'apply(…, report=True)'")
-        return write_report(run_data(self.recording, self.model, title=title), target)
+        return write_report(run_data(self.recording, self.model, title=title, original=self.original), target)
 
     @property
     def modified(self) -> bool:
@@ -121,13 +122,16 @@ def apply(
     watchers = [*instruments, *([Paranoid()] if paranoid else [])]
     measuring = metrics if isinstance(metrics, Measuring) else Measuring(metrics, dataset=inputs)
     watchers.append(measuring.also(planned) if verify else measuring)
+    original = None if in_place else _again(model, is_held)
     if verify:
         verification = Verification(inputs=inputs, mode="every" if paranoid else "each") if verify is True else verify
-        verification.source = None if in_place else _again(model, is_held)
+        verification.source = original
         watchers.append(verification)
     if structure:
         watchers.append(Requirements(structure))
-    return run_plan(planned, loaded, watchers, Recording() if report else None)
+    result = run_plan(planned, loaded, watchers, Recording() if report else None)
+    result.original = original if report else None
+    return result
 
 
 def run_plan(

@@ -15,15 +15,13 @@ from onnx_passes.cli.complete import pass_names
 from onnx_passes.cli.files import require_writable, write_text
 from onnx_passes.cli.interface import interface_options
 from onnx_passes.cli.options import config_option, running_options
+from onnx_passes.cli.reporting import run_recorded
 from onnx_passes.core.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    import onnx_ir as ir
-
     from onnx_passes.api import Result
     from onnx_passes.cli.settings import Settings
     from onnx_passes.core.instruments import Instrument
-    from onnx_passes.core.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -165,34 +163,12 @@ def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices:
         for repair in loaded_from.repairs:
             click.echo(f"repaired: {repair}", err=True)
     checks = checks_of(chosen.config, choices, planned, model, config_file, source)
-    result = _recorded_run(planned, model, _instruments(chosen, choices, checks), choices.report)
+    result = run_recorded(planned, model, _instruments(chosen, choices, checks), choices.report, source)
     if not (choices.as_json and target == "-"):
         report = save(result.model, target, external=choices.external)
         for note in report.notes:
             click.echo(f"note: {note}", err=True)
     _report(result, choices)
-
-
-def _recorded_run(planned: Plan, model: ir.Model, instruments: list[Instrument], report: str | None) -> Result:
-    """Run a plan; the report, if one is wanted, is written of a run that fails, too."""
-    from onnx_passes.api import run_plan
-
-    if report is None:
-        return run_plan(planned, model, instruments)
-    from onnx_passes.history.recording import Recording
-    from onnx_passes.report.html import write_report
-    from onnx_passes.report.run import run_data
-
-    recording = Recording()
-    try:
-        result = run_plan(planned, model, instruments, recording)
-    except Exception:
-        if recording.run is not None:
-            write_report(run_data(recording, None), report)
-            click.echo(f"report: {report}", err=True)
-        raise
-    result.report(report)
-    return result
 
 
 def _ignore_state(choices: Choices) -> None:
