@@ -10,6 +10,7 @@ import click
 
 from onnx_passes.cli.signals import Terminated
 from onnx_passes.core.errors import ExitCode, OnnxPassesError
+from onnx_passes.core.failures import describe_failure
 
 Kind = Literal["verification", "usage", "pass", "internal", "interrupted"]
 INTERRUPTED, TERMINATED = 130, 143
@@ -86,17 +87,8 @@ def _of_click(error: click.ClickException) -> ErrorReport:
 
 
 def _of_ours(error: OnnxPassesError) -> ErrorReport:
-    found = getattr(error, "failure", None)
-    promised = error.__cause__ if found is not None else None
-    return _failure(
-        error.exit_code,
-        error if promised is None else promised,
-        error.what if not isinstance(promised, OnnxPassesError) else promised.what,
-        text=str(error) if error.exit_code is ExitCode.VERIFICATION else f"{_NAME}: {error}",
-        where=error.where,
-        hint=error.hint,
-        details=None if found is None else found.to_json(),
-    )
+    text = str(error) if error.exit_code is ExitCode.VERIFICATION else f"{_NAME}: {error}"
+    return ErrorReport(error.exit_code, text=text, **describe_failure(error))
 
 
 def _of_others(error: BaseException) -> ErrorReport:

@@ -18,7 +18,7 @@ from onnx_passes.core.registry import REGISTRY
 
 COMMANDS = (
     *("run", "list", "explain", "plan", "inspect", "draw", "view", "export-layers", "run-model"),
-    *("verify", "diff", "bisect", "reduce", "repro", "why", "why-not"),
+    *("verify", "diff", "report", "bisect", "reduce", "repro", "why", "why-not"),
     *("shell", "fuzz", "new", "demo", "completion"),
 )
 DEFAULT = "run"

@@ -131,6 +131,14 @@ class Live:
             self._see_interface(graph, seen)
         return self._settle(seen)
 
+    def stand_for(self, old: ir.Node, new: ir.Node, *, is_same: bool) -> None:
+        """Let a node of another model stand for one of this; unless it is the same, the next look compares them."""
+        known = self.nodes[old]
+        self._forget(old, known.version)
+        self._keep(new, known.version)
+        if not is_same:
+            self.nodes[new] = known
+
     def version(self, thing: ir.Node | ir.Value) -> Item | None:
         """Return the version of a node, or of a value that no node computes."""
         if isinstance(thing, ir.Node):

@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.core.failures import describe_failure
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Application, RunRecord, StepRecord
@@ -94,20 +94,25 @@ class Recording(Instrument):
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Describe the model as it comes."""
+        self._live = self.begin(run, model)
+
+    def begin(self, run: RunRecord, model: ir.Model) -> Live:
+        """Describe a model, and return what notices its changes."""
         self._begin()
-        self.run, self._live = run, Live()
-        found = self._live.look(model)
+        self.run, live = run, Live()
+        found = live.look(model)
         values = tuple(new for _, new in found.values if new is not None)
         self.original = State(tuple(found.added), values, tuple(found.interfaces))
-        self.graphs = self._live.graphs
+        self.graphs = live.graphs
         source = origin(model)
         self.file = "" if source is None or source.path is None else source.path.name
         self.name, self.opsets = model.graph.name or "", dict(model.graph.opset_imports)
+        return live
 
     def after_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Note what instruments did to the model at the end, and let go of it."""
         if self._live is not None and self._step is not None:
-            self._note(self._step, self._live.look(model))
+            self.note(self._step, self._live.look(model))
         self._live = None
 
     def pipeline_failed(self, run: RunRecord, model: ir.Model, error: BaseException) -> None:
@@ -124,12 +129,12 @@ class Recording(Instrument):
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
         """Note what a pass did that none of its rewrites explains."""
         if self._live is not None and record.modified and not record.has_children:
-            self._note(record, self._live.look(model))
+            self.note(record, self._live.look(model))
 
     def pass_failed(self, record: StepRecord, step: Step, model: ir.Model, error: BaseException) -> None:
         """Note what a pass did before it failed."""
         if self._live is not None and not record.has_children:
-            self._note(record, self._live.look(model))
+            self.note(record, self._live.look(model))
 
     def before_rewrite(self, application: Application) -> None:
         """Note what is about to be replaced, and who uses it."""
@@ -169,7 +174,8 @@ class Recording(Instrument):
         at = root if isinstance(root, NodeVersion) else None
         self.events.append(Event(step.number, step.text, matched, changes, *rule, at))
 
-    def _note(self, record: StepRecord, changes: Changes) -> None:
+    def note(self, record: StepRecord, changes: Changes) -> None:
+        """Add what a step did, if it did anything."""
         if changes:
             self.events.append(Event(record.number, record.text, tuple(changes.removed), changes))
 
@@ -190,12 +196,3 @@ def fold(
         if new is not None:
             values[new] = None
     interfaces.update({interface.graph: interface for interface in changes.interfaces})
-
-
-def describe_failure(error: BaseException) -> dict[str, Any]:
-    """Say what went wrong as plain data, as the command line prints it."""
-    if not isinstance(error, OnnxPassesError):
-        return {"type": type(error).__name__, "message": str(error) or type(error).__name__}
-    found = getattr(error, "failure", None)
-    known = {"where": error.where, "hint": error.hint, "details": None if found is None else found.to_json()}
-    return {"type": type(error).__name__, "message": error.what, **{key: item for key, item in known.items() if item}}

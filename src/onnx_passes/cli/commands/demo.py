@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from onnx_passes.cli.files import require_writable
 from onnx_passes.cli.options import debug_option
 
 _PIPELINE = "streamline"
@@ -14,8 +15,9 @@ _PIPELINE = "streamline"
 @click.command("demo", short_help="Run the main job on an example model.")
 @click.option("--model", default="digits-cnn", show_default=True, help="Name of an example model.")
 @click.option("-o", "--output", metavar="FILE", help="Where the result goes; without it, nowhere.")
+@click.option("--report", metavar="FILE", help="Write a page that shows every rewrite; as .json, its data.")
 @debug_option
-def command(model: str, output: str | None) -> None:
+def command(model: str, output: str | None, report: str | None) -> None:
     """Take a quantized network, trained on real digits, to integers, and show what was done and how it is known."""
     from onnx_passes import examples
     from onnx_passes.analysis.streamlined import streamlined
@@ -24,10 +26,12 @@ def command(model: str, output: str | None) -> None:
     from onnx_passes.report.accumulators import accumulators_table
     from onnx_passes.report.tables import show_run, standard_error
 
+    for file in (output, report):
+        require_writable(file)
     path = examples.path(model)
     click.echo(f"onnx-passes -o {output or 'out.onnx'} {path.name} {_PIPELINE}\n", err=True)
     digits = examples.digits()
-    result = apply(path, _PIPELINE, inputs=[{"image": digits.image[:8]}])
+    result = apply(path, _PIPELINE, inputs=[{"image": digits.image[:8]}], report=report is not None)
     show_run(result.record)
     console = standard_error()
     console.print()
@@ -41,3 +45,5 @@ def command(model: str, output: str | None) -> None:
     if output is not None:
         save(result.model, Path(output))
         click.echo(f"wrote {output}", err=True)
+    if report is not None:
+        click.echo(f"wrote {result.report(report)}: open it in a browser", err=True)
