@@ -6,8 +6,20 @@ from collections.abc import Iterator
 
 from onnx_passes.drawing.scene import Box, Role, Scene
 
-_COLOURS: dict[Role, str] = {"": "#8b94a5", "added": "#1a7f37", "removed": "#cf222e", "changed": "#9a6700"}
-_FILLS: dict[Role, str] = {"": "#f7f8fa", "added": "#e6f6ea", "removed": "#fdecec", "changed": "#fff6dc"}
+_COLOURS: dict[Role, str] = {
+    "": "#8b94a5",
+    "added": "#1a7f37",
+    "removed": "#cf222e",
+    "changed": "#9a6700",
+    "found": "#0969da",
+}
+_FILLS: dict[Role, str] = {
+    "": "#f7f8fa",
+    "added": "#e6f6ea",
+    "removed": "#fdecec",
+    "changed": "#fff6dc",
+    "found": "#e4f0fd",
+}
 
 
 def dot_text(scene: Scene) -> str:

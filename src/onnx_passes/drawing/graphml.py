@@ -13,7 +13,7 @@ _SPACE = "http://graphml.graphdrawing.org/xmlns"
 _YED = "http://www.yworks.com/xml/graphml"
 _NODE_KEYS = ("label", "kind", "op_type", "name", "details", "role", "inside", "graph")
 _EDGE_KEYS = ("label", "role")
-_FILLS = {"": "#F7F8FA", "added": "#E6F6EA", "removed": "#FDECEC", "changed": "#FFF6DC"}
+_FILLS = {"": "#F7F8FA", "added": "#E6F6EA", "removed": "#FDECEC", "changed": "#FFF6DC", "found": "#E4F0FD"}
 
 
 def graphml_text(placed: Placed) -> str:

@@ -11,6 +11,7 @@ _CLASSES: dict[Role, str] = {
     "added": "fill:#e6f6ea,stroke:#1a7f37,color:#1d2330",
     "removed": "fill:#fdecec,stroke:#cf222e,color:#1d2330,stroke-dasharray:5 3",
     "changed": "fill:#fff6dc,stroke:#9a6700,color:#1d2330",
+    "found": "fill:#e4f0fd,stroke:#0969da,color:#1d2330",
 }
 _SPECIAL = re.compile(r'["#<>&;`\\\[\](){}|]')
 

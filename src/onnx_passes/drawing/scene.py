@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-Role = Literal["", "added", "removed", "changed"]
-ROLES: tuple[Role, ...] = ("added", "removed", "changed")
+Role = Literal["", "added", "removed", "changed", "found"]
+ROLES: tuple[Role, ...] = ("added", "removed", "changed", "found")
 Kind = Literal["node", "input", "output", "value", "block"]
 Family = Literal["product", "quantizer", "activation", "arithmetic", "movement", "pooling", "control", "other"]
 

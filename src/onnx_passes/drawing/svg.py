@@ -14,7 +14,7 @@ from onnx_passes.drawing.scene import Role
 Theme = Literal["auto", "light", "dark"]
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 _LEGEND = 26.0
-_SIGNS: dict[Role, str] = {"added": "+", "removed": "−", "changed": "~"}
+_SIGNS: dict[Role, str] = {"added": "+", "removed": "−", "changed": "~", "found": "•"}
 
 _COLOURS: dict[str, tuple[str, str]] = {
     "page": ("#ffffff", "#16181d"),
@@ -30,6 +30,8 @@ _COLOURS: dict[str, tuple[str, str]] = {
     "removed-fill": ("#fdecec", "#3a1a1c"),
     "changed": ("#9a6700", "#e3b341"),
     "changed-fill": ("#fff6dc", "#33270b"),
+    "found": ("#0969da", "#58a6ff"),
+    "found-fill": ("#e4f0fd", "#0f2742"),
     "product": ("#2f5d8c", "#3a6ea5"),
     "quantizer": ("#6d4a9c", "#7d5ab0"),
     "activation": ("#8c4563", "#9c5273"),
@@ -169,7 +171,8 @@ _FIXED = (
     ".onnx-drawing .label{paint-order:stroke;stroke-width:3px;stroke-linejoin:round}"
     ".onnx-drawing .label.plain{stroke:none}"
     ".onnx-drawing .wire.removed,.onnx-drawing .card.removed,.onnx-drawing .value .end{stroke-dasharray:5 3}"
-    ".onnx-drawing .card.added,.onnx-drawing .card.removed,.onnx-drawing .card.changed{stroke-width:2.5}"
+    ".onnx-drawing .card.added,.onnx-drawing .card.removed,.onnx-drawing .card.changed,"
+    ".onnx-drawing .card.found{stroke-width:2.5}"
 )
 
 

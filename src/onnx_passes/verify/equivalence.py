@@ -9,6 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.core.display import Displayed
+from onnx_passes.graph.wording import count
 from onnx_passes.verify.blame.culprit import first_divergence
 from onnx_passes.verify.comparison.compare import Comparison, compare
 from onnx_passes.verify.comparison.promise import DEFAULT
@@ -48,7 +49,7 @@ class Equivalence(Displayed):
         lines = [result.describe() for result in self.results if result.first is not None]
         if self.divergence:
             lines.append(f"first divergence: {self.divergence}")
-        return "\n".join([*lines, f"{verdict} on {len(self.results)} samples ({self.engine})"])
+        return "\n".join([*lines, f"{verdict} on {count(len(self.results), 'sample')} ({self.engine})"])
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx_passes.graph.diff import ModelDiff
 from onnx_passes.rewrite.match import Match, describe_node
-from onnx_passes.session.display.html import Html, code, folded, joined, lines, strong, table, title
+from onnx_passes.session.display.html import Html, code, element, folded, joined, lines, strong, table, title
 from onnx_passes.session.display.pictures import picture_of_diff, picture_of_matches
 from onnx_passes.session.finding import Matches, binding_text, bindings_of
 
@@ -28,9 +28,11 @@ def diff_page(diff: ModelDiff) -> Html:
 
 def matches_page(matches: Matches) -> Html:
     """Show what was found, and where a pass nearly applied."""
-    rows = [_row(number, match) for number, match in enumerate(matches.found)]
+    rows = [(number, *_row(match)) for number, match in enumerate(matches.found)]
+    bound = any(bindings_of(match) for match in matches.found)
+    rows = rows if bound else [row[:2] for row in rows]
     missed = [(code(miss.node), miss.rule, f"{miss.progress}{'; '.join(miss.reasons)}") for miss in matches.missed]
-    header = ("", "nodes", "where")
+    header = ("", "nodes", "where")[: 3 if bound else 2]
     parts: list[object] = [title(strong(matches.summary())), picture_of_matches(matches)]
     if rows:
         parts.append(table(header, rows[:_FEW], numbers=(0,)))
@@ -45,9 +47,9 @@ def matches_page(matches: Matches) -> Html:
 
 def match_page(match: Match) -> Html:
     """Show one match."""
-    return table(("nodes", "where"), [_row(0, match)[1:]])
+    return table(("nodes", "where"), [_row(match)])
 
 
-def _row(number: int, match: Match) -> tuple[object, object, object]:
+def _row(match: Match) -> tuple[object, object]:
     bound = ", ".join(f"{name} = {binding_text(value)}" for name, value in bindings_of(match).items())
-    return number, joined(code(f"{describe_node(node)} ") for node in match.nodes), code(bound)
+    return joined(element("div", code(describe_node(node))) for node in match.nodes), code(bound)

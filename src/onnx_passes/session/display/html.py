@@ -20,9 +20,9 @@ border-bottom:1px solid var(--line);background:none;max-width:52em;white-space:n
 .onnx-passes th{font-weight:600;overflow-wrap:normal;white-space:nowrap}
 .onnx-passes .n{text-align:right!important;font-variant-numeric:tabular-nums;white-space:nowrap}
 .onnx-passes code,.onnx-passes pre{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:12px;
-color:inherit;background:none;padding:0}
-.onnx-passes pre{background:var(--shade);padding:6px 8px;margin:6px 0;border-radius:4px;white-space:pre-wrap;
-overflow-wrap:anywhere}
+color:inherit;background:none!important;padding:0!important}
+.onnx-passes pre{background:var(--shade)!important;padding:6px 8px!important;margin:6px 0;border-radius:4px;
+white-space:pre-wrap;overflow-wrap:anywhere}
 .onnx-passes .quiet{opacity:.72}
 .onnx-passes .now{font-weight:600}
 .onnx-passes .badge{border-radius:9px;padding:0 7px;white-space:nowrap;background:var(--shade)}

@@ -43,7 +43,7 @@ def picture_of_matches(matches: Matches) -> Html:
     if not nodes:
         return Html("")
     here = [node for node in nodes if node.graph is nodes[0].graph][:_NODES]
-    return _picture(lambda: draw(matches.model, around=here, highlight={"changed": here}, hops=1, limit=_NODES))
+    return _picture(lambda: draw(matches.model, around=here, highlight={"found": here}, hops=1, limit=_NODES))
 
 
 def _picture(make: Callable[[], Drawing]) -> Html:
