@@ -60,6 +60,7 @@ class Wrong(Transformation, RewriteRulePass):
 def shown(thing) -> str:
     bundle = thing._repr_mimebundle_()
     assert set(bundle) == {"text/html", "text/plain"}
+    assert {type(text) for text in bundle.values()} == {str}
     assert len(bundle["text/plain"].splitlines()) <= 25
     return Reader(bundle["text/html"]).text
 

@@ -64,7 +64,8 @@ def mimebundle(thing: object) -> dict[str, str]:
 def html_of(thing: object) -> str:
     """Return the page of a result."""
     make = next(PAGES[cls] for cls in type(thing).__mro__ if cls in PAGES)
-    return page(make(thing), type(thing).__name__)
+    # Some notebooks serialise nothing but strings themselves: no class below them.
+    return str(page(make(thing), type(thing).__name__))
 
 
 def text_of(thing: object) -> str:
