@@ -5,19 +5,19 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import click
 from click.shell_completion import CompletionItem
 
 import onnx_passes
-from onnx_passes.cli.failures import failure_of
+from onnx_passes.cli.failures import ErrorReport, failure_of
 from onnx_passes.cli.signals import Terminated, cleaning_up
 from onnx_passes.core.errors import ExitCode, RegistrationError
 from onnx_passes.core.registry import REGISTRY
 
 COMMANDS = (
-    *("run", "list", "explain", "plan", "inspect", "draw", "view", "export-layers", "run-model"),
+    *("run", "watch", "list", "explain", "plan", "inspect", "draw", "view", "export-layers", "run-model"),
     *("verify", "diff", "report", "bisect", "reduce", "repro", "why", "why-not"),
     *("shell", "fuzz", "new", "demo", "completion"),
 )
@@ -102,8 +102,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def run_command_line(arguments: list[str]) -> int:
-    """Run a command; every error becomes one message and an exit code."""
+def run_command_line(arguments: list[str], *, failed: Callable[[ErrorReport], None] | None = None) -> int:
+    """Run a command; every error becomes one message and an exit code, and is told to who asked for it."""
     stdout = sys.stdout
     if VARIABLE in os.environ:
         from onnx_passes.cli.shells import register
@@ -120,7 +120,10 @@ def run_command_line(arguments: list[str]) -> int:
             raise
         return ExitCode.OK
     except (Exception, KeyboardInterrupt, Terminated) as error:
-        code = failure_of(error).show(as_json=as_json)
+        failure = failure_of(error)
+        if failed is not None:
+            failed(failure)
+        code = failure.show(as_json=as_json)
         if debug and not isinstance(error, click.ClickException | click.Abort | KeyboardInterrupt | Terminated):
             raise
         return code

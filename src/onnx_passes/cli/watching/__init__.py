@@ -1,0 +1,1 @@
+"""Runs that are repeated when their files change, and the page that shows the last one."""

@@ -1,0 +1,123 @@
+"""Which files a run depends on, and when they have changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from onnx_passes.core.config import read_config
+from onnx_passes.core.errors import UsageError
+
+State = tuple[int, int, int]
+"""Time of the last change, size, and the file itself: editors put a new one in the place of the old."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line of ``run``, as far as a watch has to understand it."""
+
+    model: Path
+    config: Path | None
+    imports: tuple[str, ...]
+    data: tuple[str, ...]
+    output: str | None
+
+    def files(self) -> dict[Path, None]:
+        """Return the files that the command line names: model with its weights, configuration, passes and data."""
+        names = (self.model, *_weights(self.model), *filter(_is_file, self.imports), *self.data)
+        found = dict.fromkeys(map(Path, names))
+        if self.config is not None:
+            found[self.config] = None
+            found.update(dict.fromkeys(self.config.parent / name for name in _configured_imports(self.config)))
+        return found
+
+
+def understood(arguments: Sequence[str]) -> Command:
+    """Read a command line of ``run`` without acting on it: its modules are imported by the run alone."""
+    from onnx_passes.cli.commands.run import command
+
+    # A parser alone: options that are processed act, as --import does.
+    parser = command.make_parser(click.Context(command, info_name="run", resilient_parsing=True))
+    given, _, _ = parser.parse_args(list(arguments))
+    model = given.get("model")
+    if not isinstance(model, str):
+        raise click.UsageError("Missing argument 'MODEL'.")
+    if model == "-":
+        raise UsageError("standard input cannot be watched", hint="name a file")
+    if given.get("in_place"):
+        raise UsageError("a model that is written over would change forever", hint="use --output instead of --in-place")
+    if not Path(model).is_file():
+        raise UsageError("there is no such file", where=model, hint="name a model; passes come behind it")
+    config = given.get("config_file")
+    return Command(
+        Path(model),
+        Path(config) if config else None,
+        tuple(given.get("imports") or ()),
+        tuple(name for option in ("inputs", "expect", "dataset") for name in given.get(option) or ()),
+        given.get("output"),
+    )
+
+
+def _weights(model: Path) -> list[Path]:
+    """List the files beside a model that exporters put its weights into."""
+    names = (f"{model}.data", f"{model}_data", f"{model.with_suffix('')}.data")
+    return [Path(name) for name in names if Path(name).is_file()]
+
+
+def _configured_imports(config: Path) -> list[str]:
+    try:
+        data = read_config(config)
+    except UsageError:
+        return []
+    names = data.get("imports") if isinstance(data, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    return [str(name) for name in names if _is_file(str(name))] if isinstance(names, list) else []  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def _is_file(name: str) -> bool:
+    return name.endswith(".py") or "/" in name
+
+
+class Watched:
+    """Files, and how they were when they were last looked at."""
+
+    def __init__(self, files: Iterable[Path], *, wait: Callable[[float], None] = time.sleep) -> None:
+        self.files = list(files)
+        self.states = self._look()
+        self._wait = wait
+
+    def changed(self, settle: float = 0.15) -> list[Path]:
+        """Return the files that are not as they were, once nobody writes to them any more; they count as seen then."""
+        states = self._look()
+        if states == self.states:
+            return []
+        while True:
+            self._wait(settle)
+            again = self._look()
+            if again == states:
+                break
+            states = again
+        changed = [file for file in self.files if states[file] != self.states[file]]
+        self.states = states
+        return changed
+
+    def watch(self, files: Iterable[Path]) -> None:
+        """Watch these files instead; what has changed of them since they were last seen is still to be told."""
+        self.files = list(files)
+        now = self._look()
+        self.states = {file: self.states.get(file, state) for file, state in now.items()}
+
+    def _look(self) -> dict[Path, State | None]:
+        return {file: state_of(file) for file in self.files}
+
+
+def state_of(file: Path) -> State | None:
+    """Return what tells whether a file has changed; nothing if it is not there."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
