@@ -1,11 +1,14 @@
-"""Runs whose report is wanted: it is written of those that fail, too."""
+"""Runs whose report or trace is wanted: both are written of runs that fail, too."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
+
+from onnx_passes.cli.files import write_text
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -15,10 +18,30 @@ if TYPE_CHECKING:
     from onnx_passes.core.plan import Plan
 
 
-def run_recorded(
-    planned: Plan, model: ir.Model, instruments: Sequence[Instrument], report: str | None, source: str
+def run_watched(
+    planned: Plan,
+    model: ir.Model,
+    instruments: Sequence[Instrument],
+    source: str,
+    *,
+    report: str | None,
+    trace: str | None,
 ) -> Result:
-    """Run a plan on the model of a file, and write the report if one is wanted."""
+    """Run a plan on the model of a file, and write the trace and the report that are wanted."""
+    if trace is None:
+        return _recorded(planned, model, instruments, source, report)
+    from onnx_passes.report.timeline import Timeline
+
+    timeline = Timeline()
+    try:
+        return _recorded(planned, model, [timeline, *instruments], source, report)
+    finally:
+        write_text(trace, json.dumps(timeline.to_json(), default=str) + "\n")
+
+
+def _recorded(
+    planned: Plan, model: ir.Model, instruments: Sequence[Instrument], source: str, report: str | None
+) -> Result:
     from onnx_passes.api import run_plan
 
     if report is None:

@@ -15,7 +15,7 @@ from onnx_passes.cli.complete import pass_names
 from onnx_passes.cli.files import require_writable, write_text
 from onnx_passes.cli.interface import interface_options
 from onnx_passes.cli.options import config_option, running_options
-from onnx_passes.cli.reporting import run_recorded
+from onnx_passes.cli.reporting import run_watched
 from onnx_passes.core.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Choices:
     state: str | None
     record: str | None
     report: str | None
+    trace: str | None
     in_place: bool
     external: bool | None
     print_changed: bool
@@ -67,6 +68,7 @@ class Choices:
 @click.option("-o", "--output", metavar="FILE", help="Where the model goes; without it, to standard output as text.")
 @click.option("--record", metavar="FILE", help="Write the record of the run (JSON) to a file.")
 @click.option("--report", metavar="FILE", help="Write a page that shows every rewrite; as .json, its data.")
+@click.option("--trace", metavar="FILE", help="Write when what was done, for Perfetto or Chrome (JSON).")
 @click.option("-s", "--state", metavar="FILE", help="State of version 0.4, which is not needed: never read or written.")
 @click.option("--in-place", is_flag=True, help="Write the result over the input file.")
 @click.option(
@@ -145,7 +147,7 @@ def command(model: str, passes: tuple[str, ...], config_file: str | None, **choi
 def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices: Choices) -> None:
     target = _target(source, choices)
     _refuse_missing(source)
-    for beside in (choices.record, choices.report):
+    for beside in (choices.record, choices.report, choices.trace):
         _refuse_same_as_model(beside, (source, target))
     from onnx_passes.cli.settings import settings
     from onnx_passes.graph.load import load
@@ -155,7 +157,7 @@ def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices:
     _ignore_state(choices)
     chosen = settings(config_file, passes, quiet=choices.quiet)
     planned = chosen.plan()
-    for path in (choices.output, choices.record, choices.report):
+    for path in (choices.output, choices.record, choices.report, choices.trace):
         require_writable(path)
     model = load(source)
     loaded_from = origin(model)
@@ -163,7 +165,8 @@ def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices:
         for repair in loaded_from.repairs:
             click.echo(f"repaired: {repair}", err=True)
     checks = checks_of(chosen.config, choices, planned, model, config_file, source)
-    result = run_recorded(planned, model, _instruments(chosen, choices, checks), choices.report, source)
+    instruments = _instruments(chosen, choices, checks)
+    result = run_watched(planned, model, instruments, source, report=choices.report, trace=choices.trace)
     if not (choices.as_json and target == "-"):
         report = save(result.model, target, external=choices.external)
         for note in report.notes:
