@@ -22,7 +22,8 @@ $(READY): pyproject.toml
 	@touch $@
 
 demo: $(READY)
-	$(BIN)/onnx-passes demo
+	@mkdir -p out
+	$(BIN)/onnx-passes demo --report out/report.html
 
 test: lint types viewer-check unit
 

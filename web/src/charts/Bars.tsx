@@ -1,5 +1,3 @@
-import { type ComponentChild } from "preact";
-
 export interface Bar {
   name: string;
   value: number;
@@ -9,8 +7,7 @@ export interface Bar {
 }
 
 /** Named amounts, the largest first, as bars that one can read. */
-export function Bars({ bars, rest }: { bars: Bar[]; rest?: ComponentChild }) {
-  const most = Math.max(1e-12, ...bars.map((bar) => bar.value));
+export function Bars({ bars, most = Math.max(1e-12, ...bars.map((bar) => bar.value)) }: { bars: Bar[]; most?: number }) {
   return (
     <ul class="bars">
       {bars.map((bar) => (
@@ -28,7 +25,6 @@ export function Bars({ bars, rest }: { bars: Bar[]; rest?: ComponentChild }) {
           <span class="amount">{bar.text}</span>
         </li>
       ))}
-      {rest}
     </ul>
   );
 }

@@ -15,6 +15,7 @@ export function LineChart({ points, label, decades = false, name, go }: { points
   const scale = (value: number): number => (decades ? Math.log10(Math.max(value, floor)) : value);
   const values = points.filter((each) => Number.isFinite(each.value)).map((each) => scale(each.value));
   if (!values.length) return null;
+  if (decades && points.every((each) => each.value === 0)) return <p class="quiet">None: bit-equal after every step that was checked.</p>;
   let [low, high] = [Math.min(...values), Math.max(...values)];
   if (high - low < 1e-9) [low, high] = [low - (Math.abs(low) * 0.1 || 1), high + (Math.abs(high) * 0.1 || 1)];
   const x = (index: number): number => LEFT + ((WIDTH - LEFT - 12) * index) / Math.max(1, points.length - 1);

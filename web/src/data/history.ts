@@ -46,8 +46,9 @@ export class History {
     for (const event of report.events) {
       for (const [old, fresh] of event.rewired ?? []) this.places[fresh] = this.places[old]!;
       const seen = [...event.removed, ...(event.matched ?? []), ...(event.node === undefined ? [] : [event.node])];
-      const place = seen.reduce((least, id) => Math.min(least, this.places[id]!), Infinity);
-      for (const id of event.added) this.places[id] = Math.min(this.places[id]!, place);
+      // Behind all that it replaces, so that a text shows first what went and then what came.
+      const place = seen.reduce((most, id) => Math.max(most, this.places[id]!), -1);
+      for (const id of event.added) this.places[id] = place < 0 ? Infinity : place;
     }
     report.nodes.forEach((node, id) => {
       const graph = node.graph ?? 0;
@@ -114,6 +115,13 @@ export class History {
 
   private valueLives(id: number, moment: Moment): boolean {
     return this.valueBorn[id]! <= moment && moment < this.valueDied[id]!;
+  }
+
+  /** Whether a value is what it is in the end: the node that makes it stays, whatever is annotated later. */
+  staysToTheEnd(graph: number, name: string, moment: Moment): boolean {
+    let maker = this.maker(graph, name, moment);
+    while (maker !== undefined && this.rewiredTo.has(maker)) maker = this.rewiredTo.get(maker);
+    return maker === undefined ? this.value(graph, name, this.last) !== undefined : this.lives(maker, this.last);
   }
 
   /** Values of the graphs around that the nodes of a subgraph use. */

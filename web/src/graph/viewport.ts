@@ -47,6 +47,9 @@ export class Viewport {
     this.centre(place.x + place.width / 2, place.y + place.height / 2, 0.9, 0.4);
     const above = (boxes[0]?.y ?? 0) * 0.9 + this.at.value.y;
     if (above > 36) this.move(0, 36 - above);
+    const [all] = boxes;
+    const left = (all?.x ?? 0) * 0.9 + this.at.value.x;
+    if (all && all.width * 0.9 > this.size.value.width && left > 36) this.move(36 - left, 0);
   }
 
   centre(x: number, y: number, k = this.at.value.k, height = 0.5): void {

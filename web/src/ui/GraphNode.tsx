@@ -10,7 +10,7 @@ export function GraphNode({ node, index, box, selected, diff }: { node: ViewNode
   const { card, status, kind } = node;
   const { width, height } = box;
   const end = kind === "input" || kind === "output";
-  const label = node.cell && outputLabel(diff, node.cell.key);
+  const label = node.cell && outputLabel(diff, node.cell);
   const mark = MARKS[status];
   return (
     <g

@@ -1,6 +1,7 @@
 import { useMemo } from "preact/hooks";
 import type { Status } from "../data/diff";
 import type { Grouping } from "../graph/groups";
+import { numberText } from "../data/words";
 import { moreHops } from "../state/keys";
 import { HOPS, type Shown } from "../state/store";
 import { useStore } from "./context";
@@ -92,7 +93,7 @@ export function GraphToolbar({ fit }: { fit: () => void }) {
         })}
         {!diff.changed.length && <li>no change</li>}
         <li class="quiet" title="Nodes of this graph, after">
-          of {total}
+          of {numberText(total)}
         </li>
       </ul>
     </div>

@@ -1,4 +1,5 @@
 import { ancestors, chain, descendants, type Hop } from "../data/lineage";
+import type { Moment } from "../data/history";
 import { useStore } from "./context";
 import { Section } from "./Section";
 
@@ -11,38 +12,53 @@ export function Lineage({ id }: { id: number }) {
   return (
     <Section title="Lineage">
       <ol class="lineage">
-        {earlier.toSorted((a, b) => a.event - b.event).map((hop) => (
-          <HopRow key={`from ${hop.event}`} hop={hop} direction="from" />
-        ))}
+        <Steps hops={earlier} direction="from" />
         <li class="self">{store.history.node(id).op}</li>
-        {later.toSorted((a, b) => a.event - b.event).map((hop) => (
-          <HopRow key={`to ${hop.event}`} hop={hop} direction="to" />
-        ))}
+        <Steps hops={later} direction="to" />
       </ol>
     </Section>
   );
 }
 
-function HopRow({ hop, direction }: { hop: Hop; direction: "from" | "to" }) {
+/** Hops of one step stand together, in the order of the run. */
+function Steps({ hops, direction }: { hops: Hop[]; direction: "from" | "to" }) {
   const store = useStore();
-  const event = store.steps.event(hop.event)!;
-  const step = store.steps.ofEvent(hop.event);
+  const steps = new Map<number, Hop[]>();
+  for (const hop of hops.toSorted((a, b) => a.event - b.event)) {
+    const { step } = store.steps.event(hop.event)!;
+    steps.set(step, [...(steps.get(step) ?? []), hop]);
+  }
+  return (
+    <>
+      {[...steps].map(([step, inside]) => (
+        <StepHops key={step} step={step} hops={inside} direction={direction} />
+      ))}
+    </>
+  );
+}
+
+const SHOWN = 10;
+
+function StepHops({ step, hops, direction }: { step: number; hops: Hop[]; direction: "from" | "to" }) {
+  const store = useStore();
+  const rules = [...new Set(hops.map((hop) => store.steps.event(hop.event)!.rule ?? ""))].filter(Boolean);
+  const nodes = hops.flatMap((hop) => hop.ids.map((id): [Moment, number] => [hop.event, id]));
   return (
     <li>
       <p>
-        {direction === "from" ? "from" : "to"} step {step?.record.number ?? event.step}{" "}
-        <button type="button" class="link" onClick={() => store.selectEvent(hop.event, hop.ids[0])}>
-          {step?.record.pass ?? "step"}
+        {direction} step {step}{" "}
+        <button type="button" class="link" onClick={() => store.selectEvent(hops[0]!.event, hops[0]!.ids[0])}>
+          {store.steps.get(step)?.record.pass ?? "step"}
         </button>
-        {event.rule && <span class="quiet"> {event.rule}</span>}
+        <span class="quiet"> {rules.join(", ")}</span>
       </p>
-      {hop.ids.slice(0, 8).map((id) => (
-        <button type="button" class="chip" key={id} title={store.history.nameOf(id)} onClick={() => store.selectEvent(hop.event, id)}>
+      {nodes.slice(0, SHOWN).map(([event, id]) => (
+        <button type="button" class="chip" key={id} title={store.history.nameOf(id)} onClick={() => store.selectEvent(event, id)}>
           {store.history.node(id).op}
         </button>
       ))}
-      {hop.ids.length > 8 && <span class="quiet">and {hop.ids.length - 8} more</span>}
-      {!hop.ids.length && <span class="quiet">{direction === "from" ? "made anew" : "nothing: removed"}</span>}
+      {nodes.length > SHOWN && <span class="quiet">and {nodes.length - SHOWN} more</span>}
+      {!nodes.length && <span class="quiet">{direction === "from" ? "made anew" : "nothing: removed"}</span>}
     </li>
   );
 }

@@ -42,10 +42,12 @@ export function Overview() {
           <LineChart points={points.map(({ step, value }) => ({ step, value: asNumber(value) }))} label={`${metric} over steps`} name={name} go={go} />
         </Panel>
       ))}
-      {charts.integer.length > 1 && (
+      {charts.integer.length > 0 && (
         <Panel title="Share of integer operations">
-          <LineChart points={charts.integer.map(({ step, share }) => ({ step, value: share * 100 }))} label="Integer share over steps, in percent" name={name} go={go} />
-          <p class="quiet">{numberText(charts.integer.at(-1)!.share * 100)} % in the end</p>
+          <Bars
+            most={1}
+            bars={charts.integer.map(({ step, share }) => ({ name: step ? name(step) : "original", value: share, text: `${numberText(share * 100)} %` }))}
+          />
         </Panel>
       )}
       {charts.bits.length > 0 && (

@@ -16,7 +16,7 @@ export function ValueDetails({ name, role, graph, moment, maker = false }: { nam
   const was = before && value && fullType(before) !== fullType(value) ? fullType(before) : undefined;
   const from = maker ? history.maker(graph, name, moment) : undefined;
   const users = maker ? [] : history.usersOf(graph, name, moment);
-  const fact = moment === history.last ? report.facts.final[name] : moment === -1 ? report.facts.original?.[name] : undefined;
+  const fact = (history.staysToTheEnd(graph, name, moment) ? report.facts.final[name] : undefined) ?? (moment === -1 ? report.facts.original?.[name] : undefined);
   const link = (id: number) => (
     <button type="button" class="link" key={id} onClick={() => store.selectNode(id)}>
       {history.node(id).op}
