@@ -25,7 +25,10 @@ demo: $(READY)
 	@mkdir -p out
 	$(BIN)/onnx-passes demo --report out/report.html
 
-test: lint types viewer-check unit
+# Each check uses one core, the tests all there are.
+test: $(READY)
+	$(MAKE) --jobs=2 --output-sync=target lint types viewer-check
+	$(MAKE) unit
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

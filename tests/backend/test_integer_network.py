@@ -15,6 +15,7 @@ from onnx_passes.backend.network import Edge
 from onnx_passes.verify.samples.generate import generate
 from tests.backend.interpreter import interpret
 from tests.helpers.shared import SHARED
+from tests.helpers.thorough import some
 from tests.passes.streamline.networks import networks
 from tests.passes.streamline.tools import DOMAIN, network, numbers, quant
 from tests.passes.tools import model_of
@@ -196,7 +197,7 @@ SHARED_MODELS = sorted(
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("path", SHARED_MODELS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", some(SHARED_MODELS, every=3), ids=lambda path: path.stem)
 def test_shared_networks(path: Path, tmp_path: Path):
     found = integer_network(path, verify=False)
     assert all(layer.reason for layer in found.floats)
