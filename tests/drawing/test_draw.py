@@ -219,7 +219,7 @@ def test_notebooks_show_html_and_text():
     drawing = draw(model())
     bundle = drawing._repr_mimebundle_()
     assert set(bundle) == {"text/html", "text/plain"}
-    assert drawing.svg in bundle["text/html"]
+    assert drawing.to_svg(theme="notebook") in bundle["text/html"]
     assert bundle["text/plain"] == "<Drawing of g, 4 nodes>"
     assert set(drawing._repr_mimebundle_(include=["image/svg+xml"])) == {"image/svg+xml"}
     assert set(drawing._repr_mimebundle_(exclude=["text/html"])) == {"text/plain"}

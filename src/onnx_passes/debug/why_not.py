@@ -137,7 +137,7 @@ def why_not(
             reports.extend(_reports(copied, step.pass_, node, top))
         else:
             reports.extend(_reports_by_hand(copied, step.pass_, at, top))
-    return WhyNot(reports, tuple(step.text for step in needed))
+    return WhyNot(reports, tuple(dict.fromkeys(step.text for step in needed)))
 
 
 def _asked_for(steps: Iterable[Step]) -> Iterator[Step]:

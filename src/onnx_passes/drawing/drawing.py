@@ -46,7 +46,7 @@ class Drawing:
         return self.to_svg()
 
     def to_svg(self, *, theme: Theme = "auto") -> str:
-        """Return the picture as SVG, light or dark for everyone if told so."""
+        """Return the picture as SVG, light or dark for everyone if told so, or as the notebook is that it is in."""
         return svg_text(self._placed, theme=theme, description=self.description)
 
     @property
@@ -121,7 +121,7 @@ class Drawing:
         wanted = set(include or ("text/html", "text/plain")) - set(exclude or ())
         style = "overflow:auto;max-height:640px;max-width:100%"
         makers: dict[str, Callable[[], str]] = {
-            "text/html": lambda: f'<div style="{style}">{self.svg}</div>',
+            "text/html": lambda: f'<div style="{style}">{self.to_svg(theme="notebook")}</div>',
             "image/svg+xml": lambda: self.svg,
             "text/plain": lambda: repr(self),
         }

@@ -11,7 +11,7 @@ from onnx_passes.drawing.cards import shortened
 from onnx_passes.drawing.layout import HEAD, LINE, NAME, NORMAL, SMALL, Placed, PlacedBox, PlacedWire, text_width
 from onnx_passes.drawing.scene import Role
 
-Theme = Literal["auto", "light", "dark"]
+Theme = Literal["auto", "light", "dark", "notebook"]
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 _LEGEND = 26.0
 _SIGNS: dict[Role, str] = {"added": "+", "removed": "−", "changed": "~", "found": "•"}
@@ -153,9 +153,10 @@ def _box(placed: PlacedBox, *, quiet: bool) -> Iterator[str]:
 
 def _style(theme: Theme) -> str:
     light, dark = (_rules(0), _rules(1))
-    if theme != "auto":
+    if theme in ("light", "dark"):
         return _FIXED + (light if theme == "light" else dark)
-    return f"{_FIXED}{light}@media (prefers-color-scheme:dark){{{dark}}}"
+    either = f"{_FIXED}{light}@media (prefers-color-scheme:dark){{{dark}}}"
+    return either if theme == "auto" else f"{either}{_rules(0, _LIGHT)}{_rules(1, _DARK)}"
 
 
 _FIXED = (
@@ -176,7 +177,12 @@ _FIXED = (
 )
 
 
-def _rules(side: Literal[0, 1]) -> str:
+_LIGHT = ':is([data-jp-theme-light="true"],.vscode-light,.light) '
+_DARK = ':is([data-jp-theme-light="false"],.vscode-dark,.vscode-high-contrast,.dark) '
+"""What a picture is inside of where Jupyter, VS Code or marimo are light or dark, whatever the system is."""
+
+
+def _rules(side: Literal[0, 1], inside: str = "") -> str:
     c = {name: pair[side] for name, pair in _COLOURS.items()}
     rules = {
         ".page": f"fill:{c['page']}",
@@ -196,7 +202,7 @@ def _rules(side: Literal[0, 1]) -> str:
         rules[f".card.{role}"] = f"fill:{c[f'{role}-fill']};stroke:{c[role]}"
         rules[f".wire.{role}"] = f"stroke:{c[role]}"
         rules[f".tip.{role}"] = f"fill:{c[role]}"
-    return "".join(f".onnx-drawing {selector}{{{rule}}}" for selector, rule in rules.items())
+    return "".join(f"{inside}.onnx-drawing {selector}{{{rule}}}" for selector, rule in rules.items())
 
 
 def clean(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-_FOREIGN = (ir.Model, ir.Graph, ir.Node)
+_FOREIGN = (ir.Model, ir.Graph, ir.Function, ir.Node)
 
 
 def install() -> None:

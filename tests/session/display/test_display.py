@@ -249,3 +249,9 @@ def test_nothing_of_notebooks_is_imported_without_one():
         "assert not [m for m in sys.modules if m.startswith(('IPython', 'marimo', 'onnx_passes.session'))]"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_drawings_are_as_light_or_dark_as_the_notebook(session):
+    page = onnx_passes.session.display.html_of(session.model)
+    assert '[data-jp-theme-light="false"]' in page
+    assert ".vscode-dark" in page

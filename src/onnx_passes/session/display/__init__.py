@@ -45,14 +45,12 @@ PAGES: dict[type, Callable[[Any], Html]] = {
     StepRecord: runs.step_page,
     Steps: sessions.steps_page,
     WhyNot: answers.why_not_page,
+    ir.Function: models.function_page,
     ir.Graph: models.graph_page,
     ir.Model: models.model_page,
     ir.Node: models.node_page,
 }
 """What shows objects of a class, or of one below it."""
-FOREIGN = (ir.Model, ir.Graph, ir.Node)
-"""Classes of others, which cannot be asked for their page."""
-
 _LINES = 24
 
 
@@ -76,8 +74,8 @@ def text_of(thing: object) -> str:
 
 
 def _text(thing: object) -> str:
-    if isinstance(thing, ir.Model | ir.Graph):
-        graph = thing.graph if isinstance(thing, ir.Model) else thing
+    if isinstance(thing, ir.Model | ir.Graph | ir.Function):
+        graph = thing if isinstance(thing, ir.Graph) else thing.graph
         return f"<{type(thing).__name__} {graph.name}: {sum(1 for _ in graph.all_nodes())} nodes>"
     if isinstance(thing, Result | RunRecord):
         return runs.run_text(thing.record if isinstance(thing, Result) else thing)

@@ -10,8 +10,8 @@ from onnx_passes.session.finding import Matches, binding_text, bindings_of
 
 _FEW = 16
 """So many lines are shown at once, the others are folded away."""
-_MANY = 400
-"""More lines than this are only counted."""
+_MANY = 120
+"""More lines or matches than this are only counted."""
 _KINDS = {"-": "removed", "+": "added", "~": "changed"}
 
 
@@ -22,7 +22,7 @@ def diff_page(diff: ModelDiff) -> Html:
     if len(listed) > _FEW:
         rest = lines(listed[_FEW:_MANY])
         more = f"{len(listed) - _FEW} more lines"
-        parts.append(folded(more, rest, f"… and {len(listed) - _MANY} more" if len(listed) > _MANY else ""))
+        parts.append(folded(more, rest, _uncounted(len(listed))))
     return joined(parts)
 
 
@@ -37,12 +37,17 @@ def matches_page(matches: Matches) -> Html:
     if rows:
         parts.append(table(header, rows[:_FEW], numbers=(0,)))
     if len(rows) > _FEW:
-        parts.append(folded(f"{len(rows) - _FEW} more matches", table(header, rows[_FEW:_MANY], numbers=(0,))))
+        rest = table(header, rows[_FEW:_MANY], numbers=(0,))
+        parts.append(folded(f"{len(rows) - _FEW} more matches", rest, _uncounted(len(rows))))
     if missed:
-        near = table(("nearly at", "rule", "but"), missed)
+        near = table(("nearly at", "rule", "but"), missed[:_MANY])
         count = len(matches.missed) + matches.more
         parts.append(folded(f"{count} near miss{'' if count == 1 else 'es'}", near))
     return joined(parts)
+
+
+def _uncounted(number: int) -> str:
+    return f"… and {number - _MANY} more" if number > _MANY else ""
 
 
 def match_page(match: Match) -> Html:

@@ -13,6 +13,9 @@ from onnx_passes.report.inspection import sections
 from onnx_passes.session.display.html import Html, code, facts, folded, joined, quiet, strong, table, title
 
 _FEW = 24
+"""So many tensors are shown at once, the others are folded away."""
+_MANY = 200
+"""More tensors than this are only counted."""
 _CHANNELS = 96
 """So many bars are drawn at most."""
 _WIDTH, _HEIGHT = 96, 16
@@ -30,7 +33,7 @@ def ranges_page(ranges: Mapping[str, Range]) -> Html:
         *_folded_rows(header, rows, (1, 2, 3, 4)),
     ]
     if constants:
-        parts.append(folded(f"{len(constants)} constants", table(header, constants, (1, 2, 3, 4))))
+        parts.append(folded(f"{len(constants)} constants", table(header, constants[:_MANY], (1, 2, 3, 4))))
     return joined(parts)
 
 
@@ -58,7 +61,8 @@ def _broken(lines: Sequence[str]) -> list[object]:
 def _folded_rows(header: Sequence[str], rows: Sequence[Sequence[object]], numbers: Sequence[int]) -> list[object]:
     shown: list[object] = [table(header, rows[:_FEW], numbers)]
     rest = rows[_FEW:]
-    return [*shown, folded(f"{len(rest)} more tensors", table(header, rest, numbers))] if rest else shown
+    left = f"… and {len(rest) - _MANY} more" if len(rest) > _MANY else ""
+    return [*shown, folded(f"{len(rest)} more tensors", table(header, rest[:_MANY], numbers), left)] if rest else shown
 
 
 def _range_row(name: str, found: Range) -> tuple[object, ...]:

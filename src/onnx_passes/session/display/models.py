@@ -49,6 +49,11 @@ def graph_page(graph: ir.Graph, known: Mapping[str, str] | None = None) -> Html:
     )
 
 
+def function_page(function: ir.Function) -> Html:
+    """Show a function like a graph."""
+    return graph_page(function.graph, {"function": "::".join(filter(None, function.identifier()))})
+
+
 def node_page(node: ir.Node) -> Html:
     """Show a node, what it reads and computes, and its neighbourhood."""
     rows = [

@@ -49,6 +49,6 @@ def picture_of_matches(matches: Matches) -> Html:
 def _picture(make: Callable[[], Drawing]) -> Html:
     """Put a drawing into a box that scrolls; what cannot be drawn is still told in words beside it."""
     try:
-        return element("div", Html(make().svg), of="picture")
+        return element("div", Html(make().to_svg(theme="notebook")), of="picture")
     except OnnxPassesError:
         return Html("")
