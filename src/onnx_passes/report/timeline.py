@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
-from onnx_passes.core.records import Application, RunRecord, StepRecord
+from onnx_passes.core.records import Application, RunRecord, Status, StepRecord
 
 _PROCESS = 1
 _PASSES, _RULES = 1, 2
@@ -47,18 +47,18 @@ class Timeline(Instrument):
         self._end(run, failed=str(error))
 
     def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """Open the span of a pass; one before it that is still open was vetoed, and did nothing."""
-        while self._open and self._open[-1][1].depth >= record.depth:
-            self._open.pop()
+        """Open the span of a pass."""
         self._open.append((self._now(), record))
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """Close the span of a pass, with what it did."""
+        """Close the span of a pass, with what it did; what is open in it was vetoed, and did nothing."""
+        while self._open[-1][1] is not record:
+            self._open.pop()
         self._close()
 
     def pass_failed(self, record: StepRecord, step: Step, model: ir.Model, error: BaseException) -> None:
         """Close the spans of a pass that failed, and of what is open in it."""
-        while self._open and self._open[-1][1].depth >= record.depth:
+        while self._open and self._open[-1][1].number >= record.number:
             self._close()
 
     def after_rewrite(self, application: Application) -> None:
@@ -69,6 +69,8 @@ class Timeline(Instrument):
 
     def _close(self) -> None:
         start, record = self._open.pop()
+        if record.status is Status.SKIPPED:
+            return
         now = self._now()
         args: dict[str, Any] = {"step": record.number, "text": record.text, "status": str(record.status)}
         args |= {"nodes": record.nodes_after, "rewrites": record.applications}
