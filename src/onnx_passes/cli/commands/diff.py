@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import click
 
@@ -27,8 +28,20 @@ def command(before: str, after: str, text: bool, as_json: bool) -> int:
     difference = diff(old, new)
     if as_json:
         click.echo(json.dumps(difference.to_json(), indent=2, default=str))
-    elif text:
-        click.echo(text_diff(old, new, before, after), nl=False)
+    elif difference.is_empty and not text:
+        click.echo("the models are structurally equal")
     else:
-        click.echo(difference.to_text().rstrip("\n") or "the models are structurally equal")
+        _show(text_diff(old, new, before, after) if text else difference.to_text(), unified=text)
     return 0 if difference.is_empty else 1
+
+
+def _show(changes: str, *, unified: bool) -> None:
+    """Print changes, in colour on a terminal that has them."""
+    from onnx_passes.report.coloured import coloured, coloured_console, coloured_list
+
+    console = coloured_console(sys.stdout) if changes else None
+    if console is None:
+        click.echo(changes, nl=False)
+    else:
+        text = coloured(changes, lambda sign, name: "") if unified else coloured_list(changes)
+        console.print(text, soft_wrap=True, end="")
