@@ -4,7 +4,9 @@ import type { Constant, ValueVersion } from "./contract";
 
 export function shapeText(shape: ValueVersion["shape"]): string {
   if (!shape) return "";
-  return shape.length ? shape.map((size) => (size === null ? "?" : String(size))).join("×") : "scalar";
+  const size = (each: number | string | null): string => (each === null ? "?" : String(each));
+  // Names of dimensions can be whole formulas.
+  return shape.length ? shape.map((each) => (size(each).length > 12 ? `${size(each).slice(0, 9)}…` : size(each))).join("×") : "scalar";
 }
 
 export function typeText(value: ValueVersion | undefined): string {
@@ -66,10 +68,11 @@ export function signed(delta: number): string {
 
 /** The end of a long name says most: modules come first. */
 export function shortName(name: string, longest = 28): string {
-  const parts = name.split(/[/.]/).filter(Boolean);
-  let text = parts.at(-1) ?? name;
-  for (let index = parts.length - 2; index >= 0 && text.length + parts[index]!.length < longest; index--) text = `${parts[index]}/${text}`;
-  return text.length > longest ? `${text.slice(0, longest - 1)}…` : text;
+  const text = name.replace(/^[/.]+/, "");
+  if (text.length <= longest) return text;
+  const cut = text.slice(-longest).search(/[/.:]/);
+  const end = cut >= 0 && cut < longest - 1 ? text.slice(cut + 1 - longest) : text.split(/[/.]/).at(-1)!;
+  return end.length > longest ? `${end.slice(0, longest - 1)}…` : end;
 }
 
 /** Where code is, without the folder that it was installed into. */

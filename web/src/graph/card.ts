@@ -53,6 +53,10 @@ export function nodeCard(history: History, id: number, moment: Moment): Card {
   const lines: Card["lines"] = [];
   const name = node.name || node.outputs[0];
   if (name) lines.push({ text: shortName(name), kind: "name" });
+  for (const graph of node.graphs ?? []) {
+    const inner = history.report.graphs[graph];
+    lines.push({ text: `▸ ${inner?.attribute ?? inner?.name ?? "subgraph"}`, kind: "constant" });
+  }
   const attributes = keyAttributes(node);
   if (attributes) lines.push({ text: attributes, kind: "attribute" });
   constants(history, node, moment)

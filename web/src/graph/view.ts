@@ -84,8 +84,21 @@ export class ViewBuilder {
   shows(cell: Cell): boolean {
     const { mode, graph } = this.wish;
     const { history } = this.diff;
-    if (history.graphOf(cell.key) !== graph || history.node(cell.key).op === "Constant") return false;
+    if (history.graphOf(cell.key) !== graph || this.isInline(cell)) return false;
     return mode === "diff" || (mode === "before" ? cell.before : cell.after) !== undefined;
+  }
+
+  /** Constants are drawn inside the nodes that use them, unless they are what changed. */
+  private isInline(cell: Cell): boolean {
+    return cell.status === "kept" && this.diff.history.node(cell.key).op === "Constant";
+  }
+
+  /** What a node uses: its inputs, and what its subgraphs take from the graph around them. */
+  operands(id: number, moment: Moment): Set<string> {
+    const { history } = this.diff;
+    const node = history.node(id);
+    const inner = (node.graphs ?? []).flatMap((each) => [...history.captured(each, moment)]);
+    return new Set([...node.inputs, ...inner].filter((name): name is string => Boolean(name)));
   }
 
   private seeds(): Cell[] {
@@ -136,13 +149,10 @@ export class ViewBuilder {
   sources(cell: Cell): Link[] {
     const { history } = this.diff;
     return this.sides(cell).flatMap(({ id, moment, side }) => {
-      const node = history.node(id);
-      const graph = node.graph ?? 0;
-      const inner = (node.graphs ?? []).flatMap((each) => [...history.captured(each, moment)]);
-      return [...new Set([...node.inputs, ...inner])].flatMap((name) => {
-        const maker = name ? history.maker(graph, name, moment) : undefined;
-        if (maker === undefined || !name || history.node(maker).op === "Constant") return [];
-        return [{ cell: this.diff.cell(maker), name, side }];
+      return [...this.operands(id, moment)].flatMap((name) => {
+        const maker = history.maker(history.graphOf(id), name, moment);
+        const cell = maker === undefined ? undefined : this.diff.cell(maker);
+        return cell && !this.isInline(cell) ? [{ cell, name, side }] : [];
       });
     });
   }
@@ -246,8 +256,8 @@ class Assembly {
     const graph = this.diff.history.report.graphs[this.wish.graph];
     for (const { id, moment, side } of this.builder.sides(cell)) {
       const node = this.diff.history.node(id);
-      for (const name of new Set(node.inputs)) {
-        if (!name || !graph?.inputs.includes(name)) continue;
+      for (const name of this.builder.operands(id, moment)) {
+        if (!graph?.inputs.includes(name)) continue;
         if (this.diff.history.value(this.wish.graph, name, moment)?.constant) continue;
         this.edge(this.end("input", name, moment), here, name, side);
       }

@@ -18,20 +18,24 @@ export function ranked(count: number, edges: [number, number][]): Ranked {
   const order = topological(ins, outs);
   const ranks = new Int32Array(count);
   for (const node of order) for (const from of ins[node]!) ranks[node] = Math.max(ranks[node]!, ranks[from]! + 1);
-  for (let round = 0; round < 4; round++) tighten(order, ins, outs, ranks);
+  // What feeds one node alone follows it wherever it goes, and so holds nothing back.
+  const follows = new Uint8Array(count);
+  for (const node of order) follows[node] = Number(outs[node]!.length === 1 && ins[node]!.every((from) => follows[from]));
+  const holding = ins.map((from) => from.filter((each) => !follows[each]).length);
+  for (let round = 0; round < 4; round++) tighten(order, ins, outs, holding, ranks);
   let lowest = Infinity;
   for (const rank of ranks) lowest = Math.min(lowest, rank);
   return { ranks: ranks.map((rank) => rank - lowest), reversed };
 }
 
 /** Move each node to the end of its freedom that shortens more edges than it stretches. */
-function tighten(order: number[], ins: number[][], outs: number[][], ranks: Int32Array): void {
+function tighten(order: number[], ins: number[][], outs: number[][], holding: number[], ranks: Int32Array): void {
   const settle = (node: number): void => {
     let low = -Infinity;
     let high = Infinity;
     for (const from of ins[node]!) low = Math.max(low, ranks[from]! + 1);
     for (const to of outs[node]!) high = Math.min(high, ranks[to]! - 1);
-    const pull = outs[node]!.length - ins[node]!.length;
+    const pull = outs[node]!.length - holding[node]!;
     if (pull > 0 && high < Infinity) ranks[node] = high;
     else if (pull < 0 && low > -Infinity) ranks[node] = low;
   };

@@ -100,21 +100,36 @@ export function GraphToolbar({ fit }: { fit: () => void }) {
   );
 }
 
-/** Where a subgraph lies, and the ways out of it. */
+/** Where a subgraph lies, the ways out of it, and the other graphs in which something changed. */
 function Breadcrumbs() {
   const store = useStore();
   const { graphs } = store.report;
   const path: number[] = [];
   for (let at: number | undefined = store.graph.value; at !== undefined; at = graphs[at]?.parent) path.unshift(at);
-  if (path.length < 2 && store.graph.value === 0) return null;
+  const others = store.diff.value.graphs.filter((graph) => !path.includes(graph));
+  if (store.graph.value === 0 && !others.length) return null;
   if (path[0] !== 0) path.unshift(0);
+  const name = (graph: number): string => (graph === 0 ? "main" : (graphs[graph]?.attribute ?? graphs[graph]?.name ?? "subgraph"));
   return (
     <nav class="crumbs" aria-label="Graph">
       {path.map((graph) => (
         <button type="button" key={graph} aria-current={graph === store.graph.value} onClick={() => store.openGraph(graph)}>
-          {graph === 0 ? "main" : (graphs[graph]?.attribute ?? graphs[graph]?.name ?? "subgraph")}
+          {name(graph)}
         </button>
       ))}
+      {others.length > 0 && (
+        <select aria-label="Other graphs with changes" value="" onChange={(event) => store.openGraph(Number((event.target as HTMLSelectElement).value))}>
+          <option value="" disabled>
+            changes in {others.length} more
+          </option>
+          {others.map((graph) => (
+            <option key={graph} value={graph}>
+              {name(graph)}
+              {graphs[graph]?.node ? ` of ${graphs[graph].node}` : ""}
+            </option>
+          ))}
+        </select>
+      )}
     </nav>
   );
 }

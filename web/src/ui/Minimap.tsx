@@ -13,7 +13,7 @@ export function Minimap({ drawing, viewport, selected }: { drawing: Drawing; vie
   const canvas = useRef<HTMLCanvasElement>(null);
   const { width, height } = drawing.layout;
   const room = viewport.size.value;
-  const [widest, tallest] = [Math.min(WIDEST, room.width * 0.18), Math.min(TALLEST, room.height * 0.32)];
+  const [widest, tallest] = [Math.min(WIDEST, room.width * 0.15), Math.min(TALLEST, room.height * 0.32)];
   const k = Math.min(widest / Math.max(1, width), tallest / Math.max(1, height));
   const mapWidth = Math.max(THINNEST, width * k);
   const mapHeight = Math.max(THINNEST, height * k);

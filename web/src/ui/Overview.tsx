@@ -24,12 +24,16 @@ export function Overview() {
           <Failure />
         </Panel>
       )}
+      <Blockers />
+      <div class="first-row">
       <Sizes />
       {charts.operators.length > 1 && (
         <Panel title="Operators over steps" size="double">
           <OperatorsChart series={charts.operators} name={name} go={go} />
         </Panel>
       )}
+      </div>
+      <div class="masonry">
       <Times />
       <RuleTimes />
       {errors.length > 0 && (
@@ -56,7 +60,7 @@ export function Overview() {
         </Panel>
       )}
       <Operators />
-      <Blockers />
+      </div>
     </main>
   );
 }

@@ -22,7 +22,8 @@ export function StepDetails() {
         <StepBadge step={record} />
       </header>
       <p class="quiet">
-        step {record.number}, {record.why}
+        step {record.number}
+        {record.why && `, ${record.why}`}
       </p>
       {record.status === "failed" && <Failure />}
       {record.reason && record.status !== "failed" && <p class="reason">{record.reason}</p>}
