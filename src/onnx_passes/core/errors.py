@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import traceback
 from collections.abc import Iterable
 from enum import IntEnum
 from pathlib import Path
@@ -44,6 +43,8 @@ class OnnxPassesError(Exception, Displayed):
 
     def _render_traceback_(self) -> list[str]:
         """Return what IPython prints in the place of a traceback."""
+        import traceback
+
         lines = str(self).split("\n")
         if not lines[0].startswith(type(self).__name__):
             lines[0] = f"{type(self).__name__}: {lines[0]}"

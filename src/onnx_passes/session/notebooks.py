@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from typing import Any
 
 import onnx_ir as ir
 
+_QUOTED = re.compile(r"""\.(?:apply|matches|preview|why_not)\(\s*["'](?:[^"']*[\s,(])?(?P<word>[\w-]*)$""")
+"""Pipeline text that is being written, up to the pass that is to be completed."""
 _FOREIGN = (ir.Model, ir.Graph, ir.Function, ir.Node)
 
 
@@ -22,6 +25,27 @@ def _install_in_ipython() -> None:
     if getattr(shell, "display_formatter", None) is not None:
         for cls in _FOREIGN:
             shell.display_formatter.mimebundle_formatter.for_type(cls, _bundle)
+    completer: Any = getattr(shell, "Completer", None)
+    known = [getattr(each, "__self__", None) for each in getattr(completer, "custom_matchers", ())]
+    if completer is not None and not any(isinstance(each, _PassNames) for each in known):
+        completer.custom_matchers.append(_PassNames(completer).complete)
+
+
+class _PassNames:
+    """Completes names of passes in pipeline text, as IPython asks: with the word that it is about to replace."""
+
+    def __init__(self, completer: Any) -> None:
+        self.completer = completer
+
+    def complete(self, word: str) -> list[str]:
+        """Return what may stand in the place of a word."""
+        found = _QUOTED.search(self.completer.text_until_cursor)
+        if found is None:
+            return []
+        from onnx_passes.core.registry import REGISTRY
+
+        start = len(found["word"]) - len(word)
+        return [name[start:] for name in REGISTRY.names() if name.startswith(found["word"])]
 
 
 def _install_in_marimo() -> None:

@@ -50,8 +50,10 @@ class State(Displayed):
         return plan or Plan((), "")
 
     def then(self, result: Result) -> State:
-        """Add the state after a step."""
-        return State(result.model if result.modified else self.model, result, self, self.number + 1)
+        """Add the state after a step; one that changed nothing has no model of its own."""
+        if not result.modified:
+            result.model = self.model
+        return State(result.model, result, self, self.number + 1)
 
     def path(self) -> list[State]:
         """List the states from the original to this one."""

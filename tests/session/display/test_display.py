@@ -233,6 +233,13 @@ onnx_passes.open(model)
 for thing in (model, model.graph, model.graph[0]):
     data, _ = shell.display_formatter.format(thing)
     assert "onnx-passes" in data["text/html"], data
+from IPython.core.completer import provisionalcompleter
+onnx_passes.session.notebooks.install()
+assert len(shell.Completer.custom_matchers) == 1
+with provisionalcompleter():
+    for line in ('s.apply("eliminate-id', "s.matches('cleanup, eliminate-id"):
+        found = [each.text for each in shell.Completer.completions(line, len(line))]
+        assert "eliminate-identity" in found, (line, found)
 try:
     onnx_passes.open(model).apply("simplfy")
 except onnx_passes.core.errors.UsageError:
