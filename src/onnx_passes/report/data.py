@@ -17,7 +17,7 @@ from onnx_passes.history.recording import Recording, State
 from onnx_passes.history.versions import Description, GraphVersion, NodeVersion, ValueVersion
 from onnx_passes.report.charts import charts
 from onnx_passes.report.findings import Findings
-from onnx_passes.report.sources import pass_texts, rule_texts, short_source
+from onnx_passes.report.sources import Sources, short_source
 
 FORMAT = 1
 _LONGEST = 400
@@ -30,7 +30,7 @@ def report_data(recording: Recording, findings: Findings | None = None, *, title
     run = recording.run
     assert run is not None, "there is no run yet"
     nodes, values = _all_nodes(recording), _all_values(recording)
-    rules = rule_texts(run)
+    sources = Sources(run)
     return finite(
         {
             "format": FORMAT,
@@ -44,9 +44,9 @@ def report_data(recording: Recording, findings: Findings | None = None, *, title
             "values": [_value(value.description) for value in values],
             "graphs": [_graph(graph) for graph in recording.graphs],
             "original": _state(recording.original),
-            "events": [_event(event, rules) for event in recording.events],
-            "passes": pass_texts(run),
-            "rules": rules,
+            "events": [_event(event, sources) for event in recording.events],
+            "passes": sources.passes,
+            "rules": sources.rules,
             "facts": filled({"final": found.final, "original": found.original}, keep=("final",)),
             "blockers": found.blockers,
             "charts": charts(recording, run, found),
@@ -149,15 +149,15 @@ def _graph(graph: GraphVersion) -> Json:
     return filled(data, keep=("name", "inputs", "outputs"))
 
 
-def _event(event: Event, rules: Mapping[str, Mapping[str, str]]) -> Json:
+def _event(event: Event, sources: Sources) -> Json:
     changes = event.changes
     removed = {node.number for node in changes.removed}
-    source = short_source(event.source)
+    rule, source = sources.label(event.rule, event.source), short_source(event.source)
     data = {
         "step": event.step,
         "application": event.application or None,
-        "rule": event.rule,
-        "source": source if source != rules.get(event.rule, {}).get("source") else "",
+        "rule": rule,
+        "source": source if source != sources.rules.get(rule, {}).get("source") else "",
         "node": None if event.root is None else event.root.number,
         "removed": sorted(removed),
         "added": [node.number for node in changes.added],

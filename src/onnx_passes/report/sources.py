@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from onnx_passes.core.errors import UnknownPassError
+from onnx_passes.core.registry import REGISTRY
 
 if TYPE_CHECKING:
     from onnx_passes.core.base import Pass
@@ -14,20 +18,31 @@ if TYPE_CHECKING:
 _PACKAGE = Path(__file__).parents[1]
 
 
-def pass_texts(run: RunRecord) -> dict[str, dict[str, str]]:
-    """Return summary, documentation and place of every pass that a run came to."""
-    ran = {step.name for step in run.steps}
-    return {name: _texts(pass_) for name, pass_ in sorted(_passes(run)) if name in ran}
+class Sources:
+    """The passes that a run came to, those that gave it rules, and the rules that were applied.
 
+    Rules of several passes may have one name: ``label`` tells them apart.
+    """
 
-def rule_texts(run: RunRecord) -> dict[str, dict[str, str]]:
-    """Return pass and place of every rule that was applied."""
-    found: dict[str, dict[str, str]] = {}
-    for step in run.steps:
-        for rule in step.rules:
-            if rule.applied:
-                found.setdefault(rule.name, {"pass": rule.owner or step.name, "source": short_source(rule.source)})
-    return dict(sorted(found.items()))
+    def __init__(self, run: RunRecord) -> None:
+        classes = _classes(run)
+        applied = {
+            (rule.name, rule.source): rule.owner or step.name
+            for step in run.steps
+            for rule in step.rules
+            if rule.applied
+        }
+        wanted = {*(step.name for step in run.steps), *applied.values()}
+        found = {name: cls for name in sorted(wanted) if (cls := classes.get(name) or _registered(name)) is not None}
+        self.passes = {name: _texts(cls) for name, cls in found.items()}
+        self._labels = _labels(applied)
+        self.rules = {
+            self._labels[key]: _rule_texts(key[1], owner, found.get(owner)) for key, owner in sorted(applied.items())
+        }
+
+    def label(self, name: str, source: str) -> str:
+        """Return what a rule is called here."""
+        return self._labels.get((name, source), name)
 
 
 def short_source(source: str) -> str:
@@ -41,12 +56,34 @@ def short_source(source: str) -> str:
     return source
 
 
-def _passes(run: RunRecord) -> Iterator[tuple[str, type[Pass]]]:
-    found: dict[str, type[Pass]] = {}
-    if run.plan is not None:
-        for _, step in run.plan.walk():
-            found.setdefault(step.name, type(step.pass_))
-    yield from found.items()
+def _classes(run: RunRecord) -> dict[str, type[Pass]]:
+    return {} if run.plan is None else {step.name: type(step.pass_) for _, step in run.plan.walk()}
+
+
+def _registered(name: str) -> type[Pass] | None:
+    """Return the class of a pass that took part without a step of its own."""
+    try:
+        entries = REGISTRY.find(name).entries
+    except UnknownPassError:
+        return None
+    return REGISTRY.load(entries[0]) if len(entries) == 1 else None
+
+
+def _labels(applied: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], str]:
+    """Call a rule by its name and, where that is not enough, by its pass and line."""
+    names = Counter(name for name, _ in applied)
+    owned = Counter((name, owner) for (name, _), owner in applied.items())
+    labels: dict[tuple[str, str], str] = {}
+    for (name, source), owner in applied.items():
+        where = owner if owned[name, owner] == 1 else f"{owner}, line {source.rpartition(':')[2]}"
+        labels[name, source] = name if names[name] == 1 else f"{name} ({where})"
+    return labels
+
+
+def _rule_texts(source: str, owner: str, cls: type[Pass] | None) -> dict[str, str]:
+    laws: Sequence[object] = getattr(cls, "laws", ())
+    law = next((str(law) for law in laws if getattr(law, "source", None) == source), "")
+    return {"pass": owner, "source": short_source(source), **({"doc": law} if law else {})}
 
 
 def _texts(cls: type[Pass]) -> dict[str, str]:
