@@ -124,6 +124,31 @@ def test_subgraphs_are_inside_of_their_node():
     assert {"then_branch", "else_branch"} <= set(texts)
 
 
+def test_subgraphs_of_large_graphs_are_named_unless_something_changed_there():
+    inside = "\n".join(f"[i{k}] p{k + 1} = Relu(p{k})" for k in range(9)).replace("(p0)", "(x)")
+    given = model(
+        f"""s = ReduceSum<keepdims=0>(x)
+        c = Cast<to=9>(s)
+        [choice] y = If(c) <
+            then_branch = t () => (float[1,3,8,8] p9) {{ {inside} }},
+            else_branch = e () => (float[1,3,8,8] q) {{ q = Identity(x) }}
+        >""",
+        outputs="float[1,3,8,8] y",
+    )
+    drawing = draw(given, limit=8)
+    assert {row.label: row.text for row in box(drawing, "choice").rows} == {
+        "then_branch": "9 nodes",
+        "else_branch": "1 node",
+    }
+    changed = draw(given, limit=8, highlight={"changed": "i4"})
+    assert [scene.title for scene in box(changed, "choice").inner] == ["then_branch"]
+
+
+def test_names_of_dimensions_that_were_made_up_are_short():
+    given = model("[n] y = Neg(x)", inputs="float[some_very_long_name_dim_0,4] x", outputs="float[A,4] y")
+    assert {wire.label for wire in draw(given).scene.wires} == {"…ame_dim_0×4", "A×4"}
+
+
 def test_around_a_node():
     given = chain(20)
     drawing = draw(given, around="n10", hops=2)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_passes.core.walk import all_nodes, holds_graphs
+from onnx_passes.core.walk import all_graphs, all_nodes, holds_graphs
 from onnx_passes.drawing.cards import family_of, held_tensor, hint_of, label_of, rows_of, shortened
 from onnx_passes.drawing.scene import Box, Kind, Role, Row, Scene, Wire
 from onnx_passes.graph.hashing.content import subgraphs
@@ -39,6 +39,13 @@ class Marks:
 
     roles: Mapping[ir.Node, Role] = field(default_factory=dict[ir.Node, Role])
     ghosts: Ghosts = field(default_factory=Ghosts)
+    nested: bool = True
+    """Whether graphs inside of nodes are drawn if nothing is special about them, or only named."""
+
+    def concern(self, graph: ir.Graph) -> bool:
+        """Tell whether anything inside of a graph is special."""
+        inside = [*all_graphs(graph), graph]
+        return any(each in self.ghosts.nodes for each in inside) or any(node in self.roles for node in all_nodes(graph))
 
 
 def scene_of(
@@ -115,17 +122,17 @@ class _Builder:
         return Scene(title, tuple(self.boxes.values()), tuple(self.wires.values()), note)
 
     def _node(self, key: str, node: ir.Node, role: Role = "") -> Box:
-        inner = tuple(
-            _Builder(graph, self.marks, f"{key}.{name}{position or ''}.", self.opset).scene(
-                list(graph), f"{name}{f'[{position}]' if position else ''}", ""
-            )
-            for name, position, graph in subgraphs(node)
-        )
+        inner: list[Scene] = []
+        rows = list(rows_of(node, self.opset))
+        for name, position, graph in subgraphs(node):
+            label = f"{name}{f'[{position}]' if position else ''}"
+            if self.marks.nested or self.marks.concern(graph):
+                inner.append(_Builder(graph, self.marks, f"{key}.{label}.", self.opset).scene(list(graph), label, ""))
+            else:
+                rows.append(Row(label, count(sum(1 for _ in all_nodes(graph)), "node")))
         role = role or self.marks.roles.get(node, "")
         name = node.name or (node.outputs[0].name if node.outputs else "") or ""
-        return Box(
-            key, "node", node.op_type, name, rows_of(node, self.opset), family_of(node), role, hint_of(node), inner
-        )
+        return Box(key, "node", node.op_type, name, tuple(rows), family_of(node), role, hint_of(node), tuple(inner))
 
     def _block(self, key: str, block: Block) -> Box:
         times = f" × {block.times}" if block.times > 1 else ""

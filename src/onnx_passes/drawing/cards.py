@@ -67,9 +67,10 @@ def label_of(value: ir.Value) -> str:
     """Return shape and type of a value, as far as they are known; float is not worth a word."""
     type_ = value.type
     if type_ is not None and not isinstance(type_, ir.TensorType):
-        return type_text(type_, value.shape)
-    shape = "" if value.shape is None else _shape_text([dim_text(dim) for dim in value.shape])
-    return " ".join(filter(None, (shape, _element(value, value.dtype))))
+        return shortened(type_text(type_, value.shape))
+    # Names of dimensions that exporters made up are long, and say little beside that they are unknown.
+    shape = "" if value.shape is None else _shape_text(shortened(dim_text(dim), 10, front=True) for dim in value.shape)
+    return shortened(" ".join(filter(None, (shape, _element(value, value.dtype)))))
 
 
 def held_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:

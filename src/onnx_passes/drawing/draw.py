@@ -9,6 +9,7 @@ from typing import cast
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError, did_you_mean
+from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.drawing.blocks import summarised
 from onnx_passes.drawing.build import Block, Marks, is_drawn, scene_of
 from onnx_passes.drawing.compare import marks_between, marks_by_hand, surroundings
@@ -67,7 +68,8 @@ def draw(
         subject = replace(subject, graph=_home(centres[0]), nodes=None)
     marks = _marks(subject, before, highlight or {})
     items, note = _shown(subject, centres, marks, hops, limit)
-    return Drawing(scene_of(subject.graph, items, _within(marks, limit), title=title or subject.title, note=note))
+    marks = replace(_within(marks, limit), nested=limit is None or _size(items) <= limit)
+    return Drawing(scene_of(subject.graph, items, marks, title=title or subject.title, note=note))
 
 
 def _subject(what: Drawable) -> _Subject:
@@ -136,6 +138,12 @@ def _shown(
 def _part(found: Sequence[ir.Node], nodes: Sequence[ir.Node]) -> str:
     drawn = sum(1 for node in found if is_drawn(node))
     return count(nodes, "node") if drawn == len(nodes) else f"{drawn} of {count(nodes, 'node')}"
+
+
+def _size(items: Sequence[ir.Node | Block]) -> int:
+    """Count what is shown, with what is inside of it."""
+    holders = [item for item in items if isinstance(item, ir.Node) and holds_graphs(item)]
+    return len(items) + sum(1 for node in holders for graph in nested_graphs(node) for _ in all_nodes(graph))
 
 
 def _within(marks: Marks, limit: int | None) -> Marks:

@@ -88,7 +88,7 @@ def _scene(placed: Placed, *, quiet: bool) -> Iterator[str]:
     for wire in placed.wires:
         if wire.label is not None:
             x, y, text = wire.label
-            yield f'<text class="label" x="{x:.1f}" y="{y:.1f}">{_escaped(shortened(text, 44))}</text>'
+            yield f'<text class="label" x="{x:.1f}" y="{y:.1f}">{_escaped(text)}</text>'
 
 
 def _wire(wire: PlacedWire) -> str:
