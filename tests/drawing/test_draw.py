@@ -64,6 +64,17 @@ def test_constants_and_attributes_are_inside_of_nodes():
     assert {row.label: row.text for row in box(draw(model()), "left").rows} == {"B": "0.5"}
 
 
+def test_few_elements_are_written_as_they_are():
+    body = """e = Constant<value_ints=[9223372036854775807, 100000]>()
+        s = Constant<value_ints=[0, 1]>()
+        [slice] y = Slice(x, s, e)
+        t = Constant<value = bool {1}>()
+        [other] z = Where(t, x, x)"""
+    drawing = draw(model(body, outputs="float[1,3,8,8] y, float[1,3,8,8] z"))
+    assert {row.label: row.text for row in box(drawing, "slice").rows} == {"starts": "[0, 1]", "ends": "[max, 100000]"}
+    assert box(drawing, "other").rows[0].text == "True"
+
+
 def test_wires_have_shapes_and_types():
     given = model()
     set_datatype(given.graph.outputs[0], "INT4")

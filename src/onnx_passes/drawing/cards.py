@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import onnx_ir as ir
 
@@ -106,9 +107,16 @@ def _constants(node: ir.Node) -> Iterator[Row]:
 
 def _tensor_text(value: ir.Value, tensor: ir.TensorProtocol) -> str:
     if tensor.size <= _MOST_ELEMENTS and tensor.dtype is not ir.DataType.STRING:
-        elements = [f"{element:.4g}" for element in tensor.numpy().reshape(-1).astype(float)]
+        elements = [_number_text(element, tensor.dtype) for element in tensor.numpy().reshape(-1)]
         return elements[0] if not tensor.shape.dims and elements else f"[{', '.join(elements)}]"
     return " ".join(filter(None, (_shape_text(map(str, tensor.shape)), _element(value, tensor.dtype))))
+
+
+def _number_text(number: Any, dtype: ir.DataType) -> str:
+    if not dtype.is_integer():
+        return f"{float(number):.4g}" if dtype.is_floating_point() else str(number)
+    # Slices that go to the end are written so.
+    return "max" if dtype is ir.DataType.INT64 and number == dtype.max else str(int(number))
 
 
 def _shape_text(sizes: Iterable[str]) -> str:

@@ -76,7 +76,7 @@ def svg_text(placed: Placed, *, theme: Theme = "auto", description: str = "") ->
 
 def _legend(roles: tuple[Role, ...]) -> Iterator[str]:
     for number, role in enumerate(roles):
-        x = 16 + 92 * number
+        x = 16 + 100 * number
         yield f'<rect class="card {role}" x="{x}" y="31" width="14" height="14" rx="3"/>'
         yield f'<text class="small" x="{x + 20}" y="42">{_SIGNS[role]} {role}</text>'
 
