@@ -16,6 +16,7 @@ from onnx_passes import EditorPass, RewriteRulePass, Rule, Transformation, Verif
 from onnx_passes.core.errors import OptionError, PassFailedError, UsageError
 from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.testing import assert_same_graph
+from onnx_passes.verify.comparison.promise import Limits
 from onnx_passes.verify.failure import PostconditionError
 
 MODEL = """
@@ -164,6 +165,37 @@ def test_a_failure_is_written_as_a_reproducer(tmp_path: Path):
     assert s.failure is not None
     folder = s.failure.reproducer(tmp_path / "repro")
     assert list(folder.glob("*.onnx"))
+
+
+def test_a_reproducer_is_verified_as_the_step_was(tmp_path: Path):
+    class NearlyMul(Transformation, RewriteRulePass):
+        def pattern(self, op, x, c):
+            return op.Mul(x, c)
+
+        def rewrite(self, op, x, c):
+            return op.Mul(x, np.float32(2.00001))
+
+        def check(self, op, x, c):
+            return onnx_passes.constant(c) == 2
+
+    session().apply(NearlyMul)
+    strict = session(verify=Verification(limits=Limits(0.0, 0.0)))
+    with pytest.raises(PostconditionError):
+        strict.apply(NearlyMul)
+    assert strict.failure is not None
+    assert strict.failure.reproducer(tmp_path / "strict").is_dir()
+
+
+def test_a_failure_without_a_model_is_shown():
+    class Broken(EditorPass):
+        def edit(self, model, editor):
+            raise ValueError("oh")
+
+    s = session()
+    with pytest.raises(PassFailedError):
+        s.apply(Broken)
+    assert s.failure is not None
+    assert "leaves no model" in s.failure._repr_mimebundle_()["text/html"]
 
 
 def test_a_mistake_of_the_user_is_no_failure():
@@ -334,6 +366,7 @@ def test_data_follow_a_changed_interface():
     expected = onnx_passes.run_model(s.original, {"image": digits.image[:3]})["logits"]
     np.testing.assert_allclose(logits.reshape(expected.shape), expected, rtol=1e-5, atol=1e-5)
     assert s.verify().verdict != "different"
+    assert s.verify(0).verdict != "different"
 
 
 def test_verification_can_be_set_up():

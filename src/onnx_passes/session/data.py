@@ -9,7 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.core.plan import Plan
-from onnx_passes.session.states import State
+from onnx_passes.session.states import SessionState
 from onnx_passes.verify.baseline import Start
 from onnx_passes.verify.blame.culprit import first_divergence
 from onnx_passes.verify.comparison.compare import compare
@@ -28,7 +28,7 @@ class Data:
     inputs: Sequence[Any]
     seed: int = 0
 
-    def at(self, state: State) -> Sequence[Any]:
+    def at(self, state: SessionState) -> Sequence[Any]:
         """Return the inputs as the model of a state takes them."""
         changes = _changes(state)
         if not self.inputs or not changes:
@@ -39,7 +39,7 @@ class Data:
             samples = list(map(change.inputs_after, samples))
         return samples
 
-    def compare_with_original(self, state: State) -> Equivalence:
+    def compare_with_original(self, state: SessionState) -> Equivalence:
         """Run the original and the model of a state on the same samples, each as it takes them."""
         original, executor = _original(state), Executor()
         narrowing = Narrowing(original, plan_of(state))
@@ -56,7 +56,7 @@ class Data:
         return Equivalence(results, baseline.engine, divergence)
 
 
-def plan_of(state: State) -> Plan:
+def plan_of(state: SessionState) -> Plan:
     """Put together all that ran from the original to a state."""
     plans = [each.plan for each in state.path()]
     return Plan(
@@ -65,10 +65,10 @@ def plan_of(state: State) -> Plan:
     )
 
 
-def _original(state: State) -> ir.Model:
+def _original(state: SessionState) -> ir.Model:
     return state.path()[0].model
 
 
-def _changes(state: State) -> list[ChangesInterface]:
+def _changes(state: SessionState) -> list[ChangesInterface]:
     """List the passes on the way to a state that changed inputs or outputs."""
     return [step.pass_ for _, step in plan_of(state).walk() if isinstance(step.pass_, ChangesInterface)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,10 @@ from onnx_passes.core.errors import OnnxPassesError, PassFailedError
 from onnx_passes.core.plan import Plan
 from onnx_passes.graph.diff import ModelDiff, diff
 from onnx_passes.session.data import Data
-from onnx_passes.session.states import State
+from onnx_passes.session.states import SessionState
 from onnx_passes.verify.comparison.compare import Element, TensorComparison
 from onnx_passes.verify.equivalence import Equivalence, compare_models
 from onnx_passes.verify.failure import Failure
-from onnx_passes.verify.run.execute import ExecutionError
 from onnx_passes.verify.verification import Verification
 
 
@@ -30,11 +31,16 @@ class FailedStep(Displayed):
     ``report`` has what verification found out, ``wrong`` the model as the step leaves it, unverified.
     """
 
-    text: str
-    state: State
+    state: SessionState
     error: Exception
-    plan: Plan = field(repr=False)
-    data: Data = field(repr=False)
+    plan: Plan
+    data: Data
+    verification: bool | Verification
+
+    @property
+    def text(self) -> str:
+        """Return what was asked for as pipeline text."""
+        return self.plan.pipeline
 
     @property
     def report(self) -> Failure | None:
@@ -73,9 +79,8 @@ class FailedStep(Displayed):
     def comparison(self) -> Equivalence | None:
         """Compare the results before and after the step; nothing if one of them does not run."""
         try:
-            inputs = self.data.at(self.state)
-            return compare_models(self.state.model, self.wrong, inputs=inputs, seed=self.data.seed)
-        except (OnnxPassesError, ExecutionError):
+            return compare_models(self.state.model, self.wrong, inputs=self._inputs(), seed=self.data.seed)
+        except OnnxPassesError:
             return None
 
     @property
@@ -91,7 +96,9 @@ class FailedStep(Displayed):
 
     def reproducer(self, folder: str | Path) -> Path:
         """Write a folder that shows the failure, for ``onnx-passes repro run`` and ``reduce``."""
-        verification = Verification(inputs=self.data.at(self.state), seed=self.data.seed, reproducer=Path(folder))
+        given = self.verification
+        verification = copy.copy(given) if isinstance(given, Verification) else Verification(inputs=self._inputs())
+        verification.reproducer = Path(folder)
         try:
             apply(self.state.model, self._passes(), verify=verification)
         except OnnxPassesError as error:
@@ -99,6 +106,9 @@ class FailedStep(Displayed):
             if failure is not None and Path(failure.reproducer).is_dir():
                 return Path(failure.reproducer)
         raise PassFailedError("there is nothing to reproduce", hint="only what verification finds is written")
+
+    def _inputs(self) -> Sequence[Any]:
+        return self.data.at(self.state)
 
     def _passes(self) -> list[Any]:
         return [step.pass_ for step in self.plan.steps if step.why.reason == "requested"]

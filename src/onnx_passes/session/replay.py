@@ -7,11 +7,11 @@ from onnx_passes.core.records import StepRecord
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.history.recording import Recording
 from onnx_passes.session.data import plan_of
-from onnx_passes.session.states import State
+from onnx_passes.session.states import SessionState
 from onnx_passes.verify.comparison.levels import level_of
 
 
-def replay(state: State) -> Result:
+def replay(state: SessionState) -> Result:
     """Repeat what led to a state, recorded; what is known of its steps, and what they cost, is as they found it.
 
     Verification is not repeated, which is most of what a step costs.

@@ -27,7 +27,7 @@ from onnx_passes.session.data import Data
 from onnx_passes.session.failed import FailedStep
 from onnx_passes.session.finding import Matches, find
 from onnx_passes.session.replay import replay
-from onnx_passes.session.states import State, Steps
+from onnx_passes.session.states import SessionState, Steps
 from onnx_passes.session.trial import matches_of
 from onnx_passes.session.writing import Passes, Pipeline, pipeline_of, with_options
 from onnx_passes.verify.equivalence import Equivalence, compare_models
@@ -35,7 +35,7 @@ from onnx_passes.verify.run.execute import ExecutionError
 from onnx_passes.verify.samples.reference import Array
 from onnx_passes.verify.verification import Verification
 
-Other: TypeAlias = "int | State | Session | Source"
+Other: TypeAlias = "int | SessionState | Session | Source"
 """What a model is compared with: a step by its number, a branch by its name, or a model in any form."""
 MAIN = "main"
 
@@ -54,7 +54,7 @@ def open(  # noqa: A001 - it is called as onnx_passes.open
     if not given and isinstance(verify, Verification):
         given = list(verify.inputs)
     seed = verify.seed if isinstance(verify, Verification) else 0
-    return Session(State(copy_model(loaded) if held else loaded), Data(given, seed), verify)
+    return Session(SessionState(copy_model(loaded) if held else loaded), Data(given, seed), verify)
 
 
 def _listed(inputs: Any) -> list[Any]:
@@ -71,7 +71,7 @@ class Session(Displayed):
 
     def __init__(
         self,
-        state: State,
+        state: SessionState,
         data: Data,
         verify: bool | Verification,
         name: str = MAIN,
@@ -82,10 +82,10 @@ class Session(Displayed):
         self._state = state
         self._data = data
         self._verify = verify
-        self._undone: list[State] = []
+        self._undone: list[SessionState] = []
         self._branches = {} if branches is None else branches
         self._branches[name] = self
-        self._replay: tuple[State, Result] | None = None
+        self._replay: tuple[SessionState, Result] | None = None
 
     @property
     def model(self) -> ir.Model:
@@ -120,11 +120,12 @@ class Session(Displayed):
         planned = plan(with_options(what, options))
         passes = [step.pass_ for step in planned.steps if step.why.reason == "requested"]
         self.failure = None
+        verification = self._verification(verify)
         try:
-            result = apply(self.model, passes, inputs=self._inputs(), verify=self._verification(verify))
+            result = apply(self.model, passes, inputs=self._inputs(), verify=verification)
         except (OnnxPassesError, ir.passes.InvariantError) as error:
             if getattr(error, "exit_code", None) is not ExitCode.USAGE:
-                self.failure = FailedStep(planned.pipeline, self._state, error, planned, self._data)
+                self.failure = FailedStep(self._state, error, planned, self._data, verification)
             raise
         self._state = self._state.then(result)
         self._undone.clear()
@@ -196,7 +197,7 @@ class Session(Displayed):
     def verify(self, other: Other | None = None) -> Equivalence:
         """Compare what the current model computes with the original, or a step, a branch or a model."""
         try:
-            if other is None:
+            if other is None or other == 0:
                 return self._data.compare_with_original(self._state)
             before = self._model_of(other)
             return compare_models(before, self.model, inputs=self._inputs(), seed=self._data.seed)

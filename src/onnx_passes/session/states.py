@@ -17,7 +17,7 @@ from onnx_passes.report.tables import evidence_words
 
 
 @dataclass(eq=False, repr=False)
-class State(Displayed):
+class SessionState(Displayed):
     """A model of the history, and the result of the step that led to it; the original has none.
 
     Models share their tensors, and a step that changes nothing keeps the model of the one before.
@@ -25,7 +25,7 @@ class State(Displayed):
 
     model: ir.Model
     result: Result | None = None
-    parent: State | None = None
+    parent: SessionState | None = None
     number: int = 0
 
     @property
@@ -49,15 +49,15 @@ class State(Displayed):
         plan = None if self.result is None else self.result.record.plan
         return plan or Plan((), "")
 
-    def then(self, result: Result) -> State:
+    def then(self, result: Result) -> SessionState:
         """Add the state after a step; one that changed nothing has no model of its own."""
         if not result.modified:
             result.model = self.model
-        return State(result.model, result, self, self.number + 1)
+        return SessionState(result.model, result, self, self.number + 1)
 
-    def path(self) -> list[State]:
+    def path(self) -> list[SessionState]:
         """List the states from the original to this one."""
-        states: list[State] = [self]
+        states: list[SessionState] = [self]
         while (parent := states[-1].parent) is not None:
             states.append(parent)
         return states[::-1]
@@ -68,24 +68,24 @@ class State(Displayed):
 
 
 @dataclass(frozen=True, repr=False)
-class Steps(Sequence[State], Displayed):
+class Steps(Sequence[SessionState], Displayed):
     """The states from the original, which is number 0, to ``current``; then those that ``redo`` leads to."""
 
-    states: tuple[State, ...]
+    states: tuple[SessionState, ...]
     current: int
 
     @overload
-    def __getitem__(self, index: int) -> State: ...
+    def __getitem__(self, index: int) -> SessionState: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[State]: ...
-    def __getitem__(self, index: int | slice) -> State | Sequence[State]:
+    def __getitem__(self, index: slice) -> Sequence[SessionState]: ...
+    def __getitem__(self, index: int | slice) -> SessionState | Sequence[SessionState]:
         """Return a state by its number."""
         return self.states[index]
 
     def __len__(self) -> int:
         return len(self.states)
 
-    def rows(self) -> Iterator[tuple[State, int, int, bool]]:
+    def rows(self) -> Iterator[tuple[SessionState, int, int, bool]]:
         """Iterate over the states, with how many nodes they have, by how many that changed, and whether they hold."""
         before = count_nodes(self.states[0].model)
         for state in self.states:

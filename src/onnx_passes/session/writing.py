@@ -15,7 +15,7 @@ from onnx_passes.core.options import fields_of
 from onnx_passes.core.pipeline import Item, parse_pipeline
 from onnx_passes.core.registry import REGISTRY
 from onnx_passes.rewrite.rule import Rule
-from onnx_passes.session.states import State
+from onnx_passes.session.states import SessionState
 
 Passes: TypeAlias = "PassLike | Rule | Iterable[PassLike | Rule]"
 """Pipeline text, a pass (name, class or object), a rule, or several of them."""
@@ -31,7 +31,7 @@ class Pipeline(str, Displayed):
         printer.text(str(self))
 
 
-def pipeline_of(states: Iterable[State]) -> Pipeline:
+def pipeline_of(states: Iterable[SessionState]) -> Pipeline:
     """Write what led to a state; each pass stands on a line of its own where one needs a comment."""
     passes = [pass_ for state in states for pass_ in state.passes]
     marks = [_mark(pass_) for pass_ in passes]

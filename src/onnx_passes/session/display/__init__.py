@@ -21,7 +21,7 @@ from onnx_passes.session.display.html import Html, page
 from onnx_passes.session.failed import FailedStep
 from onnx_passes.session.finding import Matches
 from onnx_passes.session.session import Session
-from onnx_passes.session.states import State, Steps
+from onnx_passes.session.states import SessionState, Steps
 from onnx_passes.session.writing import Pipeline
 from onnx_passes.verify.equivalence import Equivalence
 from onnx_passes.verify.failure import Failure
@@ -41,7 +41,7 @@ PAGES: dict[type, Callable[[Any], Html]] = {
     Result: runs.result_page,
     RunRecord: runs.run_page,
     Session: sessions.session_page,
-    State: sessions.state_page,
+    SessionState: sessions.state_page,
     StepRecord: runs.step_page,
     Steps: sessions.steps_page,
     WhyNot: answers.why_not_page,

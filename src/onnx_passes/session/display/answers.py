@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.core.errors import OnnxPassesError, PassFailedError
 from onnx_passes.debug.attempts import Attempt
 from onnx_passes.debug.why_not import RuleReport, WhyNot
 from onnx_passes.graph.wording import count
@@ -160,6 +160,8 @@ def failed_step_page(failed: FailedStep) -> Html:
     error = failed.error
     parts: list[object] = [title("the session is still at step ", strong(failed.state.number), ": ", failed.state.text)]
     parts.append(error_page(error) if isinstance(error, OnnxPassesError) else title(code(str(error))))
-    if failed.report is not None:
+    try:
         parts.append(folded("what the step would have changed", diff_page(failed.diff)))
+    except PassFailedError:
+        parts.append(title(quiet("the step leaves no model to compare with")))
     return joined(parts)

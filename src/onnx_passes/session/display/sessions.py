@@ -8,7 +8,7 @@ from onnx_passes.session.display.html import Html, badge, code, element, joined,
 from onnx_passes.session.display.models import model_page
 from onnx_passes.session.display.runs import run_page
 from onnx_passes.session.session import Session
-from onnx_passes.session.states import State, Steps
+from onnx_passes.session.states import SessionState, Steps
 from onnx_passes.session.writing import Pipeline
 
 _KINDS = {"bit-equal": "good", "within tolerance": "near", "metric": "near", "unverified": "open"}
@@ -37,7 +37,7 @@ def steps_page(steps: Steps) -> Html:
     return table(("step", "pass", "nodes", "Δ", "evidence"), rows, numbers=(0, 2, 3))
 
 
-def state_page(state: State) -> Html:
+def state_page(state: SessionState) -> Html:
     """Show the step that led to a state, or the original model."""
     return model_page(state.model) if state.result is None else run_page(state.result.record)
 
