@@ -53,6 +53,10 @@ viewer-check:
 
 screenshots: $(READY)
 	$(BIN)/python web/screenshots.py docs/images
+	@mkdir -p out
+	$(BIN)/onnx-passes -q -o out/digits.onnx src/onnx_passes/examples/digits_mlp.onnx streamline
+	$(BIN)/onnx-passes draw out/digits.onnx --before src/onnx_passes/examples/digits_mlp.onnx --around relu1/Quant/Quant \
+	    --hops 1 -o docs/images/drawing.svg
 
 bench: $(READY)
 	$(BIN)/python benchmarks/driver.py

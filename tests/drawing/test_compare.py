@@ -31,6 +31,15 @@ def test_removed_nodes_are_wired_to_what_remains():
     assert {wire.role for wire in drawing.scene.wires} == {"", "removed"}
 
 
+def test_around_a_node_only_what_was_near_it_is_shown():
+    lines = [f"[a{k}] v{k} = Abs({'x' if k == 0 else f'i{k - 1}'})\n [i{k}] i{k} = Identity(v{k})" for k in range(8)]
+    before = model("\n".join([*lines, "[last] y = Exp(i7)"]))
+    kept = [f"[a{k}] v{k} = Abs({'x' if k == 0 else f'v{k - 1}'})" for k in range(8)]
+    after = model("\n".join([*kept, "[last] y = Exp(v7)"]))
+    found = roles(draw(after, before=before, around="a4", hops=1))
+    assert found == {"a3": "", "a4": "", "a5": "", **dict.fromkeys(("i2", "i3", "i4", "i5"), "removed")}
+
+
 def test_renamed_nodes_are_the_same():
     before = model("[a] s = Abs(x)\n [b] y = Exp(s)")
     after = model("[c] t = Abs(x)\n [d] y = Exp(t)")

@@ -28,7 +28,7 @@ def random_edges(seed: int, count: int) -> list[tuple[int, int]]:
     return [(source.randrange(max(0, b - 8), b), b) for b in range(1, count) for _ in range(source.choice((1, 1, 2)))]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 40))
 def test_boxes_never_overlap_and_wires_go_down(seed: int, count: int):
     placed = lay_out(scene(count, random_edges(seed, count)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import onnx_ir as ir
 
@@ -70,12 +71,29 @@ def marks_by_hand(graph: ir.Graph, chosen: Mapping[Role, Sequence[ir.Node]]) -> 
 
 def surroundings(graph: ir.Graph, marks: Marks) -> Iterator[ir.Node]:
     """Yield the nodes that are beside those which are no longer there."""
-    ghosts = marks.ghosts
-    for node in ghosts.nodes.get(graph, ()):
-        for value in read_values(node):
-            now = ghosts.value(value)
-            producer = None if now is None else now.producer()
-            if producer is not None:
-                yield producer
-        for value in node.outputs:
-            yield from filter(None, (ghosts.node(reader) for reader, _ in value.uses()))
+    for node in marks.ghosts.nodes.get(graph, ()):
+        yield from _beside(node, marks.ghosts)
+
+
+def only_near(graph: ir.Graph, marks: Marks, shown: Iterable[ir.Node], hops: int) -> Marks:
+    """Leave out nodes that are no longer there and were far from those that are shown."""
+    near, left = set(shown), list(marks.ghosts.nodes.get(graph, ()))
+    kept: list[ir.Node] = []
+    for _ in range(hops):
+        found = [node for node in left if any(other in near for other in _beside(node, marks.ghosts))]
+        near.update(found)
+        kept += found
+        left = [node for node in left if node not in near]
+    return replace(marks, ghosts=replace(marks.ghosts, nodes={**marks.ghosts.nodes, graph: kept}))
+
+
+def _beside(node: ir.Node, ghosts: Ghosts) -> Iterator[ir.Node]:
+    """Yield what a node that is no longer there read from and was read by, as far as possible as it is now."""
+    for value in read_values(node):
+        now = ghosts.value(value)
+        producer = None if now is None else now.producer()
+        if producer is not None:
+            yield producer
+    for value in node.outputs:
+        for reader, _ in value.uses():
+            yield ghosts.node(reader) or reader

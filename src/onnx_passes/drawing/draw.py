@@ -12,7 +12,7 @@ from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.drawing.blocks import summarised
 from onnx_passes.drawing.build import Block, Marks, is_drawn, scene_of
-from onnx_passes.drawing.compare import marks_between, marks_by_hand, surroundings
+from onnx_passes.drawing.compare import marks_between, marks_by_hand, only_near, surroundings
 from onnx_passes.drawing.drawing import Drawing
 from onnx_passes.drawing.neighbourhood import holders, neighbourhood
 from onnx_passes.drawing.scene import ROLES, Role
@@ -68,6 +68,9 @@ def draw(
         subject = replace(subject, graph=_home(centres[0]), nodes=None)
     marks = _marks(subject, before, highlight or {})
     items, note = _shown(subject, centres, marks, hops, limit)
+    if centres:
+        # One step more than for others: what was removed between two nodes is shown as a whole.
+        marks = only_near(subject.graph, marks, [item for item in items if isinstance(item, ir.Node)], hops + 1)
     marks = replace(_within(marks, limit), nested=limit is None or _size(items) <= limit)
     return Drawing(scene_of(subject.graph, items, marks, title=title or subject.title, note=note))
 

@@ -50,6 +50,11 @@ def test_what_cannot_be_watched_is_refused(folder, arguments, message):
         understood(arguments)
 
 
+def test_an_unknown_option_is_refused(folder):
+    with pytest.raises(click.UsageError, match="No such option"):
+        understood(["model.onnx", "--bogus"])
+
+
 def test_a_model_has_to_be_named(folder):
     with pytest.raises(click.UsageError, match="Missing argument"):
         understood([])

@@ -40,8 +40,8 @@ def understood(arguments: Sequence[str]) -> Command:
     """Read a command line of ``run`` without acting on it: its modules are imported by the run alone."""
     from onnx_passes.cli.commands.run import command
 
-    # A parser alone: options that are processed act, as --import does.
-    parser = command.make_parser(click.Context(command, info_name="run", resilient_parsing=True))
+    # A parser alone: options that are processed act, as --import does. What it does not know no change of a file mends.
+    parser = command.make_parser(click.Context(command, info_name="onnx-passes run"))
     given, _, _ = parser.parse_args(list(arguments))
     model = given.get("model")
     if not isinstance(model, str):
