@@ -74,8 +74,10 @@ def test_five_thousand_nodes(opened, written, tmp_path):
     page.keyboard.press("Enter")
     page.wait_for_selector(".node.selected")
     assert page.locator(".full-name").inner_text() == "block_777/Abs"
+    page.keyboard.press("Escape")
     page.locator("select").select_option("repeats")
-    page.wait_for_selector(".kind-group, .node")
+    page.wait_for_selector(".kind-group")
+    assert page.locator(".kind-group .title").first.text_content() == "5 nodes × 1000"
 
 
 @pytest.mark.shared

@@ -2,15 +2,24 @@ import type { Layout } from "../layout/layered";
 import type { View, ViewNode } from "./view";
 import type { Box } from "./viewport";
 
-/** A view with its layout: what can be drawn. */
+/** A view with its layout: what can be drawn, and where. */
 export interface Drawing {
   view: View;
   layout: Layout;
+  /** What nodes and edges cover, for the questions of every frame. */
+  boxes: Box[];
+  routeBoxes: Box[];
 }
 
-export function boxOf({ view, layout }: Drawing, index: number): Box {
-  const { width, height } = view.nodes[index]!.card;
-  return { x: layout.x[index]! - width / 2, y: layout.y[index]! - height / 2, width, height };
+export function drawn(view: View, layout: Layout): Drawing {
+  const boxes = view.nodes.map(({ card: { width, height } }, index) => {
+    return { x: layout.x[index]! - width / 2, y: layout.y[index]! - height / 2, width, height };
+  });
+  return { view, layout, boxes, routeBoxes: layout.routes.map(routeBox) };
+}
+
+export function boxOf(drawing: Drawing, index: number): Box {
+  return drawing.boxes[index]!;
 }
 
 export function bounds({ layout }: Drawing): Box {
@@ -51,7 +60,7 @@ export function path(points: number[]): string {
   return text;
 }
 
-export function routeBox(points: number[]): Box {
+function routeBox(points: number[]): Box {
   let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
   for (let index = 0; index < points.length; index += 2) {
     left = Math.min(left, points[index]!);

@@ -75,9 +75,8 @@ function closedPath(scope: string[], from: number, expanded: ReadonlySet<string>
 function repeats(history: History, cells: Cell[], expanded: ReadonlySet<string>, sources: (cell: Cell) => Cell[]): Group[] {
   const order = sorted(cells, sources);
   const tokens = order.map((cell) => {
-    if (cell.status !== "kept") return `changed ${cell.key}`;
     const node = history.node(cell.key);
-    return `${node.op} ${node.inputs.length} ${Object.entries(node.attributes ?? {}).join(" ")}`;
+    return `${cell.status} ${node.op} ${node.inputs.length} ${Object.entries(node.attributes ?? {}).join(" ")}`;
   });
   const groups: Group[] = [];
   let at = 0;

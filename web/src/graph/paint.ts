@@ -1,5 +1,5 @@
 import { colour } from "../state/theme";
-import { boxOf, type Drawing, overlaps, routeBox } from "./drawing";
+import { boxOf, type Drawing, overlaps } from "./drawing";
 import type { Box } from "./viewport";
 
 /** Nodes as blocks of colour on a canvas: for maps, and for so many nodes that none could be read. */
@@ -25,7 +25,7 @@ export function paint(
       pen.beginPath();
       view.edges.forEach((edge, index) => {
         const points = layout.routes[index]!;
-        if (edge.status !== status || (options.seen && !overlaps(options.seen, routeBox(points)))) return;
+        if (edge.status !== status || (options.seen && !overlaps(options.seen, drawing.routeBoxes[index]!))) return;
         pen.moveTo(points[0]! * kx + x, points[1]! * ky + y);
         for (let at = 2; at < points.length; at += 2) pen.lineTo(points[at]! * kx + x, points[at + 1]! * ky + y);
       });

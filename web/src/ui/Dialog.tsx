@@ -7,11 +7,14 @@ export function Dialog({ label, close, children }: { label: string; close: () =>
   useEffect(() => {
     const element = dialog.current!;
     element.showModal();
+    // Not the first link in it, which the browser would take.
+    element.focus();
     return () => element.close();
   }, []);
   return (
     <dialog
       ref={dialog}
+      tabIndex={-1}
       aria-label={label}
       onClose={close}
       onClick={(event) => {

@@ -1,7 +1,7 @@
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useComputed } from "@preact/signals";
 import type { Diff } from "../data/diff";
-import { boxOf, type Drawing, overlaps, routeBox } from "../graph/drawing";
+import { boxOf, type Drawing, overlaps } from "../graph/drawing";
 import { paint } from "../graph/paint";
 import type { Viewport } from "../graph/viewport";
 import { theme } from "../state/theme";
@@ -113,12 +113,12 @@ export function GraphCanvas({ drawing, diff, viewport, selected }: CanvasProps) 
 function within(drawing: Drawing, seen: { x: number; y: number; width: number; height: number }): { nodes: number[]; edges: number[] } {
   const nodes: number[] = [];
   const edges: number[] = [];
-  drawing.view.nodes.forEach((_, index) => {
-    if (overlaps(seen, boxOf(drawing, index))) nodes.push(index);
+  drawing.boxes.forEach((box, index) => {
+    if (overlaps(seen, box)) nodes.push(index);
   });
   if (nodes.length > READABLE) return { nodes, edges };
-  drawing.view.edges.forEach((_, index) => {
-    if (overlaps(seen, routeBox(drawing.layout.routes[index]!))) edges.push(index);
+  drawing.routeBoxes.forEach((box, index) => {
+    if (overlaps(seen, box)) edges.push(index);
   });
   return { nodes, edges };
 }

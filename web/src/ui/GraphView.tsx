@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Diff } from "../data/diff";
-import { bounds, boxOf, changedBounds, type Drawing, firstChanged, overlaps } from "../graph/drawing";
+import { bounds, boxOf, changedBounds, drawn, type Drawing, firstChanged, overlaps } from "../graph/drawing";
 import { type Mode, type View, ViewBuilder } from "../graph/view";
 import { type Box, Viewport } from "../graph/viewport";
 import { layout } from "../layout/client";
@@ -86,8 +86,8 @@ function useDrawing(view: View, diff: Diff, viewport: Viewport): Drawing | undef
       last.current = { drawing: fresh, diff };
       setDrawing(fresh);
     };
-    if (done instanceof Promise) void done.then((placed) => use({ view, layout: placed }));
-    else use({ view, layout: done });
+    if (done instanceof Promise) void done.then((placed) => use(drawn(view, placed)));
+    else use(drawn(view, done));
     return () => {
       current = false;
     };
