@@ -120,7 +120,8 @@ export interface Constant {
   zeros?: number;
   histogram?: { from: number; to: number; counts: number[] };
   values?: (number | string | boolean)[];
-  sampled?: boolean | number;
+  /** So many elements were looked at, if not all. */
+  sample?: number;
 }
 
 export interface ReportEvent {
@@ -135,6 +136,10 @@ export interface ReportEvent {
   matched?: number[];
   links?: [number, number][];
   values?: { removed: number[]; added: number[] };
+  /** Initializers that stand for nodes that are gone: value and node. */
+  made?: [number, number][];
+  /** Graphs that have other inputs or outputs since. */
+  interfaces?: { graph: number; inputs: string[]; outputs: string[] }[];
   note?: string;
 }
 

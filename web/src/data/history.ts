@@ -18,11 +18,13 @@ export class History {
   /** New version of a node that only got other inputs, by its old version; and back. */
   readonly rewiredTo = new Map<number, number>();
   readonly rewiredFrom = new Map<number, number>();
+  private readonly changesInterfaces: boolean;
   /** Where in the original model a version stands; a new one stands where what it replaced stood. */
   private readonly places: Float64Array;
 
   constructor(report: Report) {
     this.report = report;
+    this.changesInterfaces = report.events.some((event) => event.interfaces);
     this.born = new Int32Array(report.nodes.length).fill(NEVER);
     this.died = new Int32Array(report.nodes.length).fill(NEVER);
     this.valueBorn = new Int32Array(report.values.length).fill(NEVER);
@@ -117,6 +119,15 @@ export class History {
     return this.valueBorn[id]! <= moment && moment < this.valueDied[id]!;
   }
 
+  /** Names of what goes into a graph and comes out of it. */
+  ends(graph: number, moment: Moment): { inputs: string[]; outputs: string[] } {
+    for (let at = Math.min(moment, this.last); at >= 0 && this.changesInterfaces; at--) {
+      const found = this.report.events[at]!.interfaces?.find((each) => each.graph === graph);
+      if (found) return found;
+    }
+    return this.report.graphs[graph] ?? { inputs: [], outputs: [] };
+  }
+
   /** Whether a value is what it is in the end: the node that makes it stays, whatever is annotated later. */
   staysToTheEnd(graph: number, name: string, moment: Moment): boolean {
     let maker = this.maker(graph, name, moment);
@@ -127,7 +138,7 @@ export class History {
   /** Values of the graphs around that the nodes of a subgraph use. */
   captured(graph: number, moment: Moment): Set<string> {
     const names = new Set<string>();
-    const own = new Set(this.report.graphs[graph]?.inputs ?? []);
+    const own = new Set(this.ends(graph, moment).inputs);
     const nodes = this.nodesAt(moment, graph);
     for (const id of nodes) for (const name of this.node(id).outputs) own.add(name);
     const use = (name: string | null): void => {

@@ -93,7 +93,9 @@ export class Steps {
     const failed = this.all.findLast((step) => step.record.status === "failed");
     if (failed) return failed;
     const touched = this.all.filter((step) => step.events.length);
-    const nodes = (moment: Moment): number => this.event(moment)!.added.length + this.event(moment)!.removed.length;
+    // Constants that move into initializers are nothing to look at.
+    const isComputed = (id: number): boolean => this.report.nodes[id]!.op !== "Constant";
+    const nodes = (moment: Moment): boolean => [...this.event(moment)!.added, ...this.event(moment)!.removed].some(isComputed);
     return touched.find((step) => step.events.some(nodes)) ?? touched[0] ?? this.all.find((step) => step.changed) ?? this.all[0];
   }
 }

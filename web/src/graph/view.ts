@@ -184,7 +184,8 @@ export interface Link {
 class Assembly {
   private readonly nodes: ViewNode[] = [];
   private readonly places = new Map<number, number>();
-  private readonly ends = new Map<string, number>();
+  private readonly pills = new Map<string, number>();
+  private readonly interfaces = new Map<Moment, { inputs: Set<string>; outputs: Set<string> }>();
   private readonly edges = new Map<string, ViewEdge & { sides: Set<string> }>();
 
   constructor(
@@ -253,26 +254,36 @@ class Assembly {
 
   /** Inputs and outputs of the graph that this cell touches. */
   private interface(cell: Cell, here: number): void {
-    const graph = this.diff.history.report.graphs[this.wish.graph];
     for (const { id, moment, side } of this.builder.sides(cell)) {
+      const graph = this.ends(moment);
       const node = this.diff.history.node(id);
       for (const name of this.builder.operands(id, moment)) {
-        if (!graph?.inputs.includes(name)) continue;
+        if (!graph.inputs.has(name)) continue;
         if (this.diff.history.value(this.wish.graph, name, moment)?.constant) continue;
         this.edge(this.end("input", name, moment), here, name, side);
       }
-      for (const name of node.outputs) if (graph?.outputs.includes(name)) this.edge(here, this.end("output", name, moment), name, side);
+      for (const name of node.outputs) if (graph.outputs.has(name)) this.edge(here, this.end("output", name, moment), name, side);
     }
+  }
+
+  private ends(moment: Moment): { inputs: Set<string>; outputs: Set<string> } {
+    let known = this.interfaces.get(moment);
+    if (!known) {
+      const { inputs, outputs } = this.diff.history.ends(this.wish.graph, moment);
+      known = { inputs: new Set(inputs), outputs: new Set(outputs) };
+      this.interfaces.set(moment, known);
+    }
+    return known;
   }
 
   private end(kind: "input" | "output", name: string, moment: Moment): number {
     const id = `${kind} ${name}`;
-    let place = this.ends.get(id);
+    let place = this.pills.get(id);
     if (place === undefined) {
       const value = this.diff.history.value(this.wish.graph, name, moment);
       const card = sized(shortName(name, 24), "other", value ? [{ text: typeText(value), kind: "attribute" }] : []);
       place = this.nodes.push({ id, kind, status: "kept", card, name, above: [], below: [] }) - 1;
-      this.ends.set(id, place);
+      this.pills.set(id, place);
     }
     return place;
   }

@@ -12,17 +12,18 @@ export function Lineage({ id }: { id: number }) {
   return (
     <Section title="Lineage">
       <ol class="lineage">
-        <Steps hops={earlier} direction="from" />
+        <Steps id={id} hops={earlier} direction="from" />
         <li class="self">{store.history.node(id).op}</li>
-        <Steps hops={later} direction="to" />
+        <Steps id={id} hops={later} direction="to" />
       </ol>
     </Section>
   );
 }
 
 /** Hops of one step stand together, in the order of the run. */
-function Steps({ hops, direction }: { hops: Hop[]; direction: "from" | "to" }) {
+function Steps({ id, hops, direction }: { id: number; hops: Hop[]; direction: "from" | "to" }) {
   const store = useStore();
+  const gone = new Set([id, ...hops.flatMap((hop) => hop.ids)]);
   const steps = new Map<number, Hop[]>();
   for (const hop of hops.toSorted((a, b) => a.event - b.event)) {
     const { step } = store.steps.event(hop.event)!;
@@ -31,7 +32,7 @@ function Steps({ hops, direction }: { hops: Hop[]; direction: "from" | "to" }) {
   return (
     <>
       {[...steps].map(([step, inside]) => (
-        <StepHops key={step} step={step} hops={inside} direction={direction} />
+        <StepHops key={step} step={step} hops={inside} direction={direction} gone={gone} />
       ))}
     </>
   );
@@ -39,10 +40,11 @@ function Steps({ hops, direction }: { hops: Hop[]; direction: "from" | "to" }) {
 
 const SHOWN = 10;
 
-function StepHops({ step, hops, direction }: { step: number; hops: Hop[]; direction: "from" | "to" }) {
+function StepHops({ step, hops, direction, gone }: { step: number; hops: Hop[]; direction: "from" | "to"; gone: Set<number> }) {
   const store = useStore();
   const rules = [...new Set(hops.map((hop) => store.steps.event(hop.event)!.rule ?? ""))].filter(Boolean);
   const nodes = hops.flatMap((hop) => hop.ids.map((id): [Moment, number] => [hop.event, id]));
+  const constants = direction === "to" ? hops.flatMap((hop) => (store.steps.event(hop.event)!.made ?? []).filter(([, node]) => gone.has(node))) : [];
   return (
     <li>
       <p>
@@ -58,7 +60,12 @@ function StepHops({ step, hops, direction }: { step: number; hops: Hop[]; direct
         </button>
       ))}
       {nodes.length > SHOWN && <span class="quiet">and {nodes.length - SHOWN} more</span>}
-      {!nodes.length && <span class="quiet">{direction === "from" ? "made anew" : "nothing: removed"}</span>}
+      {constants.map(([value]) => (
+        <span class="quiet" key={value}>
+          constant {store.report.values[value]!.name}
+        </span>
+      ))}
+      {!nodes.length && !constants.length && <span class="quiet">{direction === "from" ? "made anew" : "nothing: removed"}</span>}
     </li>
   );
 }

@@ -68,6 +68,8 @@ function RewriteDetails() {
   const moment = store.event.value!;
   const event = store.steps.event(moment)!;
   const rule = event.rule === undefined ? undefined : store.report.rules[event.rule];
+  // A step that runs the rules of other passes says nothing of them itself.
+  const owner = rule?.pass && rule.pass !== store.currentStep.value?.record.pass ? store.report.passes[rule.pass] : undefined;
   const list = (ids: number[]) =>
     ids.slice(0, 12).map((id) => (
       <button type="button" class="chip" key={id} title={store.history.nameOf(id)} onClick={() => store.selectNode(id)}>
@@ -91,6 +93,7 @@ function RewriteDetails() {
         </p>
       )}
       {rule?.doc && <Prose text={rule.doc} />}
+      {owner && <Prose text={owner.doc || owner.summary} />}
       {(event.source ?? rule?.source) && <p class="source">{sourceText(event.source ?? rule?.source ?? "")}</p>}
     </section>
   );

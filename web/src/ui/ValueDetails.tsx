@@ -45,7 +45,7 @@ function ConstantDetails({ constant }: { constant: Constant }) {
     distinct !== undefined && !values ? `${numberText(distinct)} distinct` : undefined,
     zeros ? `${numberText(zeros)} zeros` : undefined,
     bytesText(constant.bytes),
-    constant.sampled ? "of a sample" : undefined,
+    constant.sample ? `of ${numberText(constant.sample)} elements looked at` : undefined,
   ].filter(Boolean);
   return (
     <>
