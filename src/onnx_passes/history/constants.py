@@ -83,18 +83,22 @@ class Constants:
 
 def summarize(tensor: ir.TensorProtocol) -> Constant:
     """Describe a tensor; only a sample of a large one is looked at."""
-    head = tensor.dtype, tuple(tensor.shape), tensor.nbytes
+    dtype = tensor.dtype
     try:
-        elements = _elements(tensor)
+        array = cast(Array, tensor.numpy())
     except (OSError, ValueError):
         # The file with its data is missing; the run itself will tell if that matters.
+        return Constant(dtype, tuple(tensor.shape), tensor.nbytes)
+    # The array knows its size, a tensor works it out every time; but elements that are packed take more in an array.
+    is_plain = array.dtype.kind in _PLAIN
+    head = dtype, array.shape, array.nbytes if is_plain else tensor.nbytes
+    if array.size <= _FEW:
+        return Constant(*head, tuple([_value(item) for item in array.reshape(-1).tolist()]))
+    if not is_plain and array.dtype.kind in "cO":
         return Constant(*head)
-    if tensor.size <= _FEW:
-        return Constant(*head, tuple([_value(item) for item in elements.tolist()]))
-    if elements.dtype.kind not in _PLAIN:
-        return Constant(*head)
-    sample = elements.size if elements.size < tensor.size else 0
-    return Constant(*head, **_statistics(elements), sample=sample)
+    elements = _sampled(array.reshape(-1))
+    sample = elements.size if elements.size < array.size else 0
+    return Constant(*head, **_statistics(elements if is_plain else elements.astype(np.float32)), sample=sample)
 
 
 def type_name(dtype: ir.DataType) -> str:
@@ -107,20 +111,25 @@ def plain_number(number: Number | str) -> Number | str:
     return number if isinstance(number, str | int) or math.isfinite(number) else str(number)
 
 
-def _elements(tensor: ir.TensorProtocol) -> Array:
-    if tensor.dtype is ir.DataType.STRING:
-        return np.array([], object) if tensor.size > _FEW else cast(Array, tensor.numpy()).reshape(-1)
-    array = cast(Array, tensor.numpy()).reshape(-1)
-    if array.size > _SAMPLE:
-        # An odd stride does not always meet the same channel.
-        array = array[:: array.size // _SAMPLE | 1]
-    return array if array.dtype.kind in _PLAIN or array.dtype.kind in "cO" else array.astype(np.float32)
+def _sampled(array: Array) -> Array:
+    # An odd stride does not always meet the same channel.
+    return array[:: array.size // _SAMPLE | 1] if array.size > _SAMPLE else array
 
 
 def _value(item: object) -> Number | str:
+    if type(item) is int or type(item) is float:
+        return item
     if isinstance(item, bytes):
         return item.decode(errors="replace")
-    return int(item) if isinstance(item, bool) else item if isinstance(item, int | float) else str(item)
+    return int(item) if isinstance(item, bool) else _number(item) if isinstance(item, np.generic) else str(item)
+
+
+def _number(item: Any) -> Number | str:
+    """Read an element of a type that numpy has no name for."""
+    try:
+        return float(item)
+    except (TypeError, ValueError):
+        return str(item)
 
 
 def _listed(values: tuple[Number | str, ...]) -> dict[str, Any]:

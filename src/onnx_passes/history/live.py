@@ -109,10 +109,19 @@ class Live:
         self._link(seen, changes)
         return changes
 
-    def touch(self, nodes: Iterable[ir.Node], values: Iterable[ir.Value], graph: ir.Graph | None) -> Changes:
-        """Look at nodes, at what went with those that are gone, at some values, and at what a graph takes and gives."""
+    def touch(
+        self, nodes: Iterable[ir.Node], users: Iterable[ir.Node], values: Iterable[ir.Value], graph: ir.Graph | None
+    ) -> Changes:
+        """Look at nodes, at what went with those that are gone, and at some values.
+
+        Of ``users`` only the inputs may have changed; of a graph, what it takes and gives.
+        """
         seen = _Seen()
         self._meet_all(nodes, seen)
+        for node in users:
+            known = self.nodes.get(node)
+            if known is not None and node.graph is not None and node.inputs is not known.inputs:
+                seen.altered[node] = known.version.graph
         lost = {number for known in seen.gone.values() for number in known.version.graphs}
         if lost:
             here = (*seen.fresh.items(), *seen.altered.items())
@@ -224,10 +233,22 @@ class Live:
             known.interface = interface
             seen.interfaces.append(Interface(known.version.number, *interface))
 
-    def _describe(self, value: ir.Value, number: int) -> Description:
+    def _constant(self, value: ir.Value) -> Constant | None:
+        """Describe what an initializer, or the result of a Constant node, holds."""
+        producer = value.producer()
+        if producer is None:
+            tensor = value.const_value
+        else:
+            attribute = producer.attributes.get("value")
+            tensor = attribute.value if attribute is not None and attribute.type is _TENSOR else None
+        return None if tensor is None else self._constants.of(tensor)
+
+    def _compare(self, value: ir.Value, number: int, seen: _Seen) -> None:
+        """Notice what is to be said of a value and was not said before."""
         kind, shape, is_initializer = value.type, value.shape, value.is_initializer()
         producer = value.producer()
-        return Description(
+        # A plain tuple is made much faster than a description, which few values need.
+        found = (
             value.name or "",
             number,
             "input"
@@ -244,21 +265,9 @@ class Live:
             "" if value._metadata is None else annotations.get(value).get(DATATYPE, ""),  # pyright: ignore[reportPrivateUsage]
             self._constant(value) if is_initializer or (producer and producer.op_type == "Constant") else None,
         )
-
-    def _constant(self, value: ir.Value) -> Constant | None:
-        """Describe what an initializer, or the result of a Constant node, holds."""
-        producer = value.producer()
-        if producer is None:
-            tensor = value.const_value
-        else:
-            attribute = producer.attributes.get("value")
-            tensor = attribute.value if attribute is not None and attribute.type is _TENSOR else None
-        return None if tensor is None else self._constants.of(tensor)
-
-    def _compare(self, value: ir.Value, number: int, seen: _Seen) -> None:
-        version, description = self.values.get(value), self._describe(value, number)
-        if version is None or version.description != description:
-            seen.values[value] = description
+        version = self.values.get(value)
+        if version is None or version.description != found:
+            seen.values[value] = Description(*found)
 
     def _meet_all(self, nodes: Iterable[ir.Node], seen: _Seen) -> None:
         waiting, met = list(nodes), set[ir.Node]()
@@ -298,11 +307,14 @@ class Live:
             if version is not None:
                 seen.lost[value] = version
         for value in known.inputs:
-            producer = None if value is None else value.producer()
-            if producer is not None:
+            if value is None:
+                continue
+            producer = value.producer()
+            if producer is None:
+                if value.graph is None:
+                    self._meet_value(value, seen)
+            elif producer.graph is None:
                 yield producer
-            elif value is not None:
-                self._meet_value(value, seen)
 
     def _meet_value(self, value: ir.Value, seen: _Seen) -> None:
         graph, version = value.graph, self.values.get(value)

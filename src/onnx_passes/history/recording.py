@@ -158,7 +158,7 @@ class Recording(Instrument):
         graph = application.graph.graph if isinstance(application.graph, ir.Function) else application.graph
         is_interface = not application.matched or any(new.is_graph_output() for _, new in pairs)
         changes = live.touch(
-            (*application.matched, *application.added, *users, *producers), values, graph if is_interface else None
+            (*application.matched, *application.added, *producers), users, values, graph if is_interface else None
         )
         removed = {*changes.removed, *(old for old, new in changes.values if new is None)}
         heirs = [
