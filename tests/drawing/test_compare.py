@@ -40,6 +40,14 @@ def test_around_a_node_only_what_was_near_it_is_shown():
     assert found == {"a3": "", "a4": "", "a5": "", **dict.fromkeys(("i2", "i3", "i4", "i5"), "removed")}
 
 
+def test_what_was_removed_may_read_an_input_that_nothing_else_shown_reads():
+    before = model("[a] s = Abs(x)\n [g] t = Neg(x)\n [b] u = Exp(s)\n [last] y = Add(u, t)")
+    after = model("[a] s = Abs(x)\n [b] u = Exp(s)\n [last] y = Add(u, u)")
+    drawing = draw(after, before=before, around="last", hops=0)
+    assert ("x", "g") in ends(drawing)
+    assert drawing.svg
+
+
 def test_renamed_nodes_are_the_same():
     before = model("[a] s = Abs(x)\n [b] y = Exp(s)")
     after = model("[c] t = Abs(x)\n [d] y = Exp(t)")

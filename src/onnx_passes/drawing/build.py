@@ -108,6 +108,7 @@ class _Builder:
                 self._owners.update(dict.fromkeys(node.outputs, key))
         whole = _covers(self.graph, drawn)
         read = {value for item in drawn for node in _nodes(item) for value in read_values(node)}
+        read.update(self._read_now(ghosts))
         for value in inputs:
             if whole or value in read:
                 self._end(self._owners[value], "input", value)
@@ -171,13 +172,19 @@ class _Builder:
     def _ghost(self, key: str, node: ir.Node) -> None:
         ghosts = self.marks.ghosts
         self.boxes[key] = self._node(key, node, "removed")
-        self._connect(key, filter(None, map(ghosts.value, read_values(node))), "removed")
+        self._connect(key, self._read_now([node]), "removed")
         for value in node.outputs:
             for reader, _ in value.uses():
                 partner = ghosts.node(reader)
                 target = None if partner is None or not partner.outputs else self._owners.get(partner.outputs[0])
                 if partner is not None and partner.graph is self.graph and target is not None and target != key:
                     self._wire(key, target, value, "removed")
+
+    def _read_now(self, nodes: Iterable[ir.Node]) -> list[ir.Value]:
+        """Return what nodes that are no longer there read, as it is now."""
+        return [
+            now for node in nodes for value in read_values(node) if (now := self.marks.ghosts.value(value)) is not None
+        ]
 
     def _outputs(self, drawn: Sequence[ir.Node | Block]) -> None:
         """Show where results leave the graph, or go on to nodes that are not shown."""
