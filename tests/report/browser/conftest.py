@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -70,6 +69,8 @@ def opened(browser: object) -> Iterator[Callable[..., object]]:
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
+        page.meter = context.new_cdp_session(page)
+        page.meter.send("Performance.enable", {"timeDomain": "threadTicks"})
         page.goto(f"{path.as_uri()}{place}")
         page.wait_for_selector(".node, .overview, .canvas > canvas:not([hidden])", state="attached")
         return page
@@ -91,11 +92,7 @@ def until(page: object, condition: str) -> None:
     raise AssertionError(f"never came true: {condition}")
 
 
-@contextmanager
-def measured(page: object) -> Iterator[dict[str, float]]:
-    """Seconds of CPU that the page spends inside."""
-    session = page.context.new_cdp_session(page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})
-    spent: dict[str, float] = {}
-    yield spent
-    spent |= {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
+def cpu_seconds(page: object) -> float:
+    """Seconds of CPU that a page has taken since before it was opened."""
+    metrics = page.meter.send("Performance.getMetrics")["metrics"]
+    return next(each["value"] for each in metrics if each["name"] == "TaskDuration")

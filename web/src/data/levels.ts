@@ -1,9 +1,7 @@
-import type { Evidence, StepRecord } from "./contract";
+import type { Evidence } from "./contract";
 import { numberText, plural } from "./words";
 
-/** The ladder of evidence, the strongest first, and how well each rung lets one sleep. */
-export const LADDER = ["unchanged", "proved", "proved-here", "equal-in-reals", "tested", "sampled", "tolerance", "metric", "unverified"];
-
+/** How much a level of evidence is worth, for its colour. */
 export type Trust = "none" | "proof" | "tested" | "close" | "doubt" | "failed";
 
 export function trust(level: string | undefined): Trust {
@@ -11,10 +9,6 @@ export function trust(level: string | undefined): Trust {
   if (level.startsWith("proved") || level === "equal-in-reals") return "proof";
   if (level === "tested" || level === "sampled") return "tested";
   return level === "tolerance" || level === "metric" ? "close" : "doubt";
-}
-
-export function levelOf(step: StepRecord): string | undefined {
-  return step.evidence?.level ?? (step.modified && step.status === "done" ? undefined : "unchanged");
 }
 
 /** What was checked, in a few words. */

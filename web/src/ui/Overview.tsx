@@ -20,52 +20,52 @@ export function Overview() {
   return (
     <main class="overview" id="panel-overview">
       {report.outcome.status === "failed" && (
-        <Panel title="What failed" size="wide">
+        <Panel title="What failed">
           <Failure />
         </Panel>
       )}
       <Blockers />
       <div class="first-row">
-      <Sizes />
-      {charts.operators.length > 1 && (
-        <Panel title="Operators over steps" size="double">
-          <OperatorsChart series={charts.operators} name={name} go={go} />
-        </Panel>
-      )}
+        <Sizes />
+        {charts.operators.length > 1 && (
+          <Panel title="Operators over steps" size="double">
+            <OperatorsChart series={charts.operators} name={name} go={go} />
+          </Panel>
+        )}
       </div>
       <div class="masonry">
-      <Times />
-      <RuleTimes />
-      {errors.length > 0 && (
-        <Panel title="Largest difference from the original">
-          <LineChart points={errors} label="Largest absolute error over steps" decades name={name} go={go} />
-        </Panel>
-      )}
-      {Object.entries(charts.metrics).map(([metric, points]) => (
-        <Panel title={metric} key={metric}>
-          <LineChart points={points.map(({ step, value }) => ({ step, value: asNumber(value) }))} label={`${metric} over steps`} name={name} go={go} />
-        </Panel>
-      ))}
-      {charts.integer.length > 0 && (
-        <Panel title="Share of integer operations">
-          <Bars
-            most={1}
-            bars={charts.integer.map(({ step, share }) => ({ name: step ? name(step) : "original", value: share, text: `${numberText(share * 100)} %` }))}
-          />
-        </Panel>
-      )}
-      {charts.bits.length > 0 && (
-        <Panel title="Bits of every layer">
-          <BitsChart bits={charts.bits} />
-        </Panel>
-      )}
-      <Operators />
+        <Times />
+        <RuleTimes />
+        {errors.length > 0 && (
+          <Panel title="Largest difference from the original">
+            <LineChart points={errors} label="Largest absolute error over steps" decades name={name} go={go} />
+          </Panel>
+        )}
+        {Object.entries(charts.metrics).map(([metric, points]) => (
+          <Panel title={metric} key={metric}>
+            <LineChart points={points.map(({ step, value }) => ({ step, value: asNumber(value) }))} label={`${metric} over steps`} name={name} go={go} />
+          </Panel>
+        ))}
+        {charts.integer.length > 0 && (
+          <Panel title="Share of integer operations">
+            <Bars
+              most={1}
+              bars={charts.integer.map(({ step, share }) => ({ name: step ? name(step) : "original", value: share, text: `${numberText(share * 100)} %` }))}
+            />
+          </Panel>
+        )}
+        {charts.bits.length > 0 && (
+          <Panel title="Bits of every layer">
+            <BitsChart bits={charts.bits} />
+          </Panel>
+        )}
+        <Operators />
       </div>
     </main>
   );
 }
 
-function Panel({ title, size = "", children }: { title: string; size?: "double" | "wide" | ""; children: ComponentChildren }) {
+function Panel({ title, size = "", children }: { title: string; size?: "double" | ""; children: ComponentChildren }) {
   return (
     <section class={`panel ${size}`} aria-label={title}>
       <h2>{title}</h2>
@@ -210,7 +210,7 @@ function Blockers() {
     store.selectNode(store.history.find(name, store.history.last, store.history.last));
   };
   return (
-    <Panel title="What stands in the way" size="wide">
+    <Panel title="What stands in the way">
       <div class="scroll">
         <table class="blockers">
           <thead>
