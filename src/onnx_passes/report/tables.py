@@ -188,7 +188,8 @@ def evidence_text(step: StepRecord, *, short: bool = False) -> str:
     if evidence.level == "sampled":
         text = "bit-equal"
     elif evidence.level == "tolerance":
-        text = f"within {evidence.max_abs:.1e}" if evidence.max_abs is not None else "within tolerance"
+        greatest = evidence.max_abs
+        text = "within tolerance" if greatest is None else f"within {greatest:.1e}" if greatest else "no difference"
     else:
         return evidence.level
     if short:
