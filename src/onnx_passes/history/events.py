@@ -57,11 +57,6 @@ class Event:
         return *self.changes.removed, *values
 
     @property
-    def is_story(self) -> bool:
-        """Tell whether anything came or went: who only got other inputs, types or shapes is as before."""
-        return bool(self.application or self.added or self.removed)
-
-    @property
     def replacements(self) -> tuple[Item, ...]:
         """Return what is there instead: all that is new, and what took the place of something that is gone."""
         return tuple(dict.fromkeys((*self.added, *(heir for heir, _ in self.changes.heirs))))

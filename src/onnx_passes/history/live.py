@@ -13,6 +13,7 @@ from onnx_passes.graph import annotations
 from onnx_passes.graph.tensor_types import DATATYPE
 from onnx_passes.graph.wording import type_text
 from onnx_passes.history.constants import Constant, Constants
+from onnx_passes.history.graphs import Graphs
 from onnx_passes.history.items import Item, input_names, operator_of, output_names
 from onnx_passes.history.versions import (
     Attribute,
@@ -39,17 +40,6 @@ class _Node:
     inputs: Sequence[ir.Value | None]
     attributes: tuple[ir.Attr, ...]
     outputs: Sequence[ir.Value]
-
-
-@dataclass(slots=True, eq=False)
-class _Graph:
-    """A graph that is there, with its nodes if it is not the main one, and where it is."""
-
-    version: GraphVersion
-    path: tuple[object, ...]
-    interface: tuple[tuple[str, ...], tuple[str, ...]] | None = None
-    outputs: tuple[ir.Value, ...] = ()
-    nodes: dict[ir.Node, None] = field(default_factory=dict[ir.Node, None])
 
 
 @dataclass(slots=True)
@@ -83,27 +73,28 @@ class Live:
     """
 
     def __init__(self) -> None:
-        self.graphs: list[GraphVersion] = []
         self.nodes: dict[ir.Node, _Node] = {}
         self.values: dict[ir.Value, ValueVersion] = {}
         self.count_nodes = 0
         self.count_values = 0
         self._constants = Constants()
-        self._graphs: dict[ir.Graph, _Graph] = {}
-        self._numbered: dict[int, _Graph] = {}
-        self._paths: dict[tuple[object, ...], int] = {}
+        self._graphs = Graphs()
+
+    @property
+    def graphs(self) -> list[GraphVersion]:
+        """Return the graphs that are or were there."""
+        return self._graphs.versions
 
     def look(self, model: ir.Model) -> Changes:
         """Go over a whole model; one that was built anew is followed by what its parts look like."""
         seen, present = _Seen(), _Present()
-        for graph, number in self._roots(model):
+        for graph, number in self._graphs.roots(model):
             self._see(graph, number, seen, present)
         if len(present.nodes) - len(seen.fresh) < len(self.nodes):
             seen.gone = {node: known for node, known in self.nodes.items() if node not in present.nodes}
         if len(present.values) - sum(value not in self.values for value in seen.values) < len(self.values):
             seen.lost = {value: known for value, known in self.values.items() if value not in present.values}
-        if len(present.graphs) < len(self._graphs):
-            self._graphs = {graph: known for graph, known in self._graphs.items() if graph in present.graphs}
+        self._graphs.keep(present.graphs)
         self._follow_rebuilt(seen)
         changes = self._settle(seen)
         self._link(seen, changes)
@@ -125,13 +116,10 @@ class Live:
         lost = {number for known in seen.gone.values() for number in known.version.graphs}
         if lost:
             here = (*seen.fresh.items(), *seen.altered.items())
-            lost -= {number for node, place in here for _, _, number in self._nested(node, place)}
+            lost -= {number for node, place in here for _, _, number in self._graphs.nested(node, place)}
         while lost:
             number = lost.pop()
-            for inside, known in list(self._graphs.items()):
-                if known.version.number == number:
-                    del self._graphs[inside]
-            inner = list(self._numbered[number].nodes)
+            inner = self._graphs.drop(number)
             lost.update(inner_number for node in inner for inner_number in self.nodes[node].version.graphs)
             self._meet_all(inner, seen)
         for value in values:
@@ -159,28 +147,6 @@ class Live:
         """Return the version of what computes a value, or of itself if no node does."""
         return self.version(value.producer() or value)
 
-    def _roots(self, model: ir.Model) -> Iterator[tuple[ir.Graph, int]]:
-        yield model.graph, self._number(model.graph, ("main",), GraphVersion(0, model.graph.name or ""))
-        for identifier, function in model.functions.items():
-            name = "::".join(filter(None, identifier))
-            yield function.graph, self._number(function.graph, ("function", identifier), GraphVersion(0, name))
-
-    def _number(self, graph: ir.Graph, path: tuple[object, ...], new: GraphVersion) -> int:
-        """Return the number of a graph; one that takes the place of another has its number."""
-        known = self._graphs.get(graph)
-        if known is None:
-            number = self._paths.get(path)
-            if number is None:
-                number = new.number = len(self.graphs)
-                self.graphs.append(new)
-                self._numbered[number] = _Graph(new, path)
-            known = self._graphs[graph] = self._numbered[number]
-        elif known.path != path and self._paths.get(known.path) == known.version.number:
-            del self._paths[known.path]
-        known.path = path
-        self._paths[path] = known.version.number
-        return known.version.number
-
     def _see(self, graph: ir.Graph, number: int, seen: _Seen, present: _Present) -> None:
         """Compare all that is in a graph with what was there."""
         present.graphs.add(graph)
@@ -200,24 +166,9 @@ class Live:
                     add_value(value)
                     self._compare(value, number, seen)
             if holds_graphs(node):
-                for _, inner, inner_number in self._nested(node, number):
+                for _, inner, inner_number in self._graphs.nested(node, number):
                     self._see(inner, inner_number, seen, present)
         self._see_interface(graph, seen)
-
-    def _nested(self, node: ir.Node, number: int) -> Iterator[tuple[str, ir.Graph, int]]:
-        """Yield the graphs that a node holds, with their numbers."""
-        holder = next((value.name for value in node.outputs if value.name), node.name) or ""
-        for attribute in node.attributes.data.values():
-            if attribute.type is _GRAPH and not attribute.is_ref():
-                graphs: Sequence[ir.Graph] = (attribute.as_graph(),)
-            elif attribute.type is _GRAPHS and not attribute.is_ref():
-                graphs = attribute.as_graphs()
-            else:
-                continue
-            for position, graph in enumerate(graphs):
-                name = f"{attribute.name}[{position}]" if attribute.type is _GRAPHS else attribute.name
-                new = GraphVersion(0, graph.name or "", number, holder, name)
-                yield name, graph, self._number(graph, (number, holder, name), new)
 
     def _see_interface(self, graph: ir.Graph, seen: _Seen) -> None:
         """Notice other inputs or outputs of a graph."""
@@ -293,7 +244,7 @@ class Live:
             if value.name:
                 self._compare(value, number, seen)
         if holds_graphs(node):
-            for _, inner, inner_number in self._nested(node, number):
+            for _, inner, inner_number in self._graphs.nested(node, number):
                 self._see_interface(inner, seen)
                 for value in (*inner.inputs, *inner.initializers.values()):
                     self._compare(value, inner_number, seen)
@@ -439,16 +390,16 @@ class Live:
             node.outputs,
         )
         if version.graph:
-            self._numbered[version.graph].nodes[node] = None
+            self._graphs.members(version.graph)[node] = None
         return version
 
     def _forget(self, node: ir.Node, version: NodeVersion) -> None:
         self.nodes.pop(node, None)
         if version.graph:
-            self._numbered[version.graph].nodes.pop(node, None)
+            self._graphs.members(version.graph).pop(node, None)
 
     def _new_node(self, node: ir.Node, number: int, *, count: bool = True) -> NodeVersion:
-        held = tuple(inner for _, _, inner in self._nested(node, number)) if holds_graphs(node) else ()
+        held = tuple(inner for _, _, inner in self._graphs.nested(node, number)) if holds_graphs(node) else ()
         return NodeVersion(
             operator_of(node),
             node.name or "",
