@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from operator import is_
+from collections.abc import Iterable, Iterator
 
 import onnx_ir as ir
 
@@ -15,6 +13,7 @@ from onnx_passes.graph.wording import type_text
 from onnx_passes.history.constants import Constant, Constants
 from onnx_passes.history.graphs import Graphs
 from onnx_passes.history.items import Item, input_names, operator_of, output_names
+from onnx_passes.history.seen import KnownNode, Present, Seen, is_altered, look_of, same_objects, scope_of
 from onnx_passes.history.versions import (
     Attribute,
     Changes,
@@ -27,43 +26,6 @@ from onnx_passes.history.versions import (
 
 _TENSOR, _TENSORS = ir.AttributeType.TENSOR, ir.AttributeType.TENSORS
 _GRAPH, _GRAPHS = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS
-_SCOPES = ("namespace", "pkg.torch.onnx.name_scopes")
-"""Where exporters write which module of the network a node belongs to."""
-
-
-@dataclass(slots=True, eq=False)
-class _Node:
-    """A node that is there: its version, and the objects by which a change is noticed without comparing texts."""
-
-    version: NodeVersion
-    operator: tuple[str, str, str, str | None]
-    inputs: Sequence[ir.Value | None]
-    attributes: tuple[ir.Attr, ...]
-    outputs: Sequence[ir.Value]
-
-
-@dataclass(slots=True)
-class _Seen:
-    """What a look at a model, or at a part of it, found to be other than before."""
-
-    fresh: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
-    altered: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
-    gone: dict[ir.Node, _Node] = field(default_factory=dict[ir.Node, _Node])
-    values: dict[ir.Value, Description] = field(default_factory=dict[ir.Value, Description])
-    lost: dict[ir.Value, ValueVersion] = field(default_factory=dict[ir.Value, ValueVersion])
-    slots: list[tuple[ir.Value | None, ir.Value | None]] = field(
-        default_factory=list[tuple[ir.Value | None, ir.Value | None]]
-    )
-    interfaces: list[Interface] = field(default_factory=list[Interface])
-
-
-@dataclass(slots=True)
-class _Present:
-    """All that is in a model."""
-
-    graphs: set[ir.Graph] = field(default_factory=set[ir.Graph])
-    nodes: set[ir.Node] = field(default_factory=set[ir.Node])
-    values: set[ir.Value] = field(default_factory=set[ir.Value])
 
 
 class Live:
@@ -73,7 +35,7 @@ class Live:
     """
 
     def __init__(self) -> None:
-        self.nodes: dict[ir.Node, _Node] = {}
+        self.nodes: dict[ir.Node, KnownNode] = {}
         self.values: dict[ir.Value, ValueVersion] = {}
         self.count_nodes = 0
         self.count_values = 0
@@ -87,7 +49,7 @@ class Live:
 
     def look(self, model: ir.Model) -> Changes:
         """Go over a whole model; one that was built anew is followed by what its parts look like."""
-        seen, present = _Seen(), _Present()
+        seen, present = Seen(), Present()
         for graph, number in self._graphs.roots(model):
             self._see(graph, number, seen, present)
         if len(present.nodes) - len(seen.fresh) < len(self.nodes):
@@ -107,7 +69,7 @@ class Live:
 
         Of ``users`` only the inputs may have changed; of a graph, what it takes and gives.
         """
-        seen = _Seen()
+        seen = Seen()
         self._meet_all(nodes, seen)
         for node in users:
             known = self.nodes.get(node)
@@ -147,7 +109,7 @@ class Live:
         """Return the version of what computes a value, or of itself if no node does."""
         return self.version(value.producer() or value)
 
-    def _see(self, graph: ir.Graph, number: int, seen: _Seen, present: _Present) -> None:
+    def _see(self, graph: ir.Graph, number: int, seen: Seen, present: Present) -> None:
         """Compare all that is in a graph with what was there."""
         present.graphs.add(graph)
         known_nodes, add_node, add_value = self.nodes, present.nodes.add, present.values.add
@@ -159,7 +121,7 @@ class Live:
             known = known_nodes.get(node)
             if known is None:
                 seen.fresh[node] = number
-            elif _is_altered(node, known, number):
+            elif is_altered(node, known, number):
                 seen.altered[node] = number
             for value in node.outputs:
                 if value.name:
@@ -170,11 +132,11 @@ class Live:
                     self._see(inner, inner_number, seen, present)
         self._see_interface(graph, seen)
 
-    def _see_interface(self, graph: ir.Graph, seen: _Seen) -> None:
+    def _see_interface(self, graph: ir.Graph, seen: Seen) -> None:
         """Notice other inputs or outputs of a graph."""
         known = self._graphs[graph]
         inputs, outputs = graph.inputs, tuple(graph.outputs)
-        if known.outputs and not _same(known.outputs, outputs):
+        if known.outputs and not same_objects(known.outputs, outputs):
             seen.slots.extend(zip(known.outputs, outputs, strict=False))
         known.outputs = outputs
         interface = tuple([value.name or "" for value in inputs]), tuple([value.name or "" for value in outputs])
@@ -194,7 +156,7 @@ class Live:
             tensor = attribute.value if attribute is not None and attribute.type is _TENSOR else None
         return None if tensor is None else self._constants.of(tensor)
 
-    def _compare(self, value: ir.Value, number: int, seen: _Seen) -> None:
+    def _compare(self, value: ir.Value, number: int, seen: Seen) -> None:
         """Notice what is to be said of a value and was not said before."""
         kind, shape, is_initializer = value.type, value.shape, value.is_initializer()
         producer = value.producer()
@@ -220,7 +182,7 @@ class Live:
         if version is None or version.description != found:
             seen.values[value] = Description(*found)
 
-    def _meet_all(self, nodes: Iterable[ir.Node], seen: _Seen) -> None:
+    def _meet_all(self, nodes: Iterable[ir.Node], seen: Seen) -> None:
         waiting, met = list(nodes), set[ir.Node]()
         while waiting:
             node = waiting.pop()
@@ -228,7 +190,7 @@ class Live:
                 met.add(node)
                 waiting.extend(self._meet(node, seen))
 
-    def _meet(self, node: ir.Node, seen: _Seen) -> Iterator[ir.Node]:
+    def _meet(self, node: ir.Node, seen: Seen) -> Iterator[ir.Node]:
         """Look at a node; yields what has to be looked at with it."""
         known, graph = self.nodes.get(node), node.graph
         if graph is None or graph not in self._graphs:
@@ -238,7 +200,7 @@ class Live:
         number = self._graphs[graph].version.number
         if known is None:
             seen.fresh[node] = number
-        elif _is_altered(node, known, number):
+        elif is_altered(node, known, number):
             seen.altered[node] = number
         for value in node.outputs:
             if value.name:
@@ -250,7 +212,7 @@ class Live:
                     self._compare(value, inner_number, seen)
                 yield from inner
 
-    def _leave(self, node: ir.Node, known: _Node, seen: _Seen) -> Iterator[ir.Node]:
+    def _leave(self, node: ir.Node, known: KnownNode, seen: Seen) -> Iterator[ir.Node]:
         """Let go of a node; yields what it was computed from, which may have gone with it."""
         seen.gone[node] = known
         for value in known.outputs:
@@ -267,7 +229,7 @@ class Live:
             elif producer.graph is None:
                 yield producer
 
-    def _meet_value(self, value: ir.Value, seen: _Seen) -> None:
+    def _meet_value(self, value: ir.Value, seen: Seen) -> None:
         graph, version = value.graph, self.values.get(value)
         if graph is not None and graph in self._graphs:
             if value.name:
@@ -275,7 +237,7 @@ class Live:
         elif version is not None:
             seen.lost[value] = version
 
-    def _follow_rebuilt(self, seen: _Seen) -> None:
+    def _follow_rebuilt(self, seen: Seen) -> None:
         """Take nodes and values that look just like ones that are gone as the same."""
         if seen.lost:
             named = {version.description[:2]: value for value, version in seen.lost.items()}
@@ -287,10 +249,10 @@ class Live:
                     if version.description == description:
                         del seen.values[value]
         if seen.gone:
-            alike = {_look(known.version): node for node, known in seen.gone.items()}
+            alike = {look_of(known.version): node for node, known in seen.gone.items()}
             for node, number in list(seen.fresh.items()):
                 new = self._new_node(node, number, count=False)
-                old = alike.pop(_look(new), None)
+                old = alike.pop(look_of(new), None)
                 if old is not None:
                     version = seen.gone.pop(old).version
                     self._forget(old, version)
@@ -298,7 +260,7 @@ class Live:
                     version.attributes = new.attributes
                     del seen.fresh[node]
 
-    def _settle(self, seen: _Seen) -> Changes:
+    def _settle(self, seen: Seen) -> Changes:
         """Give what is new or other than before a version, and say what became of what."""
         changes, renamed = Changes(interfaces=seen.interfaces), list[ir.Value]()
         for value, version in seen.lost.items():
@@ -323,7 +285,7 @@ class Live:
             changes.added.append(self._keep(node, self._new_node(node, number)))
         return changes
 
-    def _alter_around(self, value: ir.Value, seen: _Seen) -> None:
+    def _alter_around(self, value: ir.Value, seen: Seen) -> None:
         """Let those that compute or use a value which got another name have other texts."""
         producer = value.producer()
         for node in (*(() if producer is None else (producer,)), *(use.node for use in value.uses())):
@@ -331,14 +293,14 @@ class Live:
             if known is not None and node not in seen.altered and node not in seen.gone and node.graph is not None:
                 seen.altered[node] = known.version.graph
 
-    def _alter(self, node: ir.Node, number: int, changes: Changes, seen: _Seen) -> None:
+    def _alter(self, node: ir.Node, number: int, changes: Changes, seen: Seen) -> None:
         known = self.nodes[node]
         old = known.version
         if known.inputs is not node.inputs:
             seen.slots.extend(zip(known.inputs, node.inputs, strict=False))
         attributes = tuple(node.attributes.data.values())
         new = self._new_node(node, number, count=False)
-        is_same = _same(known.attributes, attributes) and (old.op, old.name, old.outputs, old.graph) == (
+        is_same = same_objects(known.attributes, attributes) and (old.op, old.name, old.outputs, old.graph) == (
             new.op,
             new.name,
             new.outputs,
@@ -357,7 +319,7 @@ class Live:
             changes.added.append(new)
             changes.links.append((new, old))
 
-    def _link(self, seen: _Seen, changes: Changes) -> None:
+    def _link(self, seen: Seen, changes: Changes) -> None:
         """Say what took the place of what is gone: what has its name, or is used where it was."""
         gone: dict[ir.Node | ir.Value, Item] = {node: known.version for node, known in seen.gone.items()}
         gone.update((value, version) for value, version in seen.lost.items() if version.is_source)
@@ -382,7 +344,7 @@ class Live:
         changes.links, changes.heirs = list(links), list(heirs)
 
     def _keep(self, node: ir.Node, version: NodeVersion) -> NodeVersion:
-        self.nodes[node] = _Node(
+        self.nodes[node] = KnownNode(
             version,
             (node.domain, node.op_type, node.overload, node.name),
             node.inputs,
@@ -409,7 +371,7 @@ class Live:
             number,
             tuple(self._attributes(node)),
             held,
-            _scope(node),
+            scope_of(node),
         )
 
     def _new_value(self, description: Description) -> ValueVersion:
@@ -427,28 +389,3 @@ class Live:
                 yield attribute
             elif attribute.type is _TENSOR:
                 yield attribute.name, self._constants.of(attribute.value)
-
-
-def _is_altered(node: ir.Node, known: _Node, number: int) -> bool:
-    return (
-        known.inputs is not node.inputs
-        or known.version.graph != number
-        or known.operator != (node.domain, node.op_type, node.overload, node.name)
-        or known.outputs is not node.outputs
-        or not _same(known.attributes, node.attributes.data.values())
-    )
-
-
-def _same(a: Sequence[object], b: Iterable[object]) -> bool:
-    """Tell whether two sequences hold the same objects."""
-    others = tuple(b)
-    return len(a) == len(others) and all(map(is_, a, others))
-
-
-def _look(version: NodeVersion) -> tuple[object, ...]:
-    return version.graph, version.op, version.name, version.inputs, version.outputs, tuple(version.texts.items())
-
-
-def _scope(node: ir.Node) -> str:
-    texts = node._metadata_props  # pyright: ignore[reportPrivateUsage]
-    return next((texts[key] for key in _SCOPES if key in texts), "") if texts else ""
