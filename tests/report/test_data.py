@@ -47,6 +47,13 @@ def test_folded_data_are_the_model(streamlined):
             assert shapes[value.name] == list(value.shape)
 
 
+def test_data_do_not_tell_where_the_package_is(streamlined):
+    _, data = streamlined
+    sources = [rule["source"] for step in data["run"]["steps"] for rule in step["rules"]]
+    assert sources
+    assert all(source.startswith("onnx_passes/passes/") for source in sources)
+
+
 def test_every_reference_exists(streamlined):
     _, data = streamlined
     steps = {step["number"] for step in data["run"]["steps"]}

@@ -11,6 +11,7 @@ from typing import Any, cast
 import onnx_ir as ir
 
 from onnx_passes.core.plain import plain
+from onnx_passes.core.records import RunRecord
 from onnx_passes.history.constants import type_name
 from onnx_passes.history.events import Event
 from onnx_passes.history.recording import Recording, State
@@ -39,7 +40,7 @@ def report_data(recording: Recording, findings: Findings | None = None, *, title
             "kind": kind,
             "model": filled({"name": recording.name, "file": recording.file, "opsets": recording.opsets}),
             "outcome": _outcome(recording),
-            "run": plain(run),
+            "run": _run(run),
             "nodes": [_node(node) for node in nodes],
             "values": [_value(value.description) for value in values],
             "graphs": [_graph(graph) for graph in recording.graphs],
@@ -55,6 +56,14 @@ def report_data(recording: Recording, findings: Findings | None = None, *, title
 
 
 Json = dict[str, Any]
+
+
+def _run(run: RunRecord) -> Json:
+    """Return the record of a run; a report travels, and does not tell where the package is installed."""
+    data = plain(run)
+    for rule in (rule for step in data["steps"] for rule in step["rules"]):
+        rule["source"] = short_source(rule["source"])
+    return data
 
 
 def _version() -> str:

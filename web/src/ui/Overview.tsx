@@ -4,7 +4,7 @@ import { BitsChart } from "../charts/BitsChart";
 import { LineChart, type Point } from "../charts/LineChart";
 import { OperatorsChart, short } from "../charts/OperatorsChart";
 import type { RuleRecord } from "../data/contract";
-import { asNumber, bytesText, numberText, plural, secondsText, signed, sourceText } from "../data/words";
+import { asNumber, bytesText, numberText, plural, secondsText, signed } from "../data/words";
 import { useStore } from "./context";
 import { Failure } from "./Failure";
 import { Icon } from "./Icon";
@@ -154,7 +154,7 @@ function RuleTimes() {
     .filter((rule) => rule.seconds > 0)
     .sort((a, b) => b.seconds - a.seconds)
     .slice(0, 12)
-    .map((rule) => ({ name: rule.rule, value: rule.seconds, text: secondsText(rule.seconds), title: `${plural(rule.applied, "rewrite")}\n${sourceText(rule.source)}` }));
+    .map((rule) => ({ name: rule.rule, value: rule.seconds, text: secondsText(rule.seconds), title: `${plural(rule.applied, "rewrite")}\n${rule.source}` }));
   return bars.length ? (
     <Panel title="CPU time of rules">
       <Bars bars={bars} />

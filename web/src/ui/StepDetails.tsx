@@ -1,6 +1,6 @@
 import type { RuleRecord, StepRecord } from "../data/contract";
 import { evidenceText } from "../data/levels";
-import { numberText, plural, secondsText, signed, sourceText } from "../data/words";
+import { numberText, plural, secondsText, signed } from "../data/words";
 import { StepBadge } from "./Badge";
 import { useStore } from "./context";
 import { Failure } from "./Failure";
@@ -47,7 +47,7 @@ export function StepDetails() {
       {pass && (
         <Section title="About this pass">
           <Prose text={pass.doc || pass.summary} />
-          <p class="source">{sourceText(pass.source)}</p>
+          <p class="source">{pass.source}</p>
         </Section>
       )}
     </article>
@@ -94,7 +94,7 @@ function RewriteDetails() {
       )}
       {rule?.doc && <Prose text={rule.doc} />}
       {owner && <Prose text={owner.doc || owner.summary} />}
-      {(event.source ?? rule?.source) && <p class="source">{sourceText(event.source ?? rule?.source ?? "")}</p>}
+      {(event.source ?? rule?.source) && <p class="source">{event.source ?? rule?.source}</p>}
     </section>
   );
 }
@@ -135,7 +135,7 @@ function RuleRow({ rule }: { rule: RuleRecord }) {
           </ul>
         </details>
       )}
-      <p class="source">{sourceText(rule.source)}</p>
+      <p class="source">{rule.source}</p>
     </div>
   );
 }
