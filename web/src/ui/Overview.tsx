@@ -83,28 +83,18 @@ function Sizes() {
   ];
   return (
     <Panel title="Before and after">
-      <table class="sizes">
-        <thead>
-          <tr>
-            <th />
-            <th>before</th>
-            <th>after</th>
-            <th>Δ</th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(([name, pair, text]) =>
-            pair ? (
-              <tr key={name}>
-                <th>{name}</th>
-                <td>{text(pair[0])}</td>
-                <td>{text(pair[1])}</td>
-                <td>{pair[0] ? `${signed(Math.round((1000 * (pair[1] - pair[0])) / pair[0]) / 10)} %` : ""}</td>
-              </tr>
-            ) : null,
-          )}
-        </tbody>
-      </table>
+      <BeforeAndAfter>
+        {rows.map(([name, pair, text]) =>
+          pair ? (
+            <tr key={name}>
+              <th>{name}</th>
+              <td>{text(pair[0])}</td>
+              <td>{text(pair[1])}</td>
+              <td>{pair[0] ? `${signed(Math.round((1000 * (pair[1] - pair[0])) / pair[0]) / 10)} %` : ""}</td>
+            </tr>
+          ) : null,
+        )}
+      </BeforeAndAfter>
       <p class="quiet">
         {[
           plural(run.steps.length, "step"),
@@ -162,6 +152,23 @@ function RuleTimes() {
   ) : null;
 }
 
+/** A table of what there was before and is after. */
+function BeforeAndAfter({ children }: { children: ComponentChildren }) {
+  return (
+    <table class="sizes">
+      <thead>
+        <tr>
+          <th />
+          <th>before</th>
+          <th>after</th>
+          <th>Δ</th>
+        </tr>
+      </thead>
+      <tbody>{children}</tbody>
+    </table>
+  );
+}
+
 function Operators() {
   const { operators } = useStore().report.run;
   if (!operators) return null;
@@ -172,29 +179,19 @@ function Operators() {
   return (
     <Panel title="Operators">
       <div class="scroll">
-        <table class="sizes">
-          <thead>
-            <tr>
-              <th />
-              <th>before</th>
-              <th>after</th>
-              <th>Δ</th>
-            </tr>
-          </thead>
-          <tbody>
-            {names.map((name) => {
-              const delta = (after[name] ?? 0) - (before[name] ?? 0);
-              return (
-                <tr key={name}>
-                  <th title={name}>{short(name)}</th>
-                  <td>{before[name] ?? 0}</td>
-                  <td>{after[name] ?? 0}</td>
-                  <td class={delta < 0 ? "fewer" : delta > 0 ? "more" : "quiet"}>{delta ? signed(delta) : ""}</td>
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
+        <BeforeAndAfter>
+          {names.map((name) => {
+            const delta = (after[name] ?? 0) - (before[name] ?? 0);
+            return (
+              <tr key={name}>
+                <th title={name}>{short(name)}</th>
+                <td>{before[name] ?? 0}</td>
+                <td>{after[name] ?? 0}</td>
+                <td class={delta < 0 ? "fewer" : delta > 0 ? "more" : "quiet"}>{delta ? signed(delta) : ""}</td>
+              </tr>
+            );
+          })}
+        </BeforeAndAfter>
       </div>
     </Panel>
   );
