@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from onnx_passes.history.why import why as why
     from onnx_passes.passes.analyse.inspection import inspect as inspect
     from onnx_passes.passes.analyse.ranges import ranges as ranges
-    from onnx_passes.report.compare import report as report
+    from onnx_passes.report.compare import report_differences as report_differences
     from onnx_passes.rewrite.editor import Editor as Editor
     from onnx_passes.rewrite.match import Match as Match
     from onnx_passes.rewrite.passes import EditorPass as EditorPass
@@ -97,6 +97,7 @@ _HOMES = {
     "option": "core.options",
     "ranges": "passes.analyse.ranges",
     "reduce": "debug.reduce.task",
+    "report_differences": "report.compare",
     "run_model": "api",
     "save": "graph.save",
     "to_networkx": "graph.networkx",
@@ -105,12 +106,12 @@ _HOMES = {
     "yes": "rewrite.refusal",
 }
 
-__all__ = [*_HOMES, "operators", "passes", "report"]  # noqa: PLE0604 # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_HOMES, "operators", "passes"]  # noqa: PLE0604 # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for when it is asked for: start-up must not pay for onnx_ir."""
-    if name in ("operators", "passes", "report"):
+    if name in ("operators", "passes"):
         return importlib.import_module(f"onnx_passes.{name}")
     if name in _HOMES:
         return getattr(importlib.import_module(f"onnx_passes.{_HOMES[name]}"), name)

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from onnx_passes import apply, examples, report
+from onnx_passes import apply, examples, report_differences
 from onnx_passes.core.errors import UsageError
 from onnx_passes.report.html import page, write_report
 
@@ -57,7 +57,7 @@ def test_place_that_cannot_be_written_is_an_error_for_people(tmp_path):
 def test_report_of_two_models(tmp_path):
     result = apply(examples.path("digits-mlp"), "simplify", verify=False)
     result.save(tmp_path / "simple.onnx")
-    path = report(examples.path("digits-mlp"), tmp_path / "simple.onnx", tmp_path / "out.json")
+    path = report_differences(examples.path("digits-mlp"), tmp_path / "simple.onnx", tmp_path / "out.json")
     data = json.loads(path.read_text())
     assert data["kind"] == "comparison"
     assert data["title"] == "digits_mlp.onnx → simple.onnx"

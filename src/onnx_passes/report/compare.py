@@ -14,7 +14,7 @@ from onnx_passes.report.findings import find_out
 from onnx_passes.report.html import write_report
 
 
-def report(before: Source, after: Source, target: str | Path, *, title: str = "") -> Path:
+def report_differences(before: Source, after: Source, target: str | Path, *, title: str = "") -> Path:
     """Write a page that shows how two models differ, whatever their nodes are called; as .json, its data."""
     old, new = load(before), load(after)
     text = title or f"{_name(old)} → {_name(new)}"

@@ -26,9 +26,9 @@ def command(before: str, after: str, output: str | None) -> None:
     if any(Path(target).resolve() == Path(model).resolve() for model in (before, after)):
         raise UsageError("this is a model", where=target, hint="give the page a file of its own")
     require_writable(target)
-    from onnx_passes.report.compare import report
+    from onnx_passes.report.compare import report_differences
 
-    click.echo(report(before, after, target))
+    click.echo(report_differences(before, after, target))
 
 
 def _beside(model: str) -> str:
