@@ -3,7 +3,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import MODEL
+from tests.helpers.browser import started_browser
 
 PASS = """
 from onnx_passes import passes, Transformation, RewriteRulePass
@@ -144,17 +144,11 @@ def test_mistakes_in_the_command_line_end_it(run, folder):
 
 
 def test_the_page_in_a_browser_loads_again_and_keeps_its_place(folder):
-    playwright = pytest.importorskip("playwright.sync_api", reason="a browser is optional")
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.skip("there is no Chromium: install it, or name it in CHROMIUM")
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     with (
         watching(folder, "model.onnxtxt", "-q", "--verify", "off", "cleanup") as watch,
-        playwright.sync_playwright() as browsers,
+        started_browser() as browser,
     ):
         watch.wait_for("watch: done")
-        browser = browsers.chromium.launch(executable_path=chromium, args=flags)
         page = browser.new_page()
         problems: list[str] = []
         page.on("pageerror", lambda error: problems.append(str(error)))
@@ -174,4 +168,3 @@ def test_the_page_in_a_browser_loads_again_and_keeps_its_place(folder):
         assert page.query_selector("[role=alert]") is None
         assert not problems
         assert watch.interrupt() == 0
-        browser.close()

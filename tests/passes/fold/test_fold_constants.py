@@ -18,6 +18,7 @@ from onnx_passes.graph import annotations
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from onnx_passes.passes.fold.fold_constants import FoldConstants
 from tests.helpers.random_models import random_inputs, random_model
+from tests.helpers.thorough import some
 from tests.passes.tools import apply, assert_equal_results, check, model_of, notes_of, operators, run, shared_models
 
 X = np.array([1.5, -2.0], np.float32)
@@ -610,7 +611,7 @@ def float_models() -> list[object]:
     return [model for model in shared_models() if "/float/" in str(model) and "resnet50" not in str(model)]
 
 
-@pytest.mark.parametrize("path", float_models())
+@pytest.mark.parametrize("path", some(float_models(), every=3))
 def test_shared_models_compute_the_same(path: object):
     model = onnx_passes.load(str(path))
     steps = onnx_passes.apply(model, "remove-initializers-from-inputs, fold-constants, fold-constants").steps
