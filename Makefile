@@ -25,10 +25,9 @@ demo: $(READY)
 	@mkdir -p out
 	$(BIN)/onnx-passes demo --report out/report.html
 
-# Each check uses one core, the tests all there are.
+# Checks that use one core run beside the tests.
 test: $(READY)
-	$(MAKE) --jobs=2 --output-sync=target lint types viewer-check
-	$(MAKE) unit
+	$(MAKE) --jobs=2 lint types viewer-check unit
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

@@ -197,7 +197,7 @@ SHARED_MODELS = sorted(
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("path", some(SHARED_MODELS, every=3), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", some(SHARED_MODELS, every=5), ids=lambda path: path.stem)
 def test_shared_networks(path: Path, tmp_path: Path):
     found = integer_network(path, verify=False)
     assert all(layer.reason for layer in found.floats)

@@ -56,7 +56,7 @@ def test_bisection_finds_the_application_among_other_passes(fault: Fault):
     assert found.text == fault.pass_class().name
 
 
-@pytest.mark.parametrize("fault", some(VERIFIED, every=3), ids=named)
+@pytest.mark.parametrize("fault", some(VERIFIED, every=5), ids=named)
 def test_reduction_leaves_little_that_fails_in_the_same_way(fault: Fault):
     model = fault.model()
     pipeline = [fault.pass_class() for _ in range(fault.times)]

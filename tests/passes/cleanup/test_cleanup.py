@@ -105,7 +105,7 @@ def try_to_run(model: ir.Model) -> tuple[dict[str, np.ndarray], list[np.ndarray]
         return None
 
 
-@pytest.mark.parametrize("path", some(shared_models(), every=3))
+@pytest.mark.parametrize("path", some(shared_models(), every=5))
 def test_real_models_stay_valid_and_compute_the_same(path: Path):
     model = load(path)
     valid, ran = is_valid(model), try_to_run(model)

@@ -64,7 +64,7 @@ def text_of(pass_: RewriteRuleSetPass, op_type: str, slot: int) -> str:
     }}"""
 
 
-@pytest.mark.parametrize(("pass_", "op_type", "slot"), some(elementwise_rules(), every=2))
+@pytest.mark.parametrize(("pass_", "op_type", "slot"), some(elementwise_rules(), every=4))
 def test_past_elementwise(pass_: RewriteRuleSetPass, op_type: str, slot: int):
     model = model_of(text_of(pass_, op_type, slot), opset=20)
     ShapeInference().run(model, Context())
