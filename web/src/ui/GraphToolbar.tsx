@@ -93,7 +93,7 @@ export function GraphToolbar({ fit }: { fit: () => void }) {
         })}
         {!diff.changed.length && <li>no change</li>}
         <li class="quiet" title="Nodes of this graph, after">
-          of {numberText(total)} nodes
+          of {numberText(total)} <span class="spacious">nodes</span>
         </li>
       </ul>
     </div>
