@@ -24,7 +24,7 @@ from onnx_passes.core.records import RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.interface_names import InterfaceNames
 from onnx_passes.graph.load import Source, load
-from onnx_passes.graph.save import SaveReport, Target, save, to_proto
+from onnx_passes.graph.save import External, SaveReport, Target, save, to_proto
 from onnx_passes.history.recording import Recording
 from onnx_passes.verify.contracts import Paranoid
 from onnx_passes.verify.measuring import Measuring
@@ -52,7 +52,7 @@ class Result(Displayed):
         """Return the model as a message of its own, all weights in it."""
         return to_proto(self.model)
 
-    def save(self, target: Target, *, external: bool | None = None) -> SaveReport:
+    def save(self, target: Target, *, external: External = None) -> SaveReport:
         """Write the model, all of it or nothing, as ``onnx_passes.save`` does."""
         return save(self.model, target, external=external)
 

@@ -57,7 +57,7 @@ class ComposePass(Pass):
         A round that only annotated gets one more: what it found out may let other members apply.
         """
         assert context.run_children is not None
-        identity = Fingerprinter()
+        identity = Fingerprinter.within_run()
         last = identity.structural(model) if self.at_most > 1 else b""
         seen = {last}
         modified = only_annotated = False

@@ -1,26 +1,29 @@
-"""Weights in files of their own: found, checked and mapped on loading, laid out and written on saving."""
+"""Weights in files of their own: found, checked and mapped on loading."""
 
 from __future__ import annotations
 
-import dataclasses
+import errno
 import mmap
 import os
 import stat
 import weakref
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.graph.wire import tensor_data, tensor_nbytes
+from onnx_passes.graph.wire import tensor_nbytes
+
+try:
+    import resource
+except ImportError:  # There is none on Windows.
+    resource = None
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
-
-_ALIGNMENT = 64
 
 
 class DataFile:
@@ -34,20 +37,32 @@ class DataFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         with path.open("rb") as file:
-            self._status = _state(os.fstat(file.fileno()))
-            self.size = self._status[1]
+            status = os.fstat(file.fileno())
+            self._status = _state(status)
+            self.identity = (status.st_dev, status.st_ino, *self._status)
+            self.size = status.st_size
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self.size else b""
             # The file stays open, as its path may lead to another one later.
-            self._descriptor = os.dup(file.fileno())
-        weakref.finalize(self, os.close, self._descriptor)
+            self.descriptor = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self.descriptor)
         self.data = memoryview(mapped)
 
     def require_unchanged(self) -> None:
         """Raise ModelError if somebody has written to the file since it was opened."""
-        if _state(os.fstat(self._descriptor)) != self._status:
+        if _state(os.fstat(self.descriptor)) != self._status:
             raise ModelError(
                 "the data file was changed while it was in use", where=str(self.path), hint="load the model again"
             )
+
+    def read(self, start: int, length: int) -> bytes:
+        """Read a few bytes, and nothing around them."""
+        if not hasattr(os, "posix_fadvise"):
+            return bytes(self.data[start : start + length])
+        os.posix_fadvise(self.descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+        try:
+            return os.pread(self.descriptor, length, start)
+        finally:
+            os.posix_fadvise(self.descriptor, 0, 0, os.POSIX_FADV_NORMAL)
 
 
 def _state(status: os.stat_result) -> tuple[int, int]:
@@ -57,7 +72,7 @@ def _state(status: os.stat_result) -> tuple[int, int]:
 class MappedTensor(ir.ExternalTensor):
     """A tensor in a data file: no memory is taken before it is read, and none copied then."""
 
-    __slots__ = ("_file", "_view")
+    __slots__ = ("_view", "file")
 
     def __init__(self, tensor: ir.ExternalTensor, folder: Path, file: DataFile) -> None:
         """Take the place of ``tensor`` of a model in ``folder``, whose data are known to lie in ``file``."""
@@ -72,19 +87,24 @@ class MappedTensor(ir.ExternalTensor):
             metadata_props=dict(tensor.metadata_props) or None,
             base_dir=folder,
         )
-        self._file = file
+        self.file = file
         self._view: np.ndarray[Any, Any] | None = None
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """Where the data lie: a file as it is now, and the first byte in it."""
+        return (*self.file.identity, self.offset or 0)
 
     def require_unchanged(self) -> None:
         """Raise ModelError if the data file was written to since it was opened."""
-        self._file.require_unchanged()
+        self.file.require_unchanged()
 
     @property
     def bytes(self) -> memoryview:
         """The packed little-endian data."""
         self.require_unchanged()
         start = self.offset or 0
-        return self._file.data[start : start + self.nbytes]
+        return self.file.data[start : start + self.nbytes]
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return the data as a read-only array on the mapped file."""
@@ -183,6 +203,20 @@ def _mapped(tensor: ir.ExternalTensor, folder: Path, files: dict[str, DataFile],
     return MappedTensor(tensor, folder, file)
 
 
+def _map(path: Path) -> DataFile:
+    """Map a data file; a model may have more of them than a process usually may open."""
+    try:
+        return DataFile(path)
+    except OSError as error:
+        if error.errno != errno.EMFILE or resource is None:
+            raise
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft == hard:
+            raise
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        return DataFile(path)
+
+
 def _open(location: str, folder: Path, name: str, where: str) -> DataFile:
     if "\0" in location:
         raise ModelError(f"tensor '{name}' names a data file with a NUL in it", where=where, hint="the file is corrupt")
@@ -203,7 +237,7 @@ def _open(location: str, folder: Path, name: str, where: str) -> DataFile:
             raise ModelError(
                 f"data file '{location}' has several hard links", where=where, hint="put a copy beside the model"
             )
-        return DataFile(real)
+        return _map(real)
     except FileNotFoundError:
         raise ModelError(
             f"data file '{location}' with tensor '{name}' is missing from '{folder}'",
@@ -212,35 +246,9 @@ def _open(location: str, folder: Path, name: str, where: str) -> DataFile:
         ) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ModelError(f"data file '{location}' cannot be read ({reason})", where=where) from error
-
-
-@dataclasses.dataclass
-class DataLayout:
-    """Where tensors lie in one data file; a tensor used twice is stored once."""
-
-    location: str
-    size: int = 0
-    _places: dict[int, tuple[int, ir.TensorProtocol]] = dataclasses.field(
-        default_factory=dict[int, tuple[int, ir.TensorProtocol]]
-    )
-
-    def place(self, tensor: ir.TensorProtocol, name: str) -> ir.ExternalTensor:
-        """Find room for a tensor; returns what stands for it in the model."""
-        if id(tensor) not in self._places:
-            start = -(-self.size // _ALIGNMENT) * _ALIGNMENT
-            self._places[id(tensor)] = start, tensor
-            self.size = start + tensor.nbytes
-        return stub(tensor, name, self.location, self._places[id(tensor)][0])
-
-    def write(self, file: BinaryIO) -> None:
-        """Write the data file, one tensor in memory at a time."""
-        end = 0
-        for start, tensor in self._places.values():
-            file.write(bytes(start - end))
-            file.write(tensor_data(tensor))
-            require_unchanged(tensor)
-            end = start + tensor.nbytes
+        many = isinstance(error, OSError) and error.errno == errno.EMFILE
+        hint = "the model has more data files than may be open: raise 'ulimit -n'" if many else None
+        raise ModelError(f"data file '{location}' cannot be read ({reason})", where=where, hint=hint) from error
 
 
 def stub(tensor: ir.TensorProtocol, name: str, location: str, offset: int) -> ir.ExternalTensor:

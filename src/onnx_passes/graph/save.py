@@ -9,7 +9,7 @@ import io
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Literal, TextIO, cast
 
 import onnx
 import onnx.serialization
@@ -19,7 +19,8 @@ from google.protobuf.message import EncodeError
 from onnx_passes.core.errors import ModelError, did_you_mean
 from onnx_passes.graph.atomic import creating, finish, is_special, replacing
 from onnx_passes.graph.data_files import free_data_file, outdated_data_files, remove_unnamed
-from onnx_passes.graph.external import DataLayout, initializers, stub
+from onnx_passes.graph.data_layout import DataLayout
+from onnx_passes.graph.external import initializers, stub
 from onnx_passes.graph.load import FORMATS
 from onnx_passes.graph.origin import origin
 from onnx_passes.graph.serialise import serialise
@@ -29,9 +30,11 @@ from onnx_passes.graph.wire import BIG, PROTOBUF_LIMIT, Stream
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-__all__ = ["INLINE_LIMIT", "SaveReport", "Target", "save"]
+__all__ = ["INLINE_LIMIT", "External", "SaveReport", "Target", "save"]
 
 Target = str | os.PathLike[str] | BinaryIO | TextIO
+External = bool | Literal["shared"] | None
+"""Whether weights go to a data file: yes, no, as they came, or as they came and without a copy."""
 
 INLINE_LIMIT = 1024
 """Tensors of up to so many bytes stay in the model even if the others get a data file."""
@@ -64,7 +67,7 @@ def save(
     model: ir.Model,
     target: Target,
     *,
-    external: bool | None = None,
+    external: External = None,
     format: str | None = None,  # noqa: A002 - the word that onnx.save uses
 ) -> SaveReport:
     """Save a model to a path, to standard output (``-``, as text unless told otherwise) or to an open file.
@@ -74,6 +77,9 @@ def save(
     hold. Where there is such a file, the new one gets another name, so that at any time the model there has its own
     weights; what it no longer names is removed. The model is replaced only when everything is written, also the one
     that was loaded. Raises ModelError, and leaves what is there, if the model cannot be written.
+
+    With ``external="shared"`` weights that lie in a data file stay there, and both models name it: nothing is copied,
+    but neither model may lose that file any more. It has to lie in the folder of the new model, or below.
     """
     if isinstance(target, str | os.PathLike) and target != "-":
         path = Path(target)
@@ -112,7 +118,7 @@ def _name(file: object) -> str:
     return str(getattr(file, "name", "file"))
 
 
-def _save_path(model: ir.Model, path: Path, format_: str, external: bool | None) -> SaveReport:
+def _save_path(model: ir.Model, path: Path, format_: str, external: External) -> SaveReport:
     if is_special(path):
         with _errors(str(path)), path.open("wb") as file:
             return _save_stream(model, file, str(path), format_, external)
@@ -124,26 +130,28 @@ def _save_path(model: ir.Model, path: Path, format_: str, external: bool | None)
             file.write(content)
         return SaveReport(path, format_, len(content), notes=notes)
     data, outdated = free_data_file(path), outdated_data_files(path)
-    layout = DataLayout(data.name) if _wants_data_file(model, external) else None
+    sharing = path.parent if external == "shared" else None
+    layout = DataLayout(data.name, sharing) if _wants_data_file(model, external) else None
     stream = _stream(model, layout, str(path))
-    if stream.nbytes > PROTOBUF_LIMIT and external is None:
+    if stream.nbytes > PROTOBUF_LIMIT and external is not False and layout is None:
         layout = DataLayout(data.name)
         stream = _stream(model, layout, str(path))
     _require_fitting(stream, str(path))
+    notes = tuple(f"weights stay in '{name}'" for name in sorted(layout.shared)) if layout is not None else ()
     if layout is None or not layout.size:
         with _errors(str(path)), replacing(path) as file:
             stream.write(file)
         remove_unnamed(outdated, FORMATS)
-        return SaveReport(path, format_, stream.nbytes)
+        return SaveReport(path, format_, stream.nbytes, notes=notes)
     with _errors(str(path)), creating(data, like=path) as data_file, replacing(path) as file:
         layout.write(data_file)
         finish(data_file)
         stream.write(file)
     remove_unnamed(outdated, FORMATS)
-    return SaveReport(path, format_, stream.nbytes + layout.size, data=data)
+    return SaveReport(path, format_, stream.nbytes + layout.size, data=data, notes=notes)
 
 
-def _save_stream(model: ir.Model, file: BinaryIO, name: str, format_: str, external: bool | None) -> SaveReport:
+def _save_stream(model: ir.Model, file: BinaryIO, name: str, format_: str, external: External) -> SaveReport:
     if external:
         raise ModelError("a data file needs a model file beside it", where=name, hint="save to a path")
     if format_ == "binary":
@@ -174,8 +182,8 @@ def _errors(where: str) -> Generator[None]:
         raise ModelError(what, where=where, hint=hint) from error
 
 
-def _wants_data_file(model: ir.Model, external: bool | None) -> bool:
-    if external is not None:
+def _wants_data_file(model: ir.Model, external: External) -> bool:
+    if isinstance(external, bool):
         return external
     source = origin(model)
     if source is not None and source.external:

@@ -20,7 +20,7 @@ from onnx_passes.debug.why_not import WhyNot, why_not
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.diff import ModelDiff, diff
 from onnx_passes.graph.load import Source, load, origin
-from onnx_passes.graph.save import SaveReport, Target, save
+from onnx_passes.graph.save import External, SaveReport, Target, save
 from onnx_passes.history.events import Ancestry
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.session.data import Data
@@ -208,7 +208,7 @@ class Session(Displayed):
         """Write a page that shows every rewrite of the session so far, or with the suffix .json its data."""
         return self._replayed().report(target, title=title or f"{self.title} · {self.name}")
 
-    def save(self, target: Target, *, external: bool | None = None) -> SaveReport:
+    def save(self, target: Target, *, external: External = None) -> SaveReport:
         """Write the current model, as ``onnx_passes.save`` does."""
         return save(self.model, target, external=external)
 

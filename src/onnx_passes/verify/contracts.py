@@ -21,7 +21,7 @@ class Paranoid(Instrument):
     """
 
     def __init__(self) -> None:
-        self._identity = Fingerprinter()
+        self._identity = Fingerprinter.within_run()
         self._before: dict[int, tuple[bytes, bytes]] = {}
         self._announcing: tuple[Step, ir.Model] | None = None
         self._wiring = 0

@@ -67,7 +67,7 @@ class Measuring(Instrument):
         self._metrics: dict[str, Metric] = {}
         for metric, limits in (metrics or {}).items():
             self._add(metric, limits)
-        self._identity = Fingerprinter()
+        self._identity = Fingerprinter.within_run()
         self._reset()
 
     def also(self, plan: Plan) -> Measuring:

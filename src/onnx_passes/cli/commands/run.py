@@ -35,6 +35,7 @@ class Choices:
     trace: str | None
     in_place: bool
     external: bool | None
+    share_data: bool
     print_changed: bool
     keep_intermediates: str | None
     time: bool
@@ -74,6 +75,7 @@ class Choices:
 @click.option(
     "--external/--no-external", default=None, help="Keep weights in a file of their own [default: as in the input]."
 )
+@click.option("--share-data", is_flag=True, help="Leave weights in the data file of the input, which must stay there.")
 @click.option("--print-changed", is_flag=True, help="Show the difference that every pass made.")
 @click.option("--keep-intermediates", metavar="DIR", help="Save the model after every pass that changed it.")
 @click.option("--time", is_flag=True, help="Show what every rule tried, applied and cost.")
@@ -150,6 +152,7 @@ def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices:
     for beside in (choices.record, choices.report, choices.trace):
         _refuse_same_as_model(beside, (source, target))
     from onnx_passes.cli.settings import settings
+    from onnx_passes.graph.data_layout import require_shareable
     from onnx_passes.graph.load import load
     from onnx_passes.graph.origin import origin
     from onnx_passes.graph.save import save
@@ -160,6 +163,8 @@ def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices:
     for path in (choices.output, choices.record, choices.report, choices.trace):
         require_writable(path)
     model = load(source)
+    if choices.share_data:
+        require_shareable(model, Path(target).parent)
     loaded_from = origin(model)
     if loaded_from is not None and not choices.quiet:
         for repair in loaded_from.repairs:
@@ -168,7 +173,7 @@ def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices:
     instruments = _instruments(chosen, choices, checks)
     result = run_watched(planned, model, instruments, source, report=choices.report, trace=choices.trace)
     if not (choices.as_json and target == "-"):
-        report = save(result.model, target, external=choices.external)
+        report = save(result.model, target, external="shared" if choices.share_data else choices.external)
         for note in report.notes:
             click.echo(f"note: {note}", err=True)
     _report(result, choices)
@@ -194,6 +199,8 @@ def _target(source: str, choices: Choices) -> str:
             raise click.UsageError("--in-place goes with an input file and without --output.")
         return source
     target = choices.output or "-"
+    if choices.share_data and (target == "-" or choices.external is not None):
+        raise click.UsageError("--share-data goes with --output or --in-place and without --external.")
     if "-" not in (target, source) and _is_same_file(Path(target), Path(source)):
         raise UsageError("this is the input file", where=target, hint="use --in-place to overwrite it")
     return target

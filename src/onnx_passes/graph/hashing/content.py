@@ -96,9 +96,13 @@ class Contents:
         except TypeError:  # a class of someone else's that cannot be referred to weakly
             return tensor_digest(tensor)
         if known is None:
-            known = tensor_digest(tensor)
+            known = self.tensor_key(tensor)
             self._tensors[tensor] = known
         return known
+
+    def tensor_key(self, tensor: ir.TensorProtocol) -> bytes:
+        """Return the key of a tensor that was not met before."""
+        return tensor_digest(tensor)
 
     def initial_value(self, value: ir.Value) -> Key:
         """Return the key of what an initializer holds."""

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from onnx_passes.graph.hashing.canonical import Numbering
 from onnx_passes.graph.hashing.content import DIGEST_SIZE, Contents, Key, operator, present_inputs, type_key
 from onnx_passes.graph.hashing.dead_nodes import dead_colours
+from onnx_passes.graph.hashing.identity import Identities
 from onnx_passes.graph.hashing.snapshot import everything
 
 if TYPE_CHECKING:
@@ -39,8 +40,13 @@ def full_hash(model: ir.Model | ir.Graph | ir.Function) -> bytes:
 class Fingerprinter:
     """Digests of models, reading each tensor only once however often models are digested."""
 
-    def __init__(self) -> None:
-        self.contents = Contents()
+    def __init__(self, contents: Contents | None = None) -> None:
+        self.contents = contents or Contents()
+
+    @classmethod
+    def within_run(cls) -> Fingerprinter:
+        """Return one whose digests compare only with each other, and that reads big weights only where it must."""
+        return cls(Identities())
 
     def structural(self, model: ir.Model | ir.Graph | ir.Function) -> bytes:
         """Return the digest described at :func:`structural_hash`."""

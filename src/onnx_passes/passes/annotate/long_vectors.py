@@ -12,10 +12,15 @@ from onnx_passes.graph.constants import constant, constant_tensor
 
 _LONGEST = 2**16
 """Elements of a vector up to which they are followed."""
+_LONGEST_WEIGHT = 2**22
+"""Elements of a weight of one axis up to which onnx may make up a dimension for each."""
 
 
 def makes_long_vectors(graph: ir.Graph) -> bool:
-    """Tell whether constants are put together to a vector that is too long to follow its elements."""
+    """Tell whether constants are put together to a vector that is too long to follow its elements, or are one."""
+    weights = (value.const_value for value in graph.initializers.values())
+    if any(tensor is not None and len(tensor.shape) == 1 and tensor.size > _LONGEST_WEIGHT for tensor in weights):
+        return True
     lengths: dict[ir.Value, int] = {}
     for node in all_nodes(graph):
         if node.domain != "" or node.op_type not in ("Concat", "Range"):

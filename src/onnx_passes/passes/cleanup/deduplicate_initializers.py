@@ -13,14 +13,12 @@ from onnx_passes.core.options import Size, option
 from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph import annotations
 from onnx_passes.graph.edits import carry_annotations, subgraphs_of
-from onnx_passes.graph.hashing.content import tensor_digest
+from onnx_passes.graph.hashing.identity import Identities, sample
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
 TensorForm = tuple[ir.DataType, tuple[int, ...]]
 Annotation = tuple[tuple[str, str], ...]
-
-_FIRST = 64
 
 
 @passes.verify.equality
@@ -81,11 +79,10 @@ class _Merging:
         graphs = (scope, *all_graphs(scope))
         found = [item for graph in graphs for item in self.candidates(graph)]
         layouts = Counter(layout for _, layout in found)
-        # A tensor of a layout that no other has needs no reading, and most others differ where they begin.
-        self.beginnings = {
-            value: (layout, _beginning(value.const_value)) for value, layout in found if layouts[layout] > 1
-        }
-        self.alike = Counter(self.beginnings.values())
+        # A tensor of a layout that no other has needs no reading, and most others differ in a few elements.
+        self.samples = {value: (layout, _sample(value.const_value)) for value, layout in found if layouts[layout] > 1}
+        self.alike = Counter(self.samples.values())
+        self.contents = Identities()
         self.defined = Counter[str]() if len(graphs) == 1 else Counter(v.name or "" for v in annotations.values(scope))
         self.redirected = 0
 
@@ -105,10 +102,10 @@ class _Merging:
     def visit(self, graph: ir.Graph, outer: list[_Kept]) -> None:
         here = _Kept()
         for value in list(graph.initializers.values()):
-            beginning = self.beginnings.get(value)
-            if beginning is None or self.alike[beginning] == 1 or value.const_value is None or value.name is None:
+            taken = self.samples.get(value)
+            if taken is None or self.alike[taken] == 1 or value.const_value is None or value.name is None:
                 continue
-            content = tensor_digest(value.const_value)
+            content = self.contents.tensor(value.const_value)
             annotation = tuple(sorted(annotations.get(value).items()))
             kept = self.find(content, annotation, here, outer)
             if kept is None:
@@ -141,11 +138,8 @@ class _Merging:
             self.editor.scope.forget_references()
 
 
-def _beginning(tensor: ir.TensorProtocol | None) -> bytes:
-    """Return the first elements of a tensor, where they can be had without reading or unpacking the others."""
-    if tensor is None or tensor.dtype is ir.DataType.STRING or tensor.dtype.bitwidth < 8:
-        return b""
+def _sample(tensor: ir.TensorProtocol | None) -> bytes:
     try:
-        return tensor.numpy().flat[:_FIRST].tobytes()
+        return b"" if tensor is None else sample(tensor)
     except (OSError, ValueError):
         return b""

@@ -47,7 +47,7 @@ class Unreached:
         self._executor = executor
         self._engine: Engine = engine
         self.samples = samples
-        self._identity = Fingerprinter()
+        self._identity = Fingerprinter.within_run()
         self._digests = self._digest(model)
         self._touched: dict[int, set[Path]] = {}
         self._latest: Found = {}
