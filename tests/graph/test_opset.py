@@ -265,11 +265,10 @@ def test_models_can_go_down_where_an_equivalent_exists(source, target, signature
         (
             13,
             12,
-            X234,
-            "[n] y = Softmax <axis = 1> (x)",
-            "node 'n' (Softmax) cannot be converted from opset 13 to 12: below",
+            "(float x) => (float y)",
+            "h = Relu (x) [n] y = Softmax <axis = 1> (h)",
+            "node 'n' (Softmax) cannot be converted from opset 13 to 12: the rank is not known",
         ),
-        (13, 12, "(float[2,3] x) => (float[2,3] y)", "y = Softmax <axis = 0> (x)", "along the last axis only"),
         (
             10,
             12,
@@ -282,14 +281,14 @@ def test_models_can_go_down_where_an_equivalent_exists(source, target, signature
             16,
             "(float[2,3] x) => (float[2,3] y) <float[3] s = {1, 2, 3}>",
             "y = LayerNormalization (x, s)",
-            "No Previous Version of LayerNormalization exists",
+            "there is no LayerNormalization below opset 17",
         ),
         (
             13,
             12,
             "(float[1,3] x, int64[1] a) => (float[n] y)",
             "y = Squeeze (x, a)",
-            "No initializer or constant input",
+            "'axes' is not constant",
         ),
         (
             10,
@@ -305,7 +304,13 @@ def test_models_can_go_down_where_an_equivalent_exists(source, target, signature
             "y = Resize (x, s)",
             "enlarges one axis and shrinks another",
         ),
-        (9, 8, "(int64[2,2] x) => (int64[2,2] y)", "y = MatMul (x, x)", "below opset 9 it takes floating-point"),
+        (
+            9,
+            8,
+            "(int64[2,2] x) => (int64[2,2] y)",
+            "y = MatMul (x, x)",
+            "opset 8 does not allow 'A' to be tensor(int64)",
+        ),
         (
             13,
             11,
@@ -467,7 +472,7 @@ def test_overridable_axes_are_no_constants():
         '<ir_version: 8, opset_import: ["" : 13]>'
         " g (float[1,3] x, int64[1] a) => (float[n] y) <int64[1] a = {0}> { y = Squeeze (x, a) }"
     )
-    with pytest.raises(ModelError, match="No initializer or constant"):
+    with pytest.raises(ModelError, match="'axes' is not constant"):
         convert_opset(model, 12)
 
 
@@ -491,7 +496,9 @@ def test_the_ir_version_suits_the_opset():
     convert_opset(model, 21)
     assert model.ir_version == 10
     convert_opset(model, 20)
-    assert model.ir_version == 10
+    assert model.ir_version == 9
+    convert_opset(model, 7)
+    assert model.ir_version == 4
 
 
 def runnable() -> list[Path]:

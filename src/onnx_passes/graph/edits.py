@@ -110,6 +110,16 @@ def remove_if_dead(nodes: Iterable[ir.Node], keep: Collection[str] = ()) -> list
     return removed
 
 
+def remove_unused_constants(values: Iterable[ir.Value | None]) -> None:
+    """Remove initializers and Constant nodes among values that were read, and no longer are."""
+    for value in values:
+        producer = None if value is None else value.producer()
+        if producer is not None and producer.op_type == "Constant" and producer.domain == "":
+            remove_if_dead([producer])
+        elif value is not None and value.is_initializer():
+            _drop_initializer(value)
+
+
 def _used_values(node: ir.Node) -> Iterable[ir.Value | None]:
     yield from node.inputs
     for graph in subgraphs_of(node):

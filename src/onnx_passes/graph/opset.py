@@ -1,8 +1,8 @@
 """Convert a model from one version of the default operator set to another, in place.
 
-onnx's own converter drops functions, metadata and annotations, and reads every weight. So each kind of node that
-changed is given to it alone, and only what it makes of that node is brought back: the node itself stays, with its
-name, its metadata and the values it yields.
+Upwards it is onnx's own converter that knows what changed. It drops functions, metadata and annotations, and reads
+every weight. So each kind of node that changed is given to it alone, and only what it makes of that node is brought
+back: the node itself stays, with its name, its metadata and the values it yields. Downwards see ``opset_down``.
 """
 
 from __future__ import annotations
@@ -12,25 +12,34 @@ from typing import TYPE_CHECKING
 
 import onnx
 import onnx.checker
-import onnx.defs
 import onnx.helper
 import onnx.version_converter
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph import opset_rules
+from onnx_passes.graph.builder import type_outputs
 from onnx_passes.graph.constants import constant_tensor
-from onnx_passes.graph.edits import subgraphs_of
+from onnx_passes.graph.edits import remove_unused_constants, subgraphs_of
 from onnx_passes.graph.names import Names
+from onnx_passes.graph.opset_down import descend, schema_of
+from onnx_passes.graph.opset_form import Form, NoEquivalentError
+from onnx_passes.graph.schemas import signature
 from onnx_passes.graph.wellformed import node_label
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 Scope = ir.Graph | ir.Function
+Refused = tuple[ir.Node, str]
+"""A node that has no equivalent, and what it uses."""
 
 _SMALL = 1024
 """Constants of up to so many bytes are shown to the converter, which needs axes, shapes and the like."""
+
+
+_INITIALIZERS_SINCE, _FUNCTIONS_SINCE, _OVERLOADS_SINCE = 4, 8, 10
+"""Versions of the format with initializers that are no inputs, with functions, and with several of one name."""
 
 
 def target_versions() -> range:
@@ -46,6 +55,24 @@ def convert_opset(model: ir.Model, version: int) -> ir.Model:
     """
     OpsetConversion(model, version).apply()
     return model
+
+
+class OpsetError(ModelError):
+    """Nodes of a model have no equivalent in another version; all are named."""
+
+    def __init__(self, refused: Sequence[Refused], source: int, target: int) -> None:
+        self.refused = tuple(refused)
+        between = f"cannot be converted from opset {source} to {target}"
+        hint = "choose another version" if target > source else "stay with a higher version"
+        if len(self.refused) == 1:
+            node, reason = self.refused[0]
+            super().__init__(f"{node_label(node)} {between}: {reason}", hint=hint)
+            return
+        alike: dict[str, list[ir.Node]] = {}
+        for node, reason in self.refused:
+            alike.setdefault(reason, []).append(node)
+        lines = [f"  {', '.join(map(node_label, nodes))}: {reason}" for reason, nodes in alike.items()]
+        super().__init__("\n".join((f"{len(self.refused)} nodes {between}:", *lines)), hint=hint)
 
 
 class OpsetConversion:
@@ -65,6 +92,9 @@ class OpsetConversion:
             for scope in scopes
             if scope.opset_imports.get("", version) != version
         ]
+        for part in self._parts:
+            if part.refused:
+                raise OpsetError(part.refused, part.source, version)
 
     def __bool__(self) -> bool:
         return bool(self._parts)
@@ -79,8 +109,22 @@ class OpsetConversion:
         for part in self._parts:
             part.apply()
         if self._parts:
-            needed = onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", self._version)])
-            self._model.ir_version = max(self._model.ir_version, needed)
+            down = all(part.source > self._version for part in self._parts)
+            self._model.ir_version = _ir_version(self._model, self._version, lower=down)
+
+
+def _ir_version(model: ir.Model, version: int, *, lower: bool) -> int:
+    """Return the version of the format that goes with operator sets, or one that the model needs for something else."""
+    opsets = {**model.opset_imports, "": version}
+    ids = [onnx.helper.make_opsetid(*item) for item in opsets.items()]
+    needed = onnx.helper.find_min_ir_version_for(ids, ignore_unknown=True)
+    if not lower:
+        return max(model.ir_version, needed)
+    if any(function.overload for function in model.functions.values()):
+        needed = max(needed, _OVERLOADS_SINCE)
+    if model.functions:
+        needed = max(needed, _FUNCTIONS_SINCE)
+    return min(model.ir_version, max(needed, _INITIALIZERS_SINCE))
 
 
 @dataclasses.dataclass
@@ -91,19 +135,29 @@ class _Kind:
     inputs: list[onnx.ValueInfoProto]
     constants: list[onnx.TensorProto]
     outputs: list[onnx.ValueInfoProto]
+    used: frozenset[str] = frozenset()
+    """Outputs that somebody reads."""
     nodes: list[ir.Node] = dataclasses.field(default_factory=list[ir.Node])
     result: list[onnx.NodeProto] = dataclasses.field(default_factory=list[onnx.NodeProto])
     """What the converter made of it; the last node yields the outputs."""
 
     def key(self) -> tuple[bytes, ...]:
         parts = (self.proto, *self.inputs, *self.constants, *self.outputs)
-        return tuple(part.SerializeToString(deterministic=True) for part in parts)
+        return (*(part.SerializeToString(deterministic=True) for part in parts), *map(str.encode, sorted(self.used)))
 
     def prefix_names(self, prefix: str) -> None:
         for part in (*self.inputs, *self.constants, *self.outputs):
             part.name = prefix + part.name
         for names in (self.proto.input, self.proto.output):
             names[:] = [prefix + name if name else "" for name in names]
+        self.used = frozenset(prefix + name for name in self.used)
+
+    def form(self) -> Form:
+        """Return the node as something that can be written otherwise, with what is known of its values."""
+        proto = onnx.NodeProto()
+        proto.CopyFrom(self.proto)
+        constants = {tensor.name: tensor for tensor in self.constants}
+        return Form(proto, constants, {info.name: info.type for info in (*self.inputs, *self.outputs)}, self.used)
 
     def is_changed(self) -> bool:
         if len(self.result) != 1:
@@ -118,14 +172,17 @@ class _Conversion:
 
     def __init__(self, scope: Scope, source: int, target: int, functions: Collection[ir.OperatorIdentifier]) -> None:
         self._scope = scope
-        self._source = source
+        self.source = source
         self._target = target
+        self.refused: list[Refused] = []
         self._kinds: dict[tuple[bytes, ...], _Kind] = {}
         for node in scope.all_nodes():
             if node.domain == "" and node.op_identifier() not in functions:
                 self._examine(node)
-        if self._kinds:
-            self._convert()
+        if target < source:
+            self._descend()
+        elif self._kinds:
+            self._ascend()
 
     def changed_nodes(self) -> list[ir.Node]:
         return [node for kind in self._kinds.values() if kind.is_changed() for node in kind.nodes]
@@ -136,80 +193,85 @@ class _Conversion:
             if kind.is_changed():
                 names = names or Names.of(self._scope)
                 for node in kind.nodes:
-                    _rewrite(node, kind, names)
+                    _rewrite(node, kind, names, self._target)
             for node in kind.nodes:
                 opset_rules.retype_outputs(node, self._target)
         self._scope.opset_imports[""] = self._target
 
     def _examine(self, node: ir.Node) -> None:
-        before = _since(node.op_type, self._source)
+        before = schema_of(node.op_type, self.source)
         if before is None:
-            raise ModelError(f"{node_label(node)} is no operator of opset {self._source}")
-        if before == _since(node.op_type, self._target):
+            raise ModelError(f"{node_label(node)} is no operator of opset {self.source}")
+        after = schema_of(node.op_type, self._target)
+        if after is not None and before.since_version == after.since_version:
             return
-        reason = opset_rules.objection(node, self._source, self._target)
+        reason = opset_rules.objection(node, self.source, self._target)
         if reason is not None:
-            raise self._error(node, reason)
-        if subgraphs_of(node):
+            self.refused.append((node, reason))
+        if reason is not None or subgraphs_of(node):
             return
-        kind = _describe(node, opset_rules.stand_in(node.op_type, self._source, self._target), self._source)
+        kind = _describe(node, opset_rules.stand_in(node.op_type, self.source, self._target), self.source)
         key = (node.op_type.encode(), *kind.key())
         known = self._kinds.setdefault(key, kind)
         if known is kind:
             kind.prefix_names(f"{len(self._kinds)}.")
         known.nodes.append(node)
 
-    def _error(self, node: ir.Node, reason: str) -> ModelError:
-        return ModelError(
-            f"{node_label(node)} cannot be converted from opset {self._source} to {self._target}: {reason}",
-            hint="choose another version" if self._target > self._source else "stay with a higher version",
-        )
+    def _descend(self) -> None:
+        for kind in self._kinds.values():
+            try:
+                kind.result = descend(kind.form(), self.source, self._target)
+            except NoEquivalentError as error:
+                self._refuse(kind, str(error))
+                continue
+            self._check(kind)
 
-    def _convert(self) -> None:
+    def _ascend(self) -> None:
         kinds = list(self._kinds.values())
         try:
-            result = _run_converter(kinds, self._source, self._target)
+            result = _run_converter(kinds, self.source, self._target)
         except Exception as error:
-            raise self._blame(kinds, error) from error
+            self._blame(kinds)
+            if not self.refused:
+                what = f"opset {self.source} cannot be converted to {self._target}: {_message(error)}"
+                raise ModelError(what) from error
+            return
         producers = {name: node for node in result.graph.node for name in node.output if name}
         constants = {tensor.name: tensor for tensor in result.graph.initializer}
         order = {id(node): position for position, node in enumerate(result.graph.node)}
+        for kind in kinds:
+            kind.result = _made_of(kind, producers, constants, order)
+            opset_rules.mend(kind.result, kind.nodes[0], self.source, self._target)
+            self._check(kind)
+
+    def _check(self, kind: _Kind) -> None:
+        """Refuse what cannot be put in the place of all nodes of a kind, or is not as the version wants it."""
+        if _has_references(kind.nodes[0]) and kind.is_changed():
+            self._refuse(kind, "it takes an attribute from its function")
+            return
         context = type(onnx.checker.DEFAULT_CONTEXT)()
         context.ir_version = onnx.IR_VERSION
         context.opset_imports = {"": self._target}
-        for kind in kinds:
-            node = kind.nodes[0]
-            kind.result = _made_of(kind, producers, constants, order)
-            reason = opset_rules.mend(kind.result, node, self._source, self._target)
-            if _has_references(node) and kind.is_changed():
-                reason = "it takes an attribute from its function"
-            if reason is not None:
-                raise self._error(node, reason)
-            try:
-                for proto in kind.result:
-                    onnx.checker.check_node(proto, context)
-            except onnx.checker.ValidationError as error:
-                raise self._error(node, str(error).splitlines()[0]) from error
+        try:
+            for proto in kind.result:
+                onnx.checker.check_node(proto, context)
+        except onnx.checker.ValidationError as error:
+            self._refuse(kind, str(error).splitlines()[0])
 
-    def _blame(self, kinds: list[_Kind], error: Exception) -> ModelError:
-        """Find the node that the converter stumbled over: it does not say."""
+    def _refuse(self, kind: _Kind, reason: str) -> None:
+        self.refused += [(node, reason) for node in kind.nodes]
+
+    def _blame(self, kinds: list[_Kind]) -> None:
+        """Find the nodes that the converter stumbles over: it does not say."""
         for kind in kinds:
             try:
-                _run_converter([kind], self._source, self._target)
+                _run_converter([kind], self.source, self._target)
             except Exception as reason:  # noqa: BLE001 - becomes part of the error that is raised
-                return self._error(kind.nodes[0], _message(reason))
-        return ModelError(f"opset {self._source} cannot be converted to {self._target}: {_message(error)}")
+                self._refuse(kind, _message(reason))
 
 
 def _message(error: Exception) -> str:
     return str(error).rpartition("failed: ")[2].strip().rstrip(".") or type(error).__name__
-
-
-def _since(op_type: str, version: int) -> int | None:
-    try:
-        return onnx.defs.get_schema(op_type, version, "").since_version
-    except onnx.defs.SchemaError:
-        return None
 
 
 def _has_references(node: ir.Node) -> bool:
@@ -231,6 +293,8 @@ def _describe(node: ir.Node, op_type: str, version: int) -> _Kind:
         kind.proto.output.append(f"o{position}" if value.name else "")
         if value.name:
             kind.outputs.append(_typed(value, f"o{position}"))
+        if value.is_graph_output() or value.uses():
+            kind.used |= {f"o{position}"}
     for attribute in node.attributes.values():
         proto = kind.proto.attribute.add()
         if attribute.is_ref():
@@ -251,7 +315,8 @@ def _typed(value: ir.Value, name: str) -> onnx.ValueInfoProto:
 
 def _example(reference: ir.Attr, op_type: str, version: int) -> onnx.AttributeProto:
     """Return some value for an attribute that a function gets from its caller."""
-    declared = onnx.defs.get_schema(op_type, version, "").attributes.get(reference.name)
+    schema = schema_of(op_type, version)
+    declared = None if schema is None else schema.attributes.get(reference.name)
     if declared is not None and declared.default_value.type:
         return declared.default_value
     examples = {
@@ -304,7 +369,7 @@ def _attributes(node: onnx.NodeProto) -> dict[str, bytes]:
     return {attribute.name: attribute.SerializeToString(deterministic=True) for attribute in node.attribute}
 
 
-def _rewrite(node: ir.Node, kind: _Kind, names: Names) -> None:
+def _rewrite(node: ir.Node, kind: _Kind, names: Names, version: int) -> None:
     """Make a node the last one of the result of its kind, with the others in front of it."""
     values: dict[str, ir.Value | None] = {**dict(zip(kind.proto.input, node.inputs, strict=True)), "": None}
     wish = next((value.name for value in node.outputs if value.name), node.op_type)
@@ -321,6 +386,7 @@ def _rewrite(node: ir.Node, kind: _Kind, names: Names) -> None:
         for name, value in zip(proto.output, helper.outputs, strict=True):
             value.name = names.value(f"{wish}_{proto.op_type}")
             values[name] = value
+        type_outputs(helper, signature("", helper.op_type, version))
         node.prepend(helper)
     node.op_type = last.op_type
     before, after = _attributes(kind.proto), _attributes(last)
@@ -329,6 +395,8 @@ def _rewrite(node: ir.Node, kind: _Kind, names: Names) -> None:
     for attribute in last.attribute:
         if before.get(attribute.name) != after[attribute.name]:
             node.attributes.add(ir.serde.deserialize_attribute(attribute))
+    given = list(node.inputs)
     node.resize_inputs(len(last.input))
     for position, name in enumerate(last.input):
         node.replace_input_with(position, values[name])
+    remove_unused_constants(given)

@@ -1,4 +1,4 @@
-"""Where onnx's version converter errs: conversions to refuse, and results to mend.
+"""Where onnx's version converter errs on the way up: conversions to refuse, and results to mend.
 
 Found by comparing results of ONNX Runtime before and after the conversion of every operator.
 """
@@ -14,22 +14,16 @@ import onnx.helper
 import onnx.numpy_helper
 import onnx_ir as ir
 
-from onnx_passes.graph.constants import constant, constant_tensor
+from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import subgraphs_of
-from onnx_passes.graph.shapes import rank
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_SOFTMAX = {"Softmax", "LogSoftmax", "Hardmax"}
-_FLOATS_BELOW_9 = {"Constant", "Flatten", "Gemm", "Greater", "Less", "MatMul", "PRelu"}
-_MAY_COUNT_BACKWARDS = {"TopK", "OneHot", "LpNormalization"}
-"""Operators that always took negative axes; others do since opset 11."""
-
 
 def stand_in(op_type: str, source: int, target: int) -> str:
     """Name the operator that the converter is to see: it does not know that Hardmax changed like Softmax."""
-    return "Softmax" if op_type == "Hardmax" and crosses(13, source, target) else op_type
+    return "Softmax" if op_type == "Hardmax" and source < 13 <= target else op_type
 
 
 def crosses(version: int, source: int, target: int) -> bool:
@@ -38,25 +32,21 @@ def crosses(version: int, source: int, target: int) -> bool:
 
 
 def objection(node: ir.Node, source: int, target: int) -> str | None:
-    """Say why a node cannot be converted, where the converter would not notice."""
-    if node.op_type in _SOFTMAX and target < 13 <= source:
-        return _softmax_objection(node, target)
+    """Say why a node cannot be converted, where the converter would not notice; downwards of control flow only."""
+    if subgraphs_of(node):
+        return _control_objection(node, source, target)
+    if target < source:
+        return None
     if node.op_type == "Dropout" and _is_used(*node.outputs[1:]):
         same = not crosses(10, source, target) and not crosses(12, source, target)
         return None if same else "its mask does not mean the same in both versions"
-    if node.op_type == "BatchNormalization" and crosses(14, source, target) and _is_used(*node.outputs[1:]):
+    if node.op_type == "BatchNormalization" and source < 14 <= target and _is_used(*node.outputs[1:]):
         return "its further outputs do not mean the same in both versions"
-    if node.op_type == "Resize" and source < 11 <= target:
-        return _resize_objection(node)
-    if node.op_type in _FLOATS_BELOW_9 and target < 9 <= source:
-        return _float_objection(node)
-    if node.op_type == "Scan" and crosses(9, source, target):
-        return "Scan was another operator before opset 9"
-    return _type_objection(node, target) if subgraphs_of(node) else None
+    return _resize_objection(node) if node.op_type == "Resize" and source < 11 <= target else None
 
 
-def mend(result: Sequence[onnx.NodeProto], node: ir.Node, source: int, target: int) -> str | None:
-    """Correct what the converter made of a node, or say why that cannot be done.
+def mend(result: Sequence[onnx.NodeProto], node: ir.Node, source: int, target: int) -> None:
+    """Correct what the converter made of a node.
 
     The last node of ``result`` is the one that yields the values of ``node``.
     """
@@ -68,9 +58,6 @@ def mend(result: Sequence[onnx.NodeProto], node: ir.Node, source: int, target: i
     if node.op_type == "Hardmax":
         for proto in result:
             proto.op_type = "Hardmax" if proto.op_type == "Softmax" else proto.op_type
-    if target < 11 <= source and last.op_type not in _MAY_COUNT_BACKWARDS:
-        return _count_forwards(last, node)
-    return None
 
 
 def retype_outputs(node: ir.Node, target: int) -> None:
@@ -83,25 +70,6 @@ def retype_outputs(node: ir.Node, target: int) -> None:
 
 def _is_used(*values: ir.Value) -> bool:
     return any(value.is_graph_output() or value.uses() for value in values)
-
-
-def _softmax_objection(node: ir.Node, target: int) -> str | None:
-    """Before opset 13, all axes from the given one on were taken together."""
-    axis = node.attributes.get_int("axis", -1)
-    length = rank(node.inputs[0])
-    if axis in (-1, (length or 0) - 1) and (length is not None or target >= 11):
-        return None
-    return "below opset 13 it works along the last axis only" if length is not None else "the rank is not known"
-
-
-def _float_objection(node: ir.Node) -> str | None:
-    """Casting to float and back, as the converter does, loses large integers."""
-    value = node.outputs[0] if node.op_type == "Constant" else node.inputs[0]
-    tensor = constant_tensor(value)
-    dtype = tensor.dtype if tensor is not None else None if value is None else value.dtype
-    if dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE):
-        return None
-    return "its type is not known" if dtype is None else "below opset 9 it takes floating-point numbers only"
 
 
 def _resize_objection(node: ir.Node) -> str | None:
@@ -138,26 +106,17 @@ def _match_type(protos: Sequence[onnx.NodeProto], node: ir.Node) -> None:
                 attribute.t.CopyFrom(ir.serde.serialize_tensor(ir.Tensor(array, dtype)))
 
 
-def _count_forwards(proto: onnx.NodeProto, node: ir.Node) -> str | None:
-    """Replace negative axes, which are allowed since opset 11."""
-    counted = node.outputs if node.op_type == "Unsqueeze" else node.inputs
-    length = rank(counted[0]) if counted else None
-    for attribute in proto.attribute:
-        axes = [attribute.i] if attribute.name == "axis" else attribute.ints if attribute.name == "axes" else []
-        if min(axes, default=0) >= 0:
-            continue
-        if length is None:
-            return "negative axes need opset 11, and the rank is not known"
-        if attribute.name == "axis":
-            attribute.i %= length
-        else:
-            attribute.ints[:] = [axis % length for axis in attribute.ints]
-    return None
-
-
-def _type_objection(node: ir.Node, target: int) -> str | None:
-    """Tell whether an operator with subgraphs takes the types it gets, which is all that changed in it."""
-    schema = onnx.defs.get_schema(node.op_type, target, "")
+def _control_objection(node: ir.Node, source: int, target: int) -> str | None:
+    """Tell whether an operator with subgraphs takes the types it gets, which is most of what changed in it."""
+    if node.op_type == "Scan" and crosses(9, source, target):
+        return "Scan was another operator before opset 9"
+    axes = (node.attributes.get(name) for name in ("scan_input_axes", "scan_output_axes"))
+    if target < 11 <= source and any(min(given.as_ints(), default=0) < 0 for given in axes if given is not None):
+        return "negative axes need opset 11"
+    try:
+        schema = onnx.defs.get_schema(node.op_type, target, "")
+    except onnx.defs.SchemaError:
+        return f"there is no {node.op_type} in opset {target}"
     for values, parameters in ((node.inputs, schema.inputs), (node.outputs, schema.outputs)):
         for position, value in enumerate(values):
             parameter = parameters[min(position, len(parameters) - 1)]

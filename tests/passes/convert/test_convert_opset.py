@@ -11,6 +11,7 @@ from onnx_passes.passes.convert.convert_opset import ConvertOpset
 from tests.passes.tools import apply, assert_equal_results, check, model_of, run, value
 
 SQUEEZE = "g (float[1, 2] x) => (float[2] y) { t = Squeeze <axes = [0]> (x) y = Relu (t) }"
+X23 = {"x": np.array([[-1.5, 2.0, 0.5], [3, 2, 1]], np.float32)}
 X = {"x": np.array([[-1.5, 2.0]], np.float32)}
 
 
@@ -48,3 +49,29 @@ def test_refuses_versions_that_do_not_exist_and_leaves_the_model_alone(version: 
     with pytest.raises(ModelError, match=str(version)):
         ConvertOpset(version=version)(model)
     assert full_hash(model) == before
+
+
+def test_types_and_ranks_that_are_not_known_are_found_out():
+    model = model_of("g (float[2, N] x) => (float[N, 2] y) { t = Transpose (x) y = Softmax <axis = 0> (t) }", opset=21)
+    value(model, "t").type = None
+    assert apply(ConvertOpset(version=9), model)
+    assert [node.op_type for node in model.graph] == ["Transpose", "Transpose", "Softmax", "Transpose"]
+
+
+def test_a_pass_that_writes_an_operator_in_older_ones_is_named():
+    text = "g (float[2, 3] x) => (float[2, 3] y) <float[3] s = {1, 2, 3}> { [n] y = LayerNormalization (x, s) }"
+    with pytest.raises(ModelError, match="there is no LayerNormalization below opset 17; lower-layernorm first"):
+        ConvertOpset(version=13)(model_of(text, opset=17))
+    lowered = model_of(text, opset=17)
+    expected = run(lowered, X23)
+    for name in ("lower-layernorm", "convert-opset13"):
+        (pass_,) = collect(name)
+        assert apply(pass_, lowered)
+    check(lowered)
+    assert_equal_results(lowered, expected, X23)
+
+
+def test_kernels_that_round_otherwise_are_no_error():
+    pool = "y = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)"
+    model = model_of(f"g (float[1, 2, 9, 9] x) => (float[1, 2, 9, 9] y) {{ {pool} }}", opset=21)
+    assert ConvertOpset(version=17)(model).modified

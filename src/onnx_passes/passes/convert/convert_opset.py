@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.core.base import Context
 from onnx_passes.core.options import option
+from onnx_passes.core.registry import REGISTRY
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
+if TYPE_CHECKING:
+    from onnx_passes.graph.opset import OpsetConversion
 
-@passes.verify.equality
+
+@passes.verify.tolerance
 @passes.register(
     tags=("convert",), aliases={f"convert-opset{version}": f"version={version}" for version in range(7, 26)}
 )
 class ConvertOpset(EditorPass):
-    """Convert graph, subgraphs and functions to another version of the default operator set.
+    """Convert graph, subgraphs and functions to another version of the default operator set, up or down.
 
     Rewrites: ``opset_import: ["" : 11]`` → ``opset_import: ["" : 21]``, and the nodes whose operator changed in
-              between; ``convert-opset21`` is short for ``convert-opset{version=21}``.
-    Refuses:  operators that the version does not have; the model then stays as it was.
-    Exactness: bit-exact.
+              between; ``convert-opset21`` is short for ``convert-opset{version=21}``. Downwards nodes stay that use
+              nothing new, and others are written as the older version does, such as ``ReduceMean(x, axes)`` →
+              ``ReduceMean <axes> (x)``; the version of the format is lowered, too.
+    Refuses:  nodes that use what the version does not have, or not in that type: all are named, with what they use,
+              and the model stays as it was.
+    Exactness: bit-exact, unless ONNX Runtime has another kernel for the other version: its AveragePool of opset 19
+               rounds otherwise than the one before.
     """
 
     preserves = ("remove-unused", "shape-inference", "topological-sort", "unique-names")
@@ -34,7 +45,44 @@ class ConvertOpset(EditorPass):
 
 def convert_to(version: int, model: ir.Model, editor: Editor) -> bool:
     """Convert to a version as one rewrite; returns false if that was vetoed."""
-    from onnx_passes.graph.opset import OpsetConversion
+    from onnx_passes.graph.opset import OpsetError
 
-    conversion = OpsetConversion(model, version)
+    try:
+        conversion = _find_out(version, model, editor)
+    except OpsetError as error:
+        for node, reason in error.refused:
+            editor.refuse(f"operator set {version}", reason, node)
+        error.hint = _lowering({node.op_type for node, _ in error.refused}, version) or error.hint
+        raise
     return not conversion or editor.change(f"operator set {version}", conversion.nodes, conversion.apply)
+
+
+def _find_out(version: int, model: ir.Model, editor: Editor) -> OpsetConversion:
+    """Find out what there is to do; downwards that depends on types and ranks, which are inferred where they miss."""
+    from onnx_passes.graph.opset import OpsetConversion, OpsetError, target_versions
+
+    down = version in target_versions() and version < model.opset_imports.get("", version)
+    if down:
+        editor.annotated |= _infer(model, gaps_only=True)
+    try:
+        return OpsetConversion(model, version)
+    except OpsetError:
+        if not down or not _infer(model, gaps_only=False):
+            raise
+        editor.annotated = True
+        return OpsetConversion(model, version)
+
+
+def _infer(model: ir.Model, *, gaps_only: bool) -> bool:
+    from onnx_passes.passes.annotate.shape_inference import ShapeInference
+
+    return ShapeInference(gaps_only=gaps_only).run(model, Context()).modified
+
+
+def _lowering(operators: set[str], version: int) -> str:
+    """Name the passes that write operators that a version does not have in older ones."""
+    from onnx_passes.graph.opset_down import schema_of
+
+    named = {entry.doc.split(maxsplit=2)[1]: entry.name for entry in REGISTRY.groups().get("lower", [])}
+    found = sorted(named[name] for name in operators & named.keys() if schema_of(name, version) is None)
+    return f"{' and '.join(found)} first, or stay with a higher version" if found else ""

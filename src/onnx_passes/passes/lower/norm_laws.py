@@ -30,8 +30,8 @@ def _definition(op: Builder, node: ir.Node, x: ir.Value, centred: bool) -> Rewri
     axes = list(range(node.attributes.get_int("axis", -1) % dims, dims))
     wide = op.Cast(x, to=ir.DataType.FLOAT.value) if is_half else x
     if centred:
-        wide = op.Sub(wide, op.ReduceMean(wide, axes, keepdims=1))
-    variance = op.ReduceMean(op.Mul(wide, wide), axes, keepdims=1)
+        wide = op.Sub(wide, _mean(op, wide, axes))
+    variance = _mean(op, op.Mul(wide, wide), axes)
     result = op.Div(wide, op.Sqrt(op.Add(variance, node.attributes.get_float("epsilon", 1e-5))))
     if is_half:
         result = op.Cast(result, to=ir.DataType.FLOAT16.value)
@@ -40,8 +40,15 @@ def _definition(op: Builder, node: ir.Node, x: ir.Value, centred: bool) -> Rewri
     return op.Add(result, others[0]) if others and others[0] is not None else result
 
 
+def _mean(op: Builder, value: ir.Value, axes: list[int]) -> ir.Value:
+    """Average over axes, which were an attribute before opset 18."""
+    if op.opset < 18:
+        return op.ReduceMean(value, axes=axes, keepdims=1)
+    return op.ReduceMean(value, axes, keepdims=1)
+
+
 _law = Vocabulary(_definition, _is_known).law
-_KNOWN = (When("opset >= 18", "needs opset 18"), When("is_known(result, x)"))
+_KNOWN = (When("opset >= 17", "needs opset 17"), When("is_known(result, x)"))
 
 
 @passes.verify.tolerance
@@ -51,8 +58,8 @@ class LowerLayernorm(LawPass):
 
     Rewrites: ``LayerNormalization(x, s, b)`` → ``d / Sqrt(ReduceMean(d * d) + ε) * s + b`` with
               ``d = x - ReduceMean(x)``, in single precision.
-    Refuses:  opsets below 18; other types than single and half precision; an input of unknown rank; mean or deviation
-              that are used.
+    Refuses:  opsets below 17, which have no LayerNormalization; other types than single and half precision; an input of
+              unknown rank; mean or deviation that are used.
     Exactness: rounding.
     """
 
