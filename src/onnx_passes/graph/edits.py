@@ -97,7 +97,7 @@ def remove_if_dead(nodes: Iterable[ir.Node], keep: Collection[str] = ()) -> list
         node = waiting.pop()
         if node.graph is None or not is_dead(node) or any(output.name in keep for output in node.outputs):
             continue
-        inputs = [value for value in dict.fromkeys(_used_values(node)) if value is not None]
+        inputs = [value for value in dict.fromkeys(used_values(node)) if value is not None]
         _detach_subgraphs(node)
         node.graph.remove(node, safe=True)
         removed.append(node)
@@ -120,7 +120,8 @@ def remove_unused_constants(values: Iterable[ir.Value | None]) -> None:
             _drop_initializer(value)
 
 
-def _used_values(node: ir.Node) -> Iterable[ir.Value | None]:
+def used_values(node: ir.Node) -> Iterable[ir.Value | None]:
+    """Iterate over all that a node reads, its subgraphs included."""
     yield from node.inputs
     for graph in subgraphs_of(node):
         inside = {graph, *graph.subgraphs()}
@@ -138,6 +139,13 @@ def _detach_subgraphs(node: ir.Node) -> None:
     for graph in subgraphs_of(node):
         for inner in all_nodes(graph):
             detach(inner)
+
+
+def remove_all(graph: ir.Graph, nodes: Sequence[ir.Node]) -> None:
+    """Remove nodes that nothing else reads, whatever they read of each other."""
+    for node in nodes:
+        _detach_subgraphs(node)
+    graph.remove(nodes, safe=True)
 
 
 def detach(node: ir.Node) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import onnx_ir as ir
 
 from onnx_passes.graph import annotations
-from onnx_passes.graph.edits import subgraphs_of
+from onnx_passes.graph.edits import subgraphs_of, used_values
 
 
 class Reaching:
@@ -49,3 +49,19 @@ class Reaching:
             for graph in subgraphs_of(node):
                 self.graphs.append(graph)
                 waiting.extend((*graph.outputs, *(graph.inputs if self._kept else ())))
+
+
+def between(
+    inputs: Collection[ir.Value], outputs: Iterable[ir.Value]
+) -> tuple[set[ir.Value], set[ir.Node]]:
+    """Return the values that some outputs depend on, up to the inputs given, and the nodes that compute them."""
+    values, nodes = set[ir.Value](), set[ir.Node]()
+    waiting = list(outputs)
+    while waiting:
+        value = waiting.pop()
+        node = None if value in inputs else value.producer()
+        if value not in values and node is not None and node not in nodes:
+            nodes.add(node)
+            waiting.extend(read for read in used_values(node) if read is not None)
+        values.add(value)
+    return values, nodes

@@ -16,7 +16,7 @@ from onnx_passes.core.errors import ModelError, UsageError
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.randomness import is_random
 from onnx_passes.verify.comparison.compare import compare
-from onnx_passes.verify.comparison.declarations import ChangesInterface, Declared
+from onnx_passes.verify.comparison.declarations import ChangesInterface, Declared, ShowsInside
 from onnx_passes.verify.comparison.promise import NONE, Limits, Promise, Rounding
 from onnx_passes.verify.failure import VerificationError
 from onnx_passes.verify.local.specials import SpecialKind, Specials
@@ -67,6 +67,7 @@ class Baseline:
 
     def __post_init__(self) -> None:
         self.given = self.samples
+        self._inside: list[Sample] = []
 
     def run(self, executor: Executor, model: ir.Model) -> list[Sample]:
         """Run a model on all samples. Raises ExecutionError."""
@@ -77,13 +78,25 @@ class Baseline:
             self.specials.run(ready)
         return results
 
+    def look_inside(self, change: ChangesInterface, model: ir.Model, executor: Executor) -> None:
+        """Run the model before a pass for values inside it that its interface will show. Raises ExecutionError."""
+        self._inside = []
+        if isinstance(change, ShowsInside) and (values := change.values_inside(model)):
+            ready = executor.prepare(model, also=values, engine=self.engine, feeds=self.feeds)
+            self._inside = [ready.run(sample) for sample in self.samples]
+
     def follow(self, change: ChangesInterface, model: ir.Model) -> None:
         """Go on with the interface that a pass has given the model."""
+        inside, self._inside = self._inside or [{}] * len(self.samples), []
+
+        def after(results: list[Sample]) -> list[Sample]:
+            return [change.outputs_after({**known, **result}) for known, result in zip(inside, results, strict=True)]
+
         self.changes.append(change)
-        self.samples = list(map(change.inputs_after, self.samples))
-        self.original = list(map(change.outputs_after, self.original))
-        self.current = list(map(change.outputs_after, self.current))
-        self.anchor = None if self.anchor is None else list(map(change.outputs_after, self.anchor))
+        samples = zip(inside, self.samples, strict=True)
+        self.samples = [change.inputs_after({**known, **sample}) for known, sample in samples]
+        self.original, self.current = after(self.original), after(self.current)
+        self.anchor = None if self.anchor is None else after(self.anchor)
         self.feeds = frozenset(name for sample in self.samples for name in sample)
         if self.unreached is not None:
             self.unreached.follow(self.samples)
@@ -183,7 +196,7 @@ class Start:
         self._special: list[tuple[SpecialKind, Sample]] = [(kind, narrowing.drawn(sample)) for kind, sample in special]
         self._executor = executor
         self._axes = None if inputs else dynamic_axes(narrowed)
-        self._feeds = frozenset(name for sample in self._draft.samples for name in sample)
+        self._feeds = frozenset(name for sample in self._draft.samples for name in narrowing.drawn(sample))
         self._ready = executor.prepare(model, feeds=self._feeds)
         self._declared = Declared.by(model)
         self._weights = [(t, _checksum(t)) for v in model.graph.initializers.values() if _is_shared(t := v.const_value)]

@@ -21,7 +21,7 @@ from onnx_passes.verify.blame.excuse import Excuse, Excuses
 from onnx_passes.verify.blame.replay import Replay
 from onnx_passes.verify.claims import StructureClaim
 from onnx_passes.verify.comparison.compare import compare
-from onnx_passes.verify.comparison.declarations import ChangesInterface, wrong_annotation
+from onnx_passes.verify.comparison.declarations import ChangesInterface, ShowsInside, wrong_annotation
 from onnx_passes.verify.comparison.evidence import evidence_of
 from onnx_passes.verify.comparison.levels import below, level_of
 from onnx_passes.verify.comparison.promise import DEFAULT, EXPLICIT, Limits, Promise, PromiseFor, promise_of
@@ -124,10 +124,21 @@ class Verification(Instrument):
         """Get ready to look at rewrites, and keep the model if the pass promises something about it."""
         if any(isinstance(claim, StructureClaim) for claim in step.pass_.claims):
             self._before = copy_model(model)
-        if isinstance(step.pass_, ChangesInterface) and self._pending:
-            self._verify(model)
+        if isinstance(step.pass_, ChangesInterface):
+            self._look_before_change(step.pass_, model)
         self._model, self._windows, self._settled = model, None, 0
         return None
+
+    def _look_before_change(self, change: ChangesInterface, model: ir.Model) -> None:
+        """Settle what waits, and see what the model holds inside that its interface will show."""
+        if self._pending:
+            self._verify(model)
+        baseline = self._established() if isinstance(change, ShowsInside) else None
+        if baseline is not None:
+            try:
+                baseline.look_inside(change, model, self.executor)
+            except (ExecutionError, ModelError) as error:
+                self._give_up(f"values inside the model cannot be seen: {error}")
 
     def before_rewrite(self, application: Application) -> str | None:
         """Take in a rewrite for its local check, if it replaces values that are not known to be the same."""

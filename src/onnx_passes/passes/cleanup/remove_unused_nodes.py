@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.edits import detach, is_dead, subgraphs_of
+from onnx_passes.graph.edits import is_dead, remove_all
 from onnx_passes.graph.liveness import Reaching
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
@@ -40,13 +39,6 @@ class RemoveUnusedNodes(EditorPass):
             # Those that read each other in a circle, or that only annotations of unused values name.
             rest = [node for node in dead if node.graph is not None]
             if rest:
-                editor.change("unused nodes", rest, partial(_remove, graph, rest))
+                editor.change("unused nodes", rest, partial(remove_all, graph, rest))
             for name in [name for name, value in graph.initializers.items() if value not in live.values]:
                 editor.change("unused initializer", (), partial(graph.initializers.pop, name))
-
-
-def _remove(graph: ir.Graph, nodes: Sequence[ir.Node]) -> None:
-    for node in nodes:
-        for inner in (inner for subgraph in subgraphs_of(node) for inner in subgraph.all_nodes()):
-            detach(inner)
-    graph.remove(nodes, safe=True)

@@ -29,6 +29,15 @@ class ChangesInterface(Protocol):
 
 
 @runtime_checkable
+class ShowsInside(ChangesInterface, Protocol):
+    """A pass after which values inside a model are inputs or outputs of it: data have these beside what they had."""
+
+    def values_inside(self, model: ir.Model) -> Sequence[ir.Value]:
+        """Return the values of the model before it that will be seen; names that it will refuse are left out."""
+        ...
+
+
+@runtime_checkable
 class RestrictsInputs(ChangesInterface, Protocol):
     """A pass after which a model takes less than before: fixed sizes, or integers alone."""
 
