@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from onnx_passes.api import Result as Result
     from onnx_passes.api import apply as apply
     from onnx_passes.api import run_model as run_model
+    from onnx_passes.api import simplify as simplify
     from onnx_passes.backend.integer_network import integer_network as integer_network
     from onnx_passes.backend.network import IntegerNetwork as IntegerNetwork
     from onnx_passes.core.base import Analysis as Analysis
@@ -100,6 +101,7 @@ _HOMES = {
     "report_differences": "report.compare",
     "run_model": "api",
     "save": "graph.save",
+    "simplify": "api",
     "to_networkx": "graph.networkx",
     "why": "history.why",
     "why_not": "debug.why_not",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -26,6 +26,8 @@ from onnx_passes.graph.interface_names import InterfaceNames
 from onnx_passes.graph.load import Source, load
 from onnx_passes.graph.save import External, SaveReport, Target, save, to_proto
 from onnx_passes.history.recording import Recording
+from onnx_passes.passes.control.keep_nodes import KeepNodes
+from onnx_passes.passes.control.skip import Skip
 from onnx_passes.verify.contracts import Paranoid
 from onnx_passes.verify.measuring import Measuring
 from onnx_passes.verify.metrics.ranges import MetricRange
@@ -88,6 +90,8 @@ def apply(
     pipeline: PassLike | Iterable[PassLike],
     *,
     options: Mapping[str, Mapping[str, object]] | None = None,
+    skip: Sequence[str] = (),
+    keep: Sequence[str] = (),
     inputs: Sequence[Any] = (),
     verify: bool | Verification = True,
     metrics: Mapping[str, MetricRange | None] | Measuring | None = None,
@@ -103,7 +107,9 @@ def apply(
     None of them is changed, unless ``in_place`` is set, which lets an ``ir.Model`` be changed itself.
 
     ``pipeline`` is pipeline text, a pass (name, class or object), or several of them. ``options`` sets options by
-    pass name, ``paranoid`` checks that every pass keeps the contract of its kind, and the whole model after each.
+    pass name. ``skip`` leaves out passes, groups or rules, as ``"fuse-bias"`` or ``"eliminate-slice/SliceOfSlice"``,
+    wherever the pipeline has them; no pass rewrites nodes that ``keep`` names, as ``"conv1*"``, by name, result or
+    operator. ``paranoid`` checks that every pass keeps the contract of its kind, and the whole model after each.
 
     Every pass is verified on ``inputs`` (files, arrays or mappings from names to arrays) or, without any, on
     generated ones; ``verify`` switches that off, or says how.
@@ -118,7 +124,7 @@ def apply(
     is_held = isinstance(model, ir.Model) or getattr(model, "model", None) is loaded
     if is_held and not in_place:
         loaded = copy_model(loaded)
-    planned = plan(pipeline, defaults=options)
+    planned = plan(_without(pipeline, skip, keep), defaults=options)
     watchers = [*instruments, *([Paranoid()] if paranoid else [])]
     measuring = metrics if isinstance(metrics, Measuring) else Measuring(metrics, dataset=inputs)
     watchers.append(measuring.also(planned) if verify else measuring)
@@ -132,6 +138,24 @@ def apply(
     result = run_plan(planned, loaded, watchers, Recording() if report else None)
     result.original = original if report else None
     return result
+
+
+def simplify(model: Source, **how: Any) -> Result:
+    """Simplify a float model: ``apply(model, "simplify", …)``, with the same arguments."""
+    return apply(model, "simplify", **how)
+
+
+def _without(
+    pipeline: PassLike | Iterable[PassLike], skip: Sequence[str], keep: Sequence[str]
+) -> PassLike | Iterable[PassLike]:
+    """Leave passes out of a pipeline, and nodes as they are."""
+    if not (skip or keep):
+        return pipeline
+    several = isinstance(pipeline, Iterable) and not isinstance(pipeline, str | type)
+    items = list(cast("Iterable[PassLike]", pipeline)) if several else [cast("PassLike", pipeline)]
+    if skip:
+        items = [Skip(names=tuple(skip), body=tuple(items))]
+    return [KeepNodes(nodes=tuple(keep)), *items, KeepNodes()] if keep else items
 
 
 def run_plan(

@@ -70,3 +70,78 @@ def test_bisection_asks_for_the_inputs_to_be_set_first(run, model):
     answer = run("bisect", str(model), "fix-shapes{batch=1}, cleanup")
     assert answer.code == 2
     assert "fix-shapes{batch=1} changes what the model is given; apply it first" in answer.err
+
+
+PARTS = """<ir_version: 9, opset_import: ["" : 18]>
+g (float[batch, 3] x, float[3] s) => (float[batch, 3] y, float[batch, 3] z) <float[3] w = {1, 2, 3}> {
+    [first] a = Mul(x, w)
+    [second] b = Add(a, s)
+    [third] y = Relu(b)
+    [last] z = Identity(b)
+}"""
+
+
+@pytest.fixture
+def parts(tmp_path):
+    path = tmp_path / "parts.onnxtxt"
+    path.write_text(PARTS)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "inputs", "outputs"),
+    [
+        (["--from", "a", "--from", "s", "--to", "b"], ["a", "s"], ["b"]),
+        (["--to", "a"], ["x"], ["a"]),
+        (["--add-output", "a", "--drop-output", "z"], ["x", "s"], ["y", "a"]),
+        (["--rename", "x=image", "--rename", "y=scores", "--rename-dim", "batch=N"], ["image", "s"], ["scores", "z"]),
+        (["--make-input", "w"], ["x", "s", "w"], ["y", "z"]),
+        (["--make-initializer", "s=1,2,3"], ["x"], ["y", "z"]),
+        (["--make-initializer", "s=4", "--make-input", "w", "--to", "b", "--rename", "w=k"], ["x", "k"], ["b"]),
+    ],
+)
+def test_what_goes_in_and_comes_out_is_changed_and_verified(run, parts, tmp_path, options, inputs, outputs):
+    target = tmp_path / "out.onnx"
+    answer = run(parts, "cleanup", *options, "-o", target, "--json")
+    assert answer.code == 0, answer.err
+    result = ir.load(target)
+    assert [value.name for value in result.graph.inputs] == inputs
+    assert [value.name for value in result.graph.outputs] == outputs
+    assert json.loads(answer.out)["level"] == "sampled"
+
+
+def test_a_configuration_changes_the_interface_too(run, parts, tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "make_initializers: {s: [1, 2, 3]}\nextract: {outputs: [b]}\nrename: {b: out}\nskip: [eliminate-identity]\n"
+        "passes: [eliminate]\n"
+    )
+    answer = run("plan", "-c", config, "--json")
+    assert json.loads(answer.out)["pipeline"] == (
+        "make-initializers{s=[1, 2, 3]}, extract{outputs=[b]}, rename-interface{b=out}, "
+        "skip{names=[eliminate-identity]}(eliminate)"
+    )
+
+
+def test_passes_are_skipped_and_the_run_says_so(run, parts, tmp_path):
+    answer = run(parts, "eliminate", "--skip", "eliminate-identity", "--keep", "first", "-o", tmp_path / "out.onnx")
+    assert answer.code == 0, answer.err
+    assert "note: skip: left out: eliminate-identity" in answer.err
+    assert "note: keep-nodes: kept as they are: 1 node (first)" in answer.err
+    assert "Identity" in [node.op_type for node in ir.load(tmp_path / "out.onnx").graph]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "reason"),
+    [
+        (["--skip", "eliminate-idenity"], 2, "did you mean 'eliminate-identity'"),
+        (["--rename", "x"], 2, "--rename: 'x' is no pair of names; write old=new"),
+        (["--make-initializer", "s="], 2, "--make-initializer: 's=' is no value of an input"),
+        (["--to", "bb"], 3, "the model has no value 'bb'; did you mean 'b'?"),
+        (["--from", "s", "--to", "b"], 3, "'b' also depends on input 'x'; add 'x' to the inputs"),
+    ],
+)
+def test_what_cannot_be_done_is_said(run, parts, options, code, reason):
+    answer = run(parts, "eliminate", *options)
+    assert answer.code == code
+    assert reason in answer.err

@@ -1,8 +1,9 @@
-"""Options that say what a model is given and what stays as it is: passes in front of the pipeline, which plan shows."""
+"""Options that change what a model takes and returns, and what stays: passes around the pipeline, which plan shows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -15,55 +16,153 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_SHAPES, _INPUTS, _KEEP = "shapes", "set_inputs", "keep"
+
+@dataclass(frozen=True)
+class _Flag:
+    """An option of the command line that may be repeated, and the key of a configuration that says the same."""
+
+    flag: str
+    key: str
+    metavar: str
+    help: str
+
+
+_SHAPE = _Flag(
+    "--shape",
+    "shapes",
+    "NAME=SIZE[,SIZE]…",
+    "Fix the shape of an input, as x=1,3,224,224, or a dimension, as batch=1; may be repeated.",
+)
+_SET_INPUT = _Flag(
+    "--set-input",
+    "inputs",
+    "OPTIONS",
+    "Say what an input holds, as name=x,type=UINT8,scale=0.0039 (see 'explain set-input'); may be repeated.",
+)
+_MAKE_INITIALIZER = _Flag(
+    "--make-initializer",
+    "make_initializers",
+    "NAME=VALUE",
+    "Make an input an initializer that holds numbers, as n=1,2, or a file, as w=w.npy; may be repeated.",
+)
+_MAKE_INPUT = _Flag("--make-input", "make_inputs", "NAME", "Make an initializer an input; may be repeated.")
+_FROM = _Flag("--from", "from", "VALUE", "Cut out a part of the model that takes this value; may be repeated.")
+_TO = _Flag("--to", "to", "VALUE", "Cut out a part of the model that returns this value; may be repeated.")
+_ADD = _Flag("--add-output", "add_outputs", "VALUE", "Return a value from inside the model, too; may be repeated.")
+_DROP = _Flag("--drop-output", "drop_outputs", "NAME", "Do not return an output any more; may be repeated.")
+_RENAME = _Flag("--rename", "rename", "OLD=NEW", "Rename an input or output; may be repeated.")
+_RENAME_DIMENSION = _Flag(
+    "--rename-dim", "rename_dimensions", "OLD=NEW", "Rename a dynamic dimension; may be repeated."
+)
+_KEEP = _Flag(
+    "--keep", "keep", "PATTERN", "Keep nodes as they are, by name, result or operator, as 'conv1*'; may be repeated."
+)
+_SKIP = _Flag(
+    "--skip",
+    "skip",
+    "NAME",
+    "Leave out a pass, group or rule, as fuse-bias, 'fuse-*' or eliminate-slice/SliceOfSlice; may be repeated.",
+)
+_FLAGS = (
+    *(_SHAPE, _SET_INPUT, _MAKE_INITIALIZER, _MAKE_INPUT, _FROM, _TO, _ADD, _DROP, _RENAME, _RENAME_DIMENSION),
+    *(_SKIP, _KEEP),
+)
 
 
 def interface_options(function: F) -> F:
-    """Fix sizes, set the numbers of inputs, and keep nodes."""
-    shapes = _option(
-        "--shape",
-        _SHAPES,
-        "NAME=SIZE[,SIZE]…",
-        "Fix the shape of an input, as x=1,3,224,224, or a dimension, as batch=1; may be repeated.",
-    )
-    inputs = _option(
-        "--set-input",
-        _INPUTS,
-        "OPTIONS",
-        "Say what an input holds, as name=x,type=UINT8,scale=0.0039 (see 'explain set-input'); may be repeated.",
-    )
-    keep = _option(
-        "--keep", _KEEP, "PATTERN", "Keep nodes as they are, by name, result or operator, as 'conv1*'; may be repeated."
-    )
-    return shapes(inputs(keep(function)))
+    """Change inputs and outputs, skip passes, and keep nodes."""
+    for flag in reversed(_FLAGS):
+        function = _option(flag)(function)
+    return function
 
 
-def _option(flag: str, name: str, metavar: str, text: str) -> Callable[[F], F]:
+def _option(flag: _Flag) -> Callable[[F], F]:
     def remember(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> None:
-        context.meta[name] = value
+        context.meta[flag.flag] = value
 
-    return click.option(flag, name, multiple=True, metavar=metavar, callback=remember, expose_value=False, help=text)
+    # The name of the parameter must not be one of those that a command has itself.
+    name = f"flag_{flag.key}"
+    return click.option(
+        flag.flag, name, multiple=True, metavar=flag.metavar, callback=remember, expose_value=False, help=flag.help
+    )
 
 
 def with_interface(items: tuple[Item, ...], config: Config) -> tuple[Item, ...]:
-    """Put what the command line and the configuration say of inputs and nodes around a pipeline."""
-    context = click.get_current_context(silent=True)
-    given: Mapping[str, tuple[str, ...]] = {} if context is None else cast("dict[str, tuple[str, ...]]", context.meta)
-    shapes = {**config.shapes, **dict(map(_shape, given.get(_SHAPES, ())))}
-    before: list[Item] = [Item("fix-shapes", tuple(shapes.items()))] if shapes else []
-    before += _inputs(config, given.get(_INPUTS, ()))
-    keep = (*config.keep, *given.get(_KEEP, ()))
-    if not keep:
-        return (*before, *items)
-    return (*before, Item("keep-nodes", (("nodes", list(keep)),)), *items, Item("keep-nodes"))
+    """Put what the command line and the configuration say of inputs, outputs, passes and nodes around a pipeline.
+
+    All names are those of the model as it comes; so renaming is the last that is done to the interface.
+    """
+    asked = _Asked(config)
+    whole = [
+        *_item("fix-shapes", asked.mapping(_SHAPE, _shape)),
+        *_inputs(config, asked.given(_SET_INPUT)),
+        *_item("make-initializers", asked.mapping(_MAKE_INITIALIZER, _contents)),
+        *_item("make-inputs", {"initializers": asked.list(_MAKE_INPUT)}),
+        *_item("extract", {"inputs": asked.list(_FROM), "outputs": asked.list(_TO)}),
+        *_item("add-outputs", {"names": asked.list(_ADD)}),
+        *_item("drop-outputs", {"names": asked.list(_DROP)}),
+        *_item("rename-interface", asked.mapping(_RENAME, _renamed(_RENAME))),
+        *_item("rename-dimensions", asked.mapping(_RENAME_DIMENSION, _renamed(_RENAME_DIMENSION))),
+    ]
+    skipped, kept = asked.list(_SKIP), asked.list(_KEEP)
+    if skipped:
+        items = (Item("skip", (("names", skipped),), items),)
+    if kept:
+        items = (Item("keep-nodes", (("nodes", kept),)), *items, Item("keep-nodes"))
+    return (*whole, *items)
+
+
+class _Asked:
+    """What the command line asks for, behind what the configuration does."""
+
+    def __init__(self, config: Config) -> None:
+        context = click.get_current_context(silent=True)
+        self._config = config
+        self._given = {} if context is None else cast("dict[str, tuple[str, ...]]", context.meta)
+
+    def given(self, flag: _Flag) -> tuple[str, ...]:
+        return self._given.get(flag.flag, ())
+
+    def list(self, flag: _Flag) -> list[str]:
+        if flag in (_FROM, _TO):
+            return [*getattr(self._config.extract, "inputs" if flag is _FROM else "outputs"), *self.given(flag)]
+        return [*getattr(self._config, flag.key), *self.given(flag)]
+
+    def mapping(self, flag: _Flag, read: Callable[[str], tuple[str, object]]) -> dict[str, object]:
+        return {**getattr(self._config, flag.key), **dict(map(read, self.given(flag)))}
+
+
+def _item(name: str, options: Mapping[str, object]) -> Iterator[Item]:
+    """Yield a pass, if it has something to do."""
+    wanted = tuple((option, value) for option, value in options.items() if value != [])
+    if wanted:
+        yield Item(name, wanted)
 
 
 def _shape(text: str) -> tuple[str, object]:
-    name, _, sizes = text.rpartition("=")
-    if not name or not sizes:
-        raise UsageError(f"'{text}' is no shape", where="--shape", hint="write x=1,3,224,224 or batch=1")
-    listed = [size.strip() for size in sizes.strip("[]").split(",")]
-    return name.strip(), listed if len(listed) > 1 or sizes.startswith("[") else listed[0]
+    name, sizes = _pair(text, _SHAPE, "shape", "write x=1,3,224,224 or batch=1")
+    return name, _listed(sizes)
+
+
+def _contents(text: str) -> tuple[str, object]:
+    name, contents = _pair(text, _MAKE_INITIALIZER, "value of an input", "write n=1, n=1,2,3 or w=w.npy")
+    return name, contents if contents.endswith((".npy", ".npz")) else _listed(contents)
+
+
+def _renamed(flag: _Flag) -> Callable[[str], tuple[str, object]]:
+    return lambda text: _pair(text, flag, "pair of names", "write old=new")
+
+
+def _pair(text: str, flag: _Flag, kind: str, hint: str) -> tuple[str, str]:
+    name, _, value = (part.strip() for part in text.rpartition("="))
+    if not name or not value:
+        raise UsageError(f"'{text}' is no {kind}", where=flag.flag, hint=hint)
+    return name, value
+
+
+def _listed(text: str) -> str | Sequence[str]:
+    parts = [part.strip() for part in text.strip("[]").split(",")]
+    return parts if len(parts) > 1 or text.startswith("[") else parts[0]
 
 
 def _inputs(config: Config, texts: tuple[str, ...]) -> Iterator[Item]:

@@ -53,7 +53,8 @@ class Refused:
 class Context:
     """What the manager hands to a running pass.
 
-    Who wants to know why rewrites were refused gives a list for ``refusals``; otherwise they are only counted.
+    Who wants to know why rewrites were refused gives a list for ``refusals``; otherwise they are only counted. Rules
+    that are ``skipped``, by their folded names, are not applied.
     """
 
     record: StepRecord = field(default_factory=lambda: StepRecord(1, "", "", ""))
@@ -62,6 +63,7 @@ class Context:
     after_rewrite: Callable[[Application], None] = _ignore
     run_children: Callable[[ir.Model], PassResult] | None = None
     refusals: list[Refused] | None = None
+    skipped: frozenset[str] = frozenset()
 
     def report_rules(self, rules: list[RuleRecord]) -> None:
         """Add the statistics of a rule set to the record of this step."""
@@ -93,6 +95,8 @@ class Pass(ir.passes.PassBase):
     fast_math: ClassVar[tuple[FastMath, ...]] = ()
     takes_body: ClassVar[bool] = False
     writes_init: ClassVar[bool] = False
+    skipped_rules: ClassVar[frozenset[str]] = frozenset()
+    """Rules that are left out where a pipeline says so, folded."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

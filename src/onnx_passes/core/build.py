@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+import contextlib
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, cast
 
 import onnx_ir as ir
 
 from onnx_passes.core.base import Pass
-from onnx_passes.core.compose import Group, PassLike
-from onnx_passes.core.defaults import Defaults
+from onnx_passes.core.compose import ComposePass, Group, PassLike, Skip
+from onnx_passes.core.defaults import Defaults, has_open_names
 from onnx_passes.core.errors import OptionError, UnknownPassError, UsageError
 from onnx_passes.core.foreign import ForeignPass
 from onnx_passes.core.members import MemberOptions, Options, members_of, split, unknown_option
 from onnx_passes.core.naming import fold, kebab
-from onnx_passes.core.options import ANY_NAME, fields_of, parse_options
+from onnx_passes.core.options import fields_of, parse_options
 from onnx_passes.core.pipeline import Item, PipelineSyntaxError, parse_pipeline
 from onnx_passes.core.registry import REGISTRY, Found, Registry
+from onnx_passes.core.skipping import Skipping
 
 
 def collect(
@@ -36,16 +38,37 @@ class PassBuilder:
     def __init__(self, defaults: Defaults | None = None, registry: Registry = REGISTRY) -> None:
         self.registry = registry
         self.defaults = {
-            fold(name): {kebab(k): v for k, v in given.items()} for name, given in (defaults or {}).items()
+            fold(name): dict(given) if has_open_names(name, registry) else {kebab(k): v for k, v in given.items()}
+            for name, given in (defaults or {}).items()
         }
         self._open: list[str] = []
         self._scopes: list[MemberOptions] = []
         self._made: list[str] = []
+        self._skipping: list[Skipping] = []
 
     @property
     def made(self) -> set[str]:
         """Return the names, folded, of all passes and groups that were made from names or classes."""
         return set(map(fold, self._made))
+
+    @contextlib.contextmanager
+    def skipping(self, pass_: ComposePass) -> Generator[None]:
+        """Leave out what a sequence skips, as long as its members are made and planned."""
+        skipping = pass_.skipping if isinstance(pass_, Skip) else None
+        if skipping is None:
+            yield
+            return
+        self._skipping.append(skipping)
+        try:
+            yield
+        finally:
+            self._skipping.pop()
+        skipping.refuse_unfound()
+
+    def leaves_out(self, *names: str) -> bool:
+        """Tell whether a pass or group of these names is left out here."""
+        found = [skipping.leaves_out(names) for skipping in self._skipping]
+        return any(found)
 
     def collect(self, what: PassLike | Iterable[PassLike]) -> list[Pass]:
         """Resolve what a user or a declaration names."""
@@ -53,32 +76,52 @@ class PassBuilder:
         items = cast(Iterable[PassLike], what) if several else [what]
         return [pass_ for item in items for pass_ in self._resolve(item)]
 
+    def collect_all(self, what: Iterable[PassLike]) -> list[Pass]:
+        """Resolve what a pass declares that it needs, whatever is left out."""
+        skipping, self._skipping = self._skipping, []
+        try:
+            return self.collect(what)
+        finally:
+            self._skipping = skipping
+
     def _resolve(self, what: object, *, own: bool = False) -> list[Pass]:
         """Make passes of one thing; ``own`` says that a sequence has it among its ``passes``."""
         if isinstance(what, str):
-            return [self._item(item, what, own=own) for item in parse_pipeline(what)]
+            return [made for item in parse_pipeline(what) for made in self._item(item, what, own=own)]
         if isinstance(what, type) and issubclass(what, ir.passes.PassBase):
             found = self.registry.found_of(what)
             if found is not None:
-                return [self._one(found, Item(found.name), found.name, own=own)]
+                return self._unless_skipped(found, Item(found.name), found.name, own=own)
             what = what()
         if isinstance(what, ir.passes.PassBase):
-            return [what if isinstance(what, Pass) else ForeignPass.adapt(what)]
+            pass_ = what if isinstance(what, Pass) else ForeignPass.adapt(what)
+            return [] if self.leaves_out(pass_.name) else [pass_]
         adapted = self.registry.adapt(cast(object, what))
         if adapted is None:
             raise UsageError(f"{what!r} is no pass", hint="give a name, pipeline text, or a pass as class or object")
         return [adapted()]
 
-    def _item(self, item: Item, text: str, *, own: bool) -> Pass:
+    def _item(self, item: Item, text: str, *, own: bool) -> list[Pass]:
         try:
-            found = self.registry.find(item.name)
-            return (self._group if found.is_group else self._one)(found, item, text, own=own)
+            return self._unless_skipped(self.registry.find(item.name), item, text, own=own)
         except OptionError as error:
             if own:  # What is wrong was written further out.
                 raise
             raise PipelineSyntaxError(error.what, text, item.at, hint=error.hint) from None
         except UnknownPassError as error:
             raise PipelineSyntaxError(error.what, text, item.at, hint=error.hint) from None
+
+    def _unless_skipped(self, found: Found, item: Item, text: str, *, own: bool) -> list[Pass]:
+        """Make a pass or group, unless it, or all that is in it, is left out."""
+        if self.leaves_out(found.name, *(() if found.is_group else (found.entries[0].name,))):
+            return []
+        try:
+            made = (self._group if found.is_group else self._one)(found, item, text, own=own)
+        except _NothingLeftError:
+            return []
+        for skipping in self._skipping:
+            skipping.leave_out_rules(made)
+        return [made]
 
     def _group(self, found: Found, item: Item, text: str, *, own: bool) -> Pass:
         options, for_members = split(self._given(found, item, own=own))
@@ -105,9 +148,7 @@ class PassBuilder:
         if item.body is not None:
             if not cls.takes_body or inside:
                 raise _unexpected_body(f"pass '{entry.name}'", item, text)
-            body = item.body
-            made = self._inside(found, for_members, lambda: (self._item(inner, text, own=own) for inner in body), body)
-            arguments["body"] = made
+            arguments |= self._nested(found, item.body, text, for_members, arguments, own=own)
         elif inside and not cls.writes_init and entry.name not in self._open:
             arguments |= self._members(found, inside, for_members)
         elif for_members:
@@ -128,14 +169,39 @@ class PassBuilder:
         """Merge all that was said of the options of a pass, from what counts least to what counts most."""
         name = found.name if found.is_group else found.entries[0].name
         self._made.append(name)
-        open_names = not found.is_group and any(one.name == ANY_NAME for one in found.entries[0].options)
-        written = {option if open_names else kebab(option): value for option, value in item.options}
+        is_open = not found.is_group and has_open_names(name, self.registry)
+        written = {option if is_open else kebab(option): value for option, value in item.options}
         configured = self.defaults.get(fold(name), {})
         scoped = {option: value for scope in self._scopes for option, value in scope.take(name).items()}
         preset = {} if found.is_group else _preset_options(found)
         if own:
             return {**preset, **written, **configured, **scoped}
         return {**configured, **preset, **written, **scoped}
+
+    def _nested(
+        self,
+        found: Found,
+        body: tuple[Item, ...],
+        text: str,
+        given: Options,
+        arguments: Mapping[str, Any],
+        *,
+        own: bool,
+    ) -> dict[str, Any]:
+        """Make the members that are written behind a sequence, without those that it skips."""
+        cls = self.registry.load(found.entries[0])
+
+        def make() -> Iterable[Pass]:
+            return (made for inner in body for made in self._item(inner, text, own=own))
+
+        if not issubclass(cls, Skip):
+            return {"body": self._inside(found, given, make, body)}
+        skipping = Skipping(arguments.get("names", ()))
+        self._skipping.append(skipping)
+        try:
+            return {"body": self._inside(found, given, make, body), "skipping": skipping}
+        finally:
+            self._skipping.pop()
 
     def _inside(
         self, found: Found, given: Options, make: Callable[[], Iterable[Pass]], body: tuple[Item, ...] = ()
@@ -148,6 +214,8 @@ class PassBuilder:
         self._open.pop()
         self._scopes.pop()
         scope.refuse_untaken(entry.name for entry in members_of(found, self.registry, body))
+        if not passes and self._skipping and not issubclass(self.registry.load(found.entries[0]), Skip):
+            raise _NothingLeftError
         return passes
 
     def _members(self, found: Found, inside: Iterable[object], given: Options) -> dict[str, Any]:
@@ -159,6 +227,10 @@ class PassBuilder:
         for scope in self._scopes:
             told |= {f"{name}.{key}": value for name in names for key, value in scope.of(name).items()}
         return {"body": passes, "member_options": told | given}
+
+
+class _NothingLeftError(Exception):
+    """All members of a sequence are left out."""
 
 
 def _unexpected_body(owner: str, item: Item, text: str) -> PipelineSyntaxError:

@@ -11,6 +11,7 @@ from onnx_passes.core.base import Context, Pass, PassResult
 from onnx_passes.core.errors import OptionError
 from onnx_passes.core.naming import kebab
 from onnx_passes.core.options import format_options, internal, option
+from onnx_passes.core.skipping import Skipping
 from onnx_passes.graph.hashing.fingerprint import Fingerprinter
 
 PassLike: TypeAlias = "str | type[ir.passes.PassBase] | ir.passes.PassBase"
@@ -90,6 +91,27 @@ class Group(ComposePass):
     def name(self) -> str:
         """Return the name of the group."""
         return self.label
+
+
+class Skip(ComposePass):
+    """Run the passes given as its body without some of their parts."""
+
+    names: tuple[str, ...] = option((), "passes, groups, or rules as pass/rule; * and ? stand for anything")
+    skipping: Skipping | None = internal(None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.names:
+            raise OptionError("it is not said what is skipped", hint="as in skip{names=[fuse-bias]}(simplify)")
+        self.skipping = self.skipping or Skipping(self.names)
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
+        """Run the members, and say what is not among them."""
+        context.note(f"left out: {', '.join(self.names)}")
+        return super().run(model, context)
+
+    def __str__(self) -> str:
+        return f"{self.name}{format_options(self)}({', '.join(_text(member) for member in self.body)})"
 
 
 class Fixpoint(ComposePass):

@@ -78,6 +78,14 @@ class Layouts:
 
 
 @dataclass(frozen=True)
+class Extract:
+    """The part of a model that is cut out: what it takes and what it returns."""
+
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Logging:
     """What is shown and kept of a run."""
 
@@ -90,8 +98,10 @@ class Logging:
 class Config:
     """Everything that a configuration file may say.
 
-    ``shapes`` has sizes by dimension or input, ``inputs`` the options of set-input by input, ``keep`` the nodes that
-    stay as they are.
+    ``shapes`` has sizes by dimension or input, ``inputs`` the options of set-input by input; ``make_initializers``,
+    ``make_inputs``, ``extract``, ``add_outputs``, ``drop_outputs``, ``rename`` and ``rename_dimensions`` what else is
+    done to the interface, in this order; ``skip`` the passes and rules that are left out, ``keep`` the nodes that stay
+    as they are.
     """
 
     imports: tuple[str, ...] = ()
@@ -100,6 +110,14 @@ class Config:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=_mapping)
     shapes: Mapping[str, Any] = field(default_factory=_mapping)
     inputs: Mapping[str, Any] = field(default_factory=_mapping)
+    make_initializers: Mapping[str, Any] = field(default_factory=_mapping)
+    make_inputs: tuple[str, ...] = ()
+    extract: Extract = field(default_factory=Extract)
+    add_outputs: tuple[str, ...] = ()
+    drop_outputs: tuple[str, ...] = ()
+    rename: Mapping[str, Any] = field(default_factory=_mapping)
+    rename_dimensions: Mapping[str, Any] = field(default_factory=_mapping)
+    skip: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     reference: Reference = field(default_factory=Reference)
     verify: Verify | None = field(default_factory=Verify)

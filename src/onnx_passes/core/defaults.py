@@ -8,6 +8,7 @@ from typing import cast
 from onnx_passes.core.errors import OnnxPassesError, OptionError, did_you_mean
 from onnx_passes.core.members import members_of, split, unknown_option
 from onnx_passes.core.naming import fold, kebab
+from onnx_passes.core.options import ANY_NAME
 from onnx_passes.core.registry import REGISTRY, Found, Registry
 
 Defaults = Mapping[str, Mapping[str, object]]
@@ -24,13 +25,25 @@ def resolve_names(given: Defaults, registry: Registry = REGISTRY) -> dict[str, d
     for name, options in given.items():
         try:
             found = registry.find(name)
-            plain = dict(_flat(options, [option.name for entry in found.entries for option in entry.options]))
-            _refuse_unknown(found, plain, registry)
+            if has_open_names(name, registry):
+                plain = dict(options)
+            else:
+                plain = dict(_flat(options, [option.name for entry in found.entries for option in entry.options]))
+                _refuse_unknown(found, plain, registry)
         except OnnxPassesError as error:
             error.where = error.where or WHERE
             raise
         resolved.setdefault(found.name if found.is_group else found.entries[0].name, {}).update(plain)
     return resolved
+
+
+def has_open_names(name: str, registry: Registry = REGISTRY) -> bool:
+    """Tell whether users choose the names of options of a pass: these are taken as they are spelt."""
+    try:
+        found = registry.find(name)
+    except OnnxPassesError:
+        return False
+    return not found.is_group and any(option.name == ANY_NAME for option in found.entries[0].options)
 
 
 def _flat(options: Mapping[str, object], known: Sequence[str], prefix: str = "") -> Iterator[tuple[str, object]]:

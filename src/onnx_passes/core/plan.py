@@ -144,13 +144,14 @@ class _Planner:
         if isinstance(pass_, ComposePass):
             if pass_.at_most > 1:
                 self.facts = Facts()  # What holds in the first round need not hold in the next.
-            children = tuple(self.sequence(self.builder.collect(pass_.body), Why("member", pass_.name)))
+            with self.builder.skipping(pass_):
+                children = tuple(self.sequence(self.builder.collect(pass_.body), Why("member", pass_.name)))
             self.facts.after(pass_, modified=False)
         else:
             self.facts.after(pass_, modified=True)
         yield Step(pass_, why, children)
         for follower in self.named(pass_.followed_by):
-            if follower.name != following:
+            if follower.name != following and not self.builder.leaves_out(follower.name):
                 before = self.facts.copy()
                 yield from self.one(follower, Why("follows", pass_.name))
                 self.facts.restrict(before)  # The manager skips it when nothing changed.
@@ -160,7 +161,7 @@ class _Planner:
         """Make the passes that another one names; whoever names the same gets the same."""
         key = tuple(names)
         if key not in self.made:
-            self.made[key] = self.builder.collect(key)
+            self.made[key] = self.builder.collect_all(key)
         return self.made[key]
 
     def enter(self, pass_: Pass) -> None:

@@ -51,9 +51,7 @@ class Reaching:
                 waiting.extend((*graph.outputs, *(graph.inputs if self._kept else ())))
 
 
-def between(
-    inputs: Collection[ir.Value], outputs: Iterable[ir.Value]
-) -> tuple[set[ir.Value], set[ir.Node]]:
+def between(inputs: Collection[ir.Value], outputs: Iterable[ir.Value]) -> tuple[set[ir.Value], set[ir.Node]]:
     """Return the values that some outputs depend on, up to the inputs given, and the nodes that compute them."""
     values, nodes = set[ir.Value](), set[ir.Node]()
     waiting = list(outputs)

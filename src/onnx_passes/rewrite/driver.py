@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.base import Context
 from onnx_passes.core.errors import BudgetError, OnnxPassesError
+from onnx_passes.core.naming import fold
 from onnx_passes.core.records import RuleRecord
 from onnx_passes.core.walk import all_nodes, holds_graphs
 from onnx_passes.graph.constants import tensor_of_constant_node
@@ -37,6 +38,8 @@ def rewrite(
     """
     index = rules if isinstance(rules, RuleIndex) else RuleIndex(rules)
     context = context or Context()
+    if context.skipped:
+        index = RuleIndex([rule for rule in index.rules if fold(rule.name) not in context.skipped])
     records = [
         RuleRecord(rule.name, rule.source, owner="" if rule.owner is None else rule.owner.name) for rule in index.rules
     ]

@@ -26,6 +26,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.base import Context, Pass, Refused
 from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.core.naming import fold
 from onnx_passes.core.records import Application, RuleRecord
 from onnx_passes.core.walk import all_nodes, holds_graphs
 from onnx_passes.graph.builder import Builder
@@ -41,6 +42,7 @@ from onnx_passes.rewrite.scope import Scope
 from onnx_passes.rewrite.splice import Change, splice
 from onnx_passes.rewrite.storing import constant_for, put_constant
 
+SKIPPED = "the rule is skipped"
 _INITIALIZERS_SINCE = 4
 """The IR version from which on initializers need not be inputs."""
 
@@ -181,7 +183,7 @@ class Editor:
         record.tried += 1
         record.matched += 1
         if not self._is_wanted(application):
-            self.count_refusal(record, self.stopped, application.root)
+            self.count_refusal(record, self.stopped or SKIPPED, application.root)
             return False
         make()
         record.applied += 1
@@ -247,7 +249,7 @@ class Editor:
         application = self._application(record, match.root, match.nodes, replaced, builder.nodes, builder.initializers)
         application.owner, application.many = owner, many
         if not self._is_wanted(application):
-            return self.stopped
+            return self.stopped or SKIPPED
         change = splice(self.scope, builder, match, replacement.values)
         application.added = tuple(change.added)
         for node in change.added:
@@ -293,6 +295,8 @@ class Editor:
         return bool(reason)
 
     def _is_wanted(self, application: Application) -> bool:
+        if self.context.skipped and fold(application.rule) in self.context.skipped:
+            return False
         self.stopped = self.stopped or self.context.before_rewrite(application) or ""
         return not self.stopped
 

@@ -11,6 +11,7 @@ from onnx_passes.core.build import collect
 from onnx_passes.core.claims import Claim
 from onnx_passes.core.compose import Group, PassLike
 from onnx_passes.core.errors import UsageError
+from onnx_passes.core.naming import fold
 from onnx_passes.core.options import format_options, internal
 from onnx_passes.rewrite.index import RuleIndex
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
@@ -46,7 +47,12 @@ class Together(Transformation, RewriteRuleSetPass):
 
     def rules(self) -> Sequence[Rule]:
         """Return the rules of all members, in their order."""
-        return [rule for member in self.members for rule in _rules_of(_Recipe(member))]
+        return [
+            rule
+            for member in self.members
+            for rule in _rules_of(_Recipe(member))
+            if not member.skipped_rules or fold(rule.name) not in member.skipped_rules
+        ]
 
     def compile(self) -> RuleIndex:
         """Make the rules ready to be looked up, once for all runs of the same rules."""

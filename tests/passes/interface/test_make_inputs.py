@@ -71,7 +71,9 @@ def test_arrays_are_taken_from_python_and_print_as_pipeline_text():
 
 
 def test_truth_values_and_integers_are_written_as_such():
-    model = model_of("g (float[2] x, bool c, int64[1] n) => (float[?] y) { a = Tile(x, n) b = Neg(a) y = Where(c, a, b) }")
+    model = model_of(
+        "g (float[2] x, bool c, int64[1] n) => (float[?] y) { a = Tile(x, n) b = Neg(a) y = Where(c, a, b) }"
+    )
     result = run_pipeline(model, "make-initializers{c=true, n=[2]}")
     np.testing.assert_array_equal(run(result.model, {"x": X[0, :2]})[0], [4, 5, 4, 5])
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Annotation, PassResult
+from onnx_passes.core.base import Annotation, Context, PassResult
 from onnx_passes.core.options import option
+from onnx_passes.graph.wording import count
 from onnx_passes.rewrite.choice import KEPT, chosen, write_names
+
+_SHOWN = 5
 
 
 @passes.verify.equality
@@ -27,5 +30,13 @@ class KeepNodes(Annotation):
     nodes: tuple[str, ...] = option((), "names of nodes, of their results, or operators; * and ? stand for anything")
 
     def call(self, model: ir.Model) -> PassResult:
+        """Run without a manager."""
+        return self.run(model, Context())
+
+    def run(self, model: ir.Model, context: Context) -> PassResult:
         """Write down which nodes are kept."""
-        return PassResult(model, write_names(model, KEPT, chosen(model, self.nodes) if self.nodes else None))
+        kept = chosen(model, self.nodes) if self.nodes else None
+        if kept is not None:
+            some = ", ".join(sorted(kept)[:_SHOWN])
+            context.note(f"kept as they are: {count(len(kept), 'node')} ({some}{', …' if len(kept) > _SHOWN else ''})")
+        return PassResult(model, write_names(model, KEPT, kept))

@@ -35,7 +35,9 @@ class MakeInputs(EditorPass):
 
     def __post_init__(self) -> None:
         if not self.initializers:
-            raise OptionError("it is not said which initializers are meant", hint=f"as in {self.name}{{initializers=[w]}}")
+            raise OptionError(
+                "it is not said which initializers are meant", hint=f"as in {self.name}{{initializers=[w]}}"
+            )
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
         """Declare them as inputs, and forget what they held."""

@@ -51,7 +51,7 @@ class RenameInterface(EditorPass):
             other = taken.get(new)
             if other is not None and not may_rename(other):
                 raise PassFailedError(
-                    f"'{value.name}' cannot become '{new}': another value of the interface, or a constant, is called so",
+                    f"'{value.name}' cannot become '{new}': another input, output or constant is called so",
                     hint="choose another name, or rename that as well",
                 )
         moved = {taken[new]: editor.scope.names.value(f"{new}_1") for new in wanted.values() if new in taken}
@@ -59,7 +59,7 @@ class RenameInterface(EditorPass):
             return
 
         def put() -> None:
-            names = {value: new for value, new in {**moved, **wanted}.items()}
+            names = {**moved, **wanted}
             renamed = {str(value.name): new for value, new in names.items()}
             # Nothing may have the name of another one on the way, as where two are exchanged.
             for value in names:

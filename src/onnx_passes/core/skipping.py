@@ -1,0 +1,67 @@
+"""Passes and rules that are left out wherever a pipeline has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from onnx_passes.core.errors import OptionError, did_you_mean
+from onnx_passes.core.naming import fold, kebab
+
+if TYPE_CHECKING:
+    from onnx_passes.core.base import Pass
+
+
+class Skipping:
+    """What is left out, ``fuse-bias`` or ``eliminate-slice/SliceOfSlice``, and which of it was found.
+
+    ``*`` and ``?`` stand for anything.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._wanted = tuple(names)
+        self._found: set[str] = set()
+        self._seen: dict[str, None] = {}
+
+    def leaves_out(self, names: Iterable[str]) -> bool:
+        """Tell whether a pass or group that has these names is left out, and note it."""
+        known = [kebab(name) for name in names]
+        self._seen.update(dict.fromkeys(known))
+        for wanted in self._wanted:
+            pass_, _, rule = wanted.partition("/")
+            if not rule and any(_fits(name, pass_) for name in known):
+                self._found.add(wanted)
+                return True
+        return False
+
+    def leave_out_rules(self, pass_: Pass) -> None:
+        """Leave out rules of a pass; those that it tells of beforehand must be among them."""
+        for wanted in self._wanted:
+            owner, _, rule = wanted.partition("/")
+            if rule and _fits(pass_.name, owner):
+                told = _rules_of(pass_)
+                names = [name for name in told if _fits(name, rule)] if told is not None else [rule]
+                self._seen.update(dict.fromkeys(f"{pass_.name}/{name}" for name in told or ()))
+                if names:
+                    self._found.add(wanted)
+                    vars(pass_)["skipped_rules"] = pass_.skipped_rules | set(map(fold, names))
+
+    def refuse_unfound(self) -> None:
+        """Refuse names that nothing has."""
+        for wanted in self._wanted:
+            if wanted not in self._found:
+                raise OptionError(
+                    f"'{wanted}' is no pass or rule of this pipeline, and cannot be skipped",
+                    hint=did_you_mean(wanted, self._seen) or "'onnx-passes plan' shows them; what others need stays",
+                )
+
+
+def _fits(name: str, pattern: str) -> bool:
+    return fnmatchcase(fold(name), fold(pattern))
+
+
+def _rules_of(pass_: Pass) -> list[str] | None:
+    """Return the names of the rules of a pass; one that is written by hand names them as it goes."""
+    rules: Callable[[], Iterable[Any]] | None = getattr(pass_, "rules", None)
+    return None if rules is None else [str(rule.name) for rule in rules()]
