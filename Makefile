@@ -4,14 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CLIENTS := .venv-clients
+ZOO_ENV := .venv-zoo
+PEERS := .venv-peers
+ZOO ?= out/zoo
 MODELS ?= ../shared/models
 
-.PHONY: help demo test lint types unit index viewer viewer-check screenshots bench clients clients-hls4ml clients-openvino clients-qonnx clean
+.PHONY: help demo test lint types unit index viewer viewer-check screenshots bench bench-simplify clients clients-hls4ml clients-openvino clients-qonnx clean
 
 help:
 	@echo "make demo   run the main job on an example model"
 	@echo "make test   lint, types, import layers and tests"
-	@echo "make bench  benchmarks beside the peers"
+	@echo "make bench  benchmarks beside the peers; make bench-simplify  simplifiers on exports of timm, transformers, …"
 	@echo "make clients  programs that use the passes, or what they export: FINN+, hls4ml, OpenVINO, QONNX"
 	@echo "make index  rewrite the index of the collection"
 	@echo "make viewer  build the page that shows reports (wants node); make screenshots  its pictures for the README"
@@ -57,9 +60,24 @@ screenshots: $(READY)
 	$(BIN)/onnx-passes draw out/digits.onnx --before src/onnx_passes/examples/digits_mlp.onnx --around relu1/Quant/Quant \
 	    --hops 1 -o docs/images/drawing.svg
 
-bench: $(READY)
+bench: $(READY) bench-simplify
 	$(BIN)/python benchmarks/driver.py
 	$(BIN)/python benchmarks/verification.py
+
+# Models of the usual libraries, exported with random weights, simplified by us and by our peers: out/simplify.md.
+bench-simplify: $(READY) $(ZOO_ENV)/.ready $(PEERS)/.ready
+	-$(ZOO_ENV)/bin/python benchmarks/zoo.py $(ZOO)
+	$(BIN)/python benchmarks/simplify.py $(ZOO) --peers $(PEERS)/bin/python --out out
+
+$(ZOO_ENV)/.ready: benchmarks/zoo.txt
+	$(PYTHON) -m venv $(ZOO_ENV)
+	$(ZOO_ENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+$(PEERS)/.ready: benchmarks/peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
 
 # The programs of others want versions of their own.
 $(CLIENTS)/.ready: tests/clients/finn_plus.txt
@@ -88,4 +106,4 @@ clients-qonnx: $(CLIENTS)-qonnx/.ready
 	$(CLIENTS)-qonnx/bin/python tests/clients/qonnx_client.py $(wildcard $(MODELS))
 
 clean:
-	rm -rf $(VENV) $(CLIENTS) $(CLIENTS)-* .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist web/node_modules
+	rm -rf $(VENV) $(CLIENTS) $(CLIENTS)-* $(ZOO_ENV) $(PEERS) .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist web/node_modules

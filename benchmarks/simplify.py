@@ -1,11 +1,11 @@
-"""Simplify models with us and our peers in one run: nodes left, CPU time, errors, failures.
+"""Simplify models with us and our peers in one run: nodes left, CPU time, what is wrong, invalid or refused.
 
-    python benchmarks/simplify.py --peers PYTHON [MODEL…]
+    python benchmarks/simplify.py --peers PYTHON [--out FOLDER] [--tools TOOL…] MODEL-OR-FOLDER…
 
-PYTHON is the interpreter of an environment with onnxsim, onnxslim, onnxoptimizer and onnxscript. Every tool runs in a
-process of its own; `error` is the largest absolute difference to the original on the same inputs, in ONNX Runtime.
-The second table says where our time goes: into running models in ONNX Runtime, into its sessions, into shapes with
-dynamic dimensions, and into all the rest; and what part of onnxslim's and onnxsim's time it is.
+PYTHON is the interpreter of an environment of peers.txt. On each model the tools take turns, each in a process of its
+own whose start-up is not counted; what they write is checked, run in ONNX Runtime and compared with the original. A
+folder that zoo.py filled has its models' classes in its manifest; other models are of the class of their folder.
+FOLDER gets simplify.json, and simplify.md with the goals, the classes and the models.
 """
 
 from __future__ import annotations
@@ -15,88 +15,120 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import onnx
+from simplify_table import OURS, PEERS, markdown
 
 import onnx_passes
-from onnx_passes.core.errors import OnnxPassesError
-from onnx_passes.verify.equivalence import compare_models
+from onnx_passes.verify.comparison.compare import compare
+from onnx_passes.verify.run.execute import Executor
+from onnx_passes.verify.samples.fitting import run_samples
 
-PEERS = ("onnxsim", "onnxslim", "onnxoptimizer", "onnxscript")
-OURS = ("ours", "ours_unverified")
 HERE = Path(__file__).parent
+TIMEOUT = 600
+ATOL, RTOL = 1e-3, 1e-2
+"""What simplifying may change by rounding; random weights make large numbers."""
 
-
-def run(tool: str, python: str, model: Path, folder: Path) -> dict[str, object]:
-    output = folder / f"{tool}.onnx"
-    output.unlink(missing_ok=True)
-    command = [python, str(HERE / "simplify_one.py"), tool, str(model), str(output)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    except subprocess.TimeoutExpired:
-        return {"failure": "more than 600 s"}
-    if done.returncode:
-        return {"failure": (done.stderr.strip().splitlines() or ["?"])[-1][:60]}
-    figures = json.loads(done.stdout.strip().splitlines()[-1])
-    return {**figures, "error": error(model, output)}
-
-
-def error(before: Path, after: Path) -> str:
-    try:
-        twins = compare_models(onnx_passes.load(before), onnx_passes.load(after))
-    except (OnnxPassesError, ValueError) as problem:
-        return f"? {str(problem)[:40]}"
-    if twins.equal:
-        return "0"
-    worst = max((result.max_abs or 0.0 for result in twins.results), default=0.0)
-    return f"{worst:.1e}" if twins.within(1e-3, 1e-2) else f"WRONG {worst:.1e}"
+Figures = dict[str, Any]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="+", type=Path)
-    parser.add_argument("--peers", required=True)
+    parser.add_argument("--peers", required=True, help="interpreter of the environment of peers.txt")
+    parser.add_argument("--out", type=Path, default=Path("out"))
+    parser.add_argument("--tools", nargs="+", default=[*PEERS, *OURS], choices=[*PEERS, *OURS])
     arguments = parser.parse_args()
-    tools = [*((tool, arguments.peers) for tool in PEERS), *((tool, sys.executable) for tool in OURS)]
-    print(f"{'model':28}" + "".join(f"{tool:>26}" for tool, _ in tools))
-    print(f"{'':28}" + f"{'nodes   CPU s      error':>26}" * len(tools))
-    fewest = fastest = 0
-    shares: list[str] = []
-    for model in arguments.models:
-        cells: dict[str, dict[str, object]] = {}
-        with tempfile.TemporaryDirectory() as folder:
-            for tool, python in tools:
-                cells[tool] = run(tool, python, model, Path(folder))
-        print(f"{model.stem[:27]:28}" + "".join(f"{text(cells[tool]):>26}" for tool, _ in tools), flush=True)
-        peers = [int(str(cells[tool]["nodes"])) for tool in PEERS if "nodes" in cells[tool]]
-        mine = cells["ours"]
-        fewest += "nodes" in mine and int(str(mine["nodes"])) <= min(peers, default=10**9)
-        shares += [
-            f"{model.stem[:27]:28}" + share(cells, "ours", "onnxslim") + share(cells, "ours_unverified", "onnxsim")
-        ]
-        slim = cells["onnxslim"].get("cpu")
-        fastest += "cpu" in mine and slim is not None and 3 * float(str(mine["cpu"])) <= float(str(slim))
-    columns = f"{'running':>10}{'sessions':>10}{'symbols':>10}{'rest':>10}"
-    print(f"\n{'':28}{'verified':>12}{columns}{'/ onnxslim':>12}{'unverified':>12}{columns}{'/ onnxsim':>12}")
-    print("\n".join(shares))
-    total = len(arguments.models)
-    print(f"no more nodes than the best peer on {fewest} of {total}; at most a third of onnxslim's time on {fastest}")
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    rows: list[Figures] = []
+    for path, kind in found(arguments.models):
+        row = simplified(path, kind, arguments.tools, arguments.peers)
+        rows.append(row)
+        cells = (f"{tool} {text(cell)}" for tool, cell in row["tools"].items())
+        print(f"{row['model'][:44]:45}{row['nodes']:6}  " + "  ".join(cells), flush=True)
+        (arguments.out / "simplify.json").write_text(json.dumps(rows, indent=1) + "\n")
+        (arguments.out / "simplify.md").write_text(markdown(rows))
+    print(markdown(rows).split("\n## ")[0])
 
 
-def share(cells: dict[str, dict[str, object]], tool: str, peer: str) -> str:
-    """Say how the time of one of our runs is spent, in parts of it, and what part of a peer's time it is."""
-    mine = cells[tool]
-    if "cpu" not in mine:
-        return f"{'fails':>64}"
-    cpu, other = float(str(mine["cpu"])), float(str(cells[peer].get("cpu", "nan")))
-    parts = [float(str(mine[key])) / cpu for key in ("running", "sessions", "symbols")]
-    columns = "".join(f"{part:10.0%}" for part in (*parts, 1 - sum(parts)))
-    return f"{cpu:12.3f}{columns}{cpu / other:12.2f}"
+def found(paths: list[Path]) -> Iterator[tuple[Path, str]]:
+    """Find models and say of which class they are."""
+    for path in paths:
+        if not path.is_dir():
+            yield path, path.parent.name
+            continue
+        manifest = path / "manifest.json"
+        about = {model["name"]: model for model in json.loads(manifest.read_text())} if manifest.exists() else {}
+        for model in sorted(path.glob("*.onnx")):
+            known = about.get(model.stem)
+            yield model, path.name if known is None else f"{known['library']}, {known['exporter']}"
 
 
-def text(cell: dict[str, object]) -> str:
-    if "failure" in cell:
-        return "fails"
-    return f"{cell['nodes']} {float(str(cell['cpu'])):7.3f} {cell['error']!s:>10}"
+def simplified(path: Path, kind: str, tools: list[str], peers: str) -> Figures:
+    """Simplify one model with all tools, and judge what they made."""
+    original = Original(path)
+    cells: dict[str, Figures] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for tool in tools:
+            output = Path(folder) / f"{tool}.onnx"
+            cells[tool] = called(tool, sys.executable if tool in OURS else peers, path, output)
+            if cells[tool]["status"] == "ok":
+                cells[tool] |= original.judge(output)
+    return {"model": path.stem, "class": kind, "nodes": original.nodes, "tools": cells}
+
+
+def called(tool: str, python: str, model: Path, output: Path) -> Figures:
+    command = [python, str(HERE / "simplify_one.py"), tool, str(model), str(output)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    except subprocess.TimeoutExpired:
+        return {"status": "refused", "detail": f"more than {TIMEOUT} s"}
+    if done.returncode:
+        return {
+            "status": "refused",
+            "detail": (done.stderr.strip().splitlines() or [f"code {done.returncode}"])[-1][:200],
+        }
+    return {"status": "ok", **json.loads(done.stdout.strip().splitlines()[-1])}
+
+
+class Original:
+    """A model as it was, and what it computes from samples."""
+
+    def __init__(self, path: Path):
+        self.executor = Executor()
+        self.nodes = count(onnx.load(path, load_external_data=False).graph)
+        model = onnx_passes.load(path)
+        self.prepared = self.executor.prepare(model)
+        self.samples, self.expected = run_samples(self.prepared, model, (), 0)
+
+    def judge(self, path: Path) -> Figures:
+        """Say whether a model is valid and computes the same, and by how much it differs."""
+        try:
+            onnx.checker.check_model(str(path))
+            prepared = self.executor.prepare(onnx_passes.load(path), engine=self.prepared.engine)
+            pairs = zip(self.samples, self.expected, strict=True)
+            results = [compare(wanted, prepared.run(sample)) for sample, wanted in pairs]
+        except Exception as problem:  # noqa: BLE001 - whatever it is, the file is of no use
+            return {"status": "invalid", "detail": f"{type(problem).__name__}: {problem}"[:200]}
+        worst = max((result.max_abs or 0.0 for result in results if not result.equal), default=0.0)
+        right = all(result.within(ATOL, RTOL) for result in results)
+        wrong = next((result.describe() for result in results if not result.within(ATOL, RTOL)), "")
+        return {"status": "ok" if right else "wrong", "detail": wrong[:200], "error": worst}
+
+
+def count(graph: onnx.GraphProto) -> int:
+    """Count nodes, those of subgraphs included, without Constant nodes."""
+    own = [node for node in graph.node if node.op_type != "Constant"]
+    nested = (a for node in own for a in node.attribute)
+    return len(own) + sum(count(g) for a in nested for g in ([a.g] if a.HasField("g") else a.graphs))
+
+
+def text(cell: Figures) -> str:
+    figures = f"{cell['nodes']} {cell['cpu']:.2f}s" if "cpu" in cell else ""
+    return figures if cell["status"] == "ok" else f"{cell['status'].upper()} {figures}".strip()
 
 
 if __name__ == "__main__":

@@ -173,3 +173,15 @@ def test_refuses_tensors_that_begin_alike_and_differ_at_the_end():
     DeduplicateInitializers()(ir.Model(graph, ir_version=10))
     assert list(graph.initializers) == ["a", "b"]
     assert [value.name for value in node.inputs] == ["x", "a", "b", "b"]
+
+
+def test_statistics_that_onnx_runtime_writes_to_stay_apart():
+    model = model_of("""g (float[2,3] x) => (float[2,3] y)
+      <float[3] s = {1, 2, 3}, float[3] b = {1, 2, 3}, float[3] m = {1, 2, 3}, float[3] v = {1, 2, 3}> {
+        y, n, w = BatchNormalization <training_mode = 1> (x, s, b, m, v)
+      }""")
+    x = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
+    expected = run(model, x)
+    assert apply(DeduplicateInitializers(), model)
+    assert names(model) == ["s", "m", "v"]
+    assert_equal_results(model, expected, x)

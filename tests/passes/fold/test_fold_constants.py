@@ -216,14 +216,35 @@ def test_random_operators_stay(node: str):
     assert not FoldConstants().run(model, context).modified
 
 
-def test_training_modes_stay():
-    model = model_of(
-        """g (float[1,1] x) => (float[1,1] y) <float[1,1] w = {2}, float[1] c = {1}> {
-          r, m, v = BatchNormalization <training_mode = 1> (w, c, c, c, c)
-          y = Mul (x, r)
-        }"""
-    )
-    assert not apply(FoldConstants(), model)
+@pytest.mark.parametrize(
+    ("opset", "attributes"),
+    [(14, "training_mode = 1"), (17, "training_mode = 1, momentum = 0.5, epsilon = 0.25")],
+)
+def test_weights_that_are_standardised_by_batch_normalization_in_training_mode_fold(opset: int, attributes: str):
+    text = f"""g (float[1,3,2] x) => (float[1,3,2] y, float[1,3,2] z)
+      <float[1,3,2] w = {{1, 2, -3, 0.5, 7, 7}}, float[3] c = {{1, 2, 0.5}}, float[3] v = {{1, 4, 9}},
+       float[3] d = {{1, 2, 0.5}}, float[3] e = {{1, 4, 9}}> {{
+        n = Neg (w) a = ReduceMean <axes = [0, 2], keepdims = 0> (n) b = ReduceMax <axes = [0, 2], keepdims = 0> (w)
+        p, m, s = BatchNormalization <{attributes}> (w, c, v, a, b)
+        q, m2, s2 = BatchNormalization <{attributes}> (n, c, v, d, e)
+        y = Mul (x, p) z = Mul (x, q)
+      }}"""
+    model = inferred(text, opset=opset)
+    x = {"x": X.repeat(3).reshape(1, 3, 2)}
+    expected = run(model, x)
+    assert apply(FoldConstants(), model)
+    assert operators(model.graph) == ["Mul", "Mul"]
+    assert_equal_results(model, expected, x)
+
+
+@pytest.mark.parametrize("result", ["r", "m"])
+def test_statistics_that_onnx_runtime_overwrites_and_somebody_reads_stay(result: str):
+    others = "c, c" if result == "r" else "a, b"
+    text = f"""g (float[1,3] x) => (float[1,3] y)
+      <float[1,3] w = {{1, 2, -3}}, float[3] c = {{1, 2, 3}}, float[3] a = {{1, 1, 1}}, float[3] b = {{1, 1, 1}}> {{
+        r, m, s = BatchNormalization <training_mode = 1> (w, c, c, {others}) y = Mul (x, {result})
+      }}"""
+    assert not apply(FoldConstants(), inferred(text))
 
 
 def test_sequences_stay():

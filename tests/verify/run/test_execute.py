@@ -50,6 +50,23 @@ def test_weights_are_handed_over_without_a_copy():
     assert (ready.run({"x": x})["y"] == 32).all()
 
 
+def test_statistics_that_onnx_runtime_writes_to_are_handed_over_as_copies():
+    training = model(
+        """g (float[2,512] x) => (float[2,512] y) {
+        y, n, w = BatchNormalization <training_mode = 1> (x, s, b, m, v) }""".replace("s, b, m, v", "x, x, x, x")
+    )
+    held = {name: np.full(512, number, np.float32) for number, name in enumerate("sbmv", 1)}
+    for index, (name, array) in enumerate(held.items(), 1):
+        value = ir.Value(name=name, const_value=ir.Tensor(array), type=ir.TensorType(ir.DataType.FLOAT))
+        value.shape = ir.Shape(array.shape)
+        training.graph.register_initializer(value)
+        training.graph[0].replace_input_with(index, value)
+    ready = Executor().prepare(training)
+    x = np.random.default_rng(0).normal(size=(2, 512)).astype(np.float32)
+    np.testing.assert_array_equal(ready.run({"x": x})["y"], ready.run({"x": x})["y"])
+    assert [float(array[0]) for array in held.values()] == [1, 2, 3, 4]
+
+
 def test_versions_of_a_model_share_weights():
     executor = Executor()
     first = with_weight(np.eye(32, dtype=np.float32))

@@ -14,6 +14,7 @@ from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph import annotations
 from onnx_passes.graph.edits import carry_annotations, subgraphs_of
 from onnx_passes.graph.hashing.identity import Identities, sample
+from onnx_passes.graph.uses import is_overwritten
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
@@ -29,7 +30,8 @@ class DeduplicateInitializers(EditorPass):
     Rewrites: ``Add (x, a), Add (y, b)`` → ``Add (x, a), Add (y, a)``, if ``a`` and ``b`` are bit-identical;
               the initializers of a subgraph also merge with those of the graphs around it.
     Refuses:  ``0.0`` and ``-0.0``; inputs and outputs of a graph; different quantization annotations (none at
-              all fits any); tensors above ``max-size``; names that a subgraph hides by one of its own.
+              all fits any); tensors above ``max-size``; names that a subgraph hides by one of its own; statistics of
+              BatchNormalization in training mode, which ONNX Runtime writes to.
     Exactness: bit-exact.
     """
 
@@ -94,7 +96,7 @@ class _Merging:
     def candidates(self, graph: ir.Graph) -> Iterator[tuple[ir.Value, TensorForm]]:
         for value in graph.initializers.values():
             tensor = value.const_value
-            if tensor is None or value.is_graph_input() or value.is_graph_output():
+            if tensor is None or value.is_graph_input() or value.is_graph_output() or is_overwritten(value):
                 continue
             if self.max_size is None or tensor.nbytes <= self.max_size:
                 yield value, (tensor.dtype, tuple(tensor.shape.numpy()))

@@ -14,6 +14,7 @@ from onnx_passes.graph.constants import constant, constant_tensor, is_constant
 from onnx_passes.graph.randomness import is_random
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import is_elementwise
+from onnx_passes.graph.uses import is_updated
 
 _UNDEFINED_WITHOUT_DATA = ("Sequence", "Optional", "SplitToSequence", "ConcatFromSequence")
 _KNOWN_DOMAINS = frozenset({"", "ai.onnx.ml", "com.microsoft"})
@@ -67,15 +68,24 @@ class Eligibility:
             return "it holds graphs"
         if node.domain == "com.microsoft" and any(part in node.op_type for part in _RANDOM_NAMES):
             return "its result is random"
-        if is_random(node) or node.attributes.get_int("training_mode", 0):
+        if is_random(node):
             return "its result is random"
         if node.op_type in ("Dropout", "BatchNormalization") and node.domain == "" and self._opset < _TEST_MODE_SINCE:
             return f"it may be in training mode before opset {_TEST_MODE_SINCE}"
+        if _overwrites_what_is_read(node):
+            return "ONNX Runtime overwrites its statistics in every run, and somebody reads them"
         if node.op_type == "DequantizeLinear" and not self._dequantize:
             return "weights would grow (dequantize)"
         if node.op_type.startswith(_UNDEFINED_WITHOUT_DATA):
             return "its result is no tensor"
         return None
+
+
+def _overwrites_what_is_read(node: ir.Node) -> bool:
+    """Tell whether a node updates constants that others read, or whose update is read."""
+    updated = [v for i, v in enumerate(node.inputs) if is_updated(node, i) and v is not None and is_constant(v)]
+    is_read = any(output.uses() or output.is_graph_output() for output in node.outputs[1:])
+    return any(is_read or len(value.uses()) > 1 for value in updated)
 
 
 class Candidates:

@@ -12,6 +12,7 @@ from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.copy import copy_node
 from onnx_passes.graph.traits import traits_of
+from onnx_passes.graph.uses import is_updated
 from onnx_passes.verify.run.execute import Engine, ExecutionError, Executor, Profile
 
 Results = dict[ir.Value, ir.TensorProtocol]
@@ -128,10 +129,11 @@ class _Copy:
         self.nodes: list[ir.Node] = []
         self.weights: list[ir.Value] = []
         self.values: dict[ir.Value, ir.Value] = {}
+        self._shared: dict[ir.Value, ir.Value] = {}
         self._known = known
 
     def add(self, node: ir.Node) -> None:
-        inputs = [None if value is None else self.values.get(value) or self._weight(value) for value in node.inputs]
+        inputs = [self._read(value, own=is_updated(node, index)) for index, value in enumerate(node.inputs)]
         made = copy_node(node, inputs)
         self.nodes.append(made)
         for old, new in zip(node.outputs, made.outputs, strict=True):
@@ -139,17 +141,26 @@ class _Copy:
             new.type = None if old.dtype is None else ir.TensorType(old.dtype)
             self.values[old] = new
 
+    def _read(self, value: ir.Value | None, *, own: bool) -> ir.Value | None:
+        """Return what stands for an input; a constant that is written to is read by one node alone."""
+        if value is None or value in self.values:
+            return None if value is None else self.values[value]
+        if own:
+            return self._weight(value)
+        if value not in self._shared:
+            self._shared[value] = self._weight(value)
+        return self._shared[value]
+
     def _weight(self, value: ir.Value) -> ir.Value:
         tensor = self._known.get(value) or constant_tensor(value)
         assert tensor is not None
         made = ir.Value(name=self._name(), type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()))
         made.const_value = tensor
         self.weights.append(made)
-        self.values[value] = made
         return made
 
     def _name(self) -> str:
-        return f"v{len(self.values)}"
+        return f"v{len(self.values) + len(self.weights)}"
 
 
 def as_tensor(array: np.ndarray, dtype: ir.DataType | None) -> ir.TensorProtocol | None:

@@ -38,7 +38,7 @@ class FoldConstants(Transformation):
     Rewrites: ``c = Mul (a, b); y = Add (x, c)`` → ``y = Add (x, c)`` with initializer ``c``, if ``a`` and ``b`` are
               constant; all that ``fold-shapes`` and ``fold-if`` do; also in the bodies of If, Loop and Scan.
               Operators of other domains are computed by their function.
-    Refuses:  initializers that a caller may override; random operators, training modes, sequences, loops;
+    Refuses:  initializers that a caller may override; random operators, sequences, loops;
               DequantizeLinear unless ``dequantize``; function bodies unless ``functions``; half-precision results
               that ONNX Runtime does not round; results larger than 1 MiB, unless they have at most 64 MiB and four
               times the size of what they are computed from; what exceeds ``max-input`` and ``max-growth``.

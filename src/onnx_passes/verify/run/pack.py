@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.encode import encode, skeleton
+from onnx_passes.graph.uses import is_overwritten
 from onnx_passes.graph.wire import PROTOBUF_LIMIT
 from onnx_passes.ops.expand import expander
 from onnx_passes.verify.run.boundary_types import Boundary
@@ -67,7 +68,9 @@ def pack(
     proto.graph.output.extend(ir.serde.serialize_value(value) for value in model.graph.outputs)
     handed: dict[str, Any] = {}
     for value in model.graph.initializers.values():
-        proto.graph.initializer.append(_initializer(value, None if value.name in fed else hand, handed))
+        proto.graph.initializer.append(
+            _initializer(value, None if value.name in fed or is_overwritten(value) else hand, handed)
+        )
     boundary = Boundary(proto, outputs)
     # Casts of the boundary and branches come behind the nodes: ONNX Runtime sorts them itself.
     apart = apart_from_inputs(model.graph, fed)

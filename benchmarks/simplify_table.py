@@ -1,0 +1,105 @@
+"""The table of simplify.py: goals, classes and models in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+PEERS = ("onnxsim", "onnxslim", "onnxoptimizer", "onnxscript")
+OURS = ("ours", "ours_unverified")
+REASONS: dict[str, str] = {}
+"""Why a peer leaves fewer nodes of a model than we do, where that is meant."""
+
+Row = dict[str, Any]
+_BAD = ("wrong", "invalid", "refused")
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    tools = list(rows[0]["tools"]) if rows else []
+    return "\n\n".join((_goals(rows), _classes(rows, tools), _models(rows, tools), _failures(rows))) + "\n"
+
+
+def _goals(rows: Sequence[Row]) -> str:
+    more = [row for row in rows if _excess(row) > 0]
+    kinds = sorted({row["class"] for row in rows})
+    lines = [
+        f"# Simplifying {len(rows)} models beside peers",
+        "Nodes without Constant, those of subgraphs included; CPU seconds of the call, start-up and files apart.",
+        f"- not right: {_verdicts(rows, 'ours')}; unverified: {_verdicts(rows, 'ours_unverified')}; "
+        + "; ".join(f"{tool}: {_verdicts(rows, tool)}" for tool in PEERS),
+        f"- no more nodes than the best peer that is right: {len(rows) - len(more)} of {len(rows)}"
+        + "".join(f"\n  - {row['model']}: {_excess(row)} more; {_reason(row)}" for row in more),
+        f"- CPU unverified / onnxsim's: {_ratio(rows, 'ours_unverified', 'onnxsim')} (goal: at most 1); "
+        + ", ".join(f"{kind} {_ratio(_of(rows, kind), 'ours_unverified', 'onnxsim')}" for kind in kinds)
+        + " (goal: at most 2)",
+        f"- CPU verified / onnxslim's: {_ratio(rows, 'ours', 'onnxslim')} (goal: at most 0.5)",
+    ]
+    return "\n".join((lines[0], "", lines[1], "", *lines[2:]))
+
+
+def _classes(rows: Sequence[Row], tools: Sequence[str]) -> str:
+    lines = [f"| class (models) | before | {' | '.join(tools)} |", "|---" * (len(tools) + 2) + "|"]
+    for kind in (*sorted({row["class"] for row in rows}), "all"):
+        chosen = rows if kind == "all" else _of(rows, kind)
+        # A tool that fails on a model leaves it as it was.
+        left = [sum(_nodes(row, tool) for row in chosen) for tool in tools]
+        spent = [sum(row["tools"][tool].get("cpu", 0) for row in chosen) for tool in tools]
+        cells = [f"{nodes} / {cpu:.1f}" for nodes, cpu in zip(left, spent, strict=True)]
+        lines.append(f"| {kind} ({len(chosen)}) | {sum(row['nodes'] for row in chosen)} | {' | '.join(cells)} |")
+    return "\n".join(("## Classes: nodes left / CPU s", "", *lines))
+
+
+def _models(rows: Sequence[Row], tools: Sequence[str]) -> str:
+    lines = [f"| model | before | {' | '.join(tools)} |", "|---" * (len(tools) + 2) + "|"]
+    lines += [f"| {r['model']} | {r['nodes']} | {' | '.join(_cell(r['tools'][t]) for t in tools)} |" for r in rows]
+    return "\n".join(("## Models: nodes left / CPU s / largest error", "", *lines))
+
+
+def _failures(rows: Sequence[Row]) -> str:
+    lines = [
+        f"- {row['model']}, {tool}: {cell['status']}: {' '.join(cell['detail'].split())}"
+        for row in rows
+        for tool, cell in row["tools"].items()
+        if cell["status"] != "ok"
+    ]
+    return "\n".join(("## Not right", "", *(lines or ["Nothing."])))
+
+
+def _cell(cell: dict[str, Any]) -> str:
+    if "cpu" not in cell:
+        return str(cell["status"])
+    state = f"{cell['error']:.0e}" if cell["status"] == "ok" and cell["error"] else cell["status"]
+    return f"{cell['nodes']} / {cell['cpu']:.2f} / {'0' if state == 'ok' else state}"
+
+
+def _nodes(row: Row, tool: str) -> int:
+    cell = row["tools"][tool]
+    return int(cell["nodes"]) if cell["status"] == "ok" else int(row["nodes"])
+
+
+def _excess(row: Row) -> int:
+    """Return how many nodes fewer the best peer leaves."""
+    peers = [_nodes(row, tool) for tool in PEERS if tool in row["tools"]]
+    mine = min((_nodes(row, tool) for tool in OURS if tool in row["tools"]), default=0)
+    return mine - min((*peers, row["nodes"]))
+
+
+def _reason(row: Row) -> str:
+    return next((reason for part, reason in REASONS.items() if part in row["model"]), "not explained")
+
+
+def _verdicts(rows: Sequence[Row], tool: str) -> str:
+    cells = [row["tools"][tool]["status"] for row in rows if tool in row["tools"]]
+    counts = [f"{cells.count(status)} {status}" for status in _BAD if status in cells]
+    return ", ".join(counts) or "none"
+
+
+def _of(rows: Sequence[Row], kind: str) -> list[Row]:
+    return [row for row in rows if row["class"] == kind]
+
+
+def _ratio(rows: Sequence[Row], mine: str, peer: str) -> str:
+    """Return the ratio of CPU times over the models that both simplify."""
+    both = [row["tools"] for row in rows if all("cpu" in row["tools"].get(tool, {}) for tool in (mine, peer))]
+    spent = [sum(tools[tool]["cpu"] for tools in both) for tool in (mine, peer)]
+    return f"{spent[0] / spent[1]:.2f}" if both else "?"
