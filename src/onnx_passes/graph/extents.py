@@ -177,6 +177,14 @@ def least(a: Element, b: Element) -> Element:
     return _choice("Min", a, b) if _is_never_negative(a) and _is_never_negative(b) else None
 
 
+def is_limited(a: int | ir.SymbolicDim, b: int | ir.SymbolicDim) -> bool:
+    """Tell whether a size is the lesser of another and a number above one."""
+    if isinstance(a, int) or isinstance(b, int) or a.value is None:
+        return False
+    found = re.fullmatch(r"Min\((\d+), (.+)\)", a.value)
+    return found is not None and int(found[1]) > 1 and found[2] == b.value
+
+
 def _is_never_negative(amount: Amount) -> bool:
     return amount >= 0 if isinstance(amount, int) else amount.is_never_negative
 

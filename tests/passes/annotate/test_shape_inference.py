@@ -393,3 +393,27 @@ def test_slice_keeps_the_axes_that_it_does_not_touch():
     assert sliced[0] == 1
     assert sliced[1] == ir.SymbolicDim("N")
     assert not isinstance(sliced[2], int)
+
+
+def test_made_up_names_are_inferred_again_if_asked_for():
+    text = "g (bool[B,N] c, float[B,N] x) => (float[?,?] z) <float[1] o = {1}> { w = Where (c, o, o) z = Mul (w, x) }"
+    model = model_of(text)
+    value(model, "w").shape = ir.Shape(["_d0", "_d1"])
+    ShapeInference()(model)
+    assert described(value(model, "w")) == "FLOAT[_d0,_d1]"
+    assert not ShapeInference()(model).modified
+    assert ShapeInference(renew=True)(model).modified
+    assert described(value(model, "w")) == "FLOAT[B,N]"
+    assert described(value(model, "c")) == "BOOL[B,N]"
+
+
+def test_a_size_meets_the_lesser_of_itself_and_a_number():
+    model = model_of(
+        """g (float[1,N] x) => (float[?,?] y, float[?,?] e)
+        <float[1,64] t = {"0": 0}, int64[1] z = {0}, int64[1] one = {1}> {
+            s = Shape <start = 1> (x) c = Slice (t, z, s, one) y = Add (x, c)
+            n = Concat <axis = 0> (one, s) e = Expand (c, n)
+        }""".replace('{"0": 0}', "{" + ",".join(["0"] * 64) + "}")
+    )
+    found = infer(model)
+    assert (found["c"], found["y"], found["e"]) == ("FLOAT[1,Min(64, N)]", "FLOAT[1,N]", "FLOAT[1,N]")

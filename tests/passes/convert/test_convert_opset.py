@@ -31,6 +31,13 @@ def test_the_version_it_has_is_nothing_to_do():
     assert not apply(ConvertOpset(version=18), model_of("g (float[2] x) => (float[2] y) { y = Relu (x) }"))
 
 
+@pytest.mark.parametrize(("version", "found"), [(17, 18), (20, 20)])
+def test_a_later_version_may_stay(version: int, found: int):
+    model = model_of("g (float[2] x) => (float[2] y) { y = Relu (x) }", opset=18)
+    apply(ConvertOpset(version=version, only_raise=True), model)
+    assert model.opset_imports[""] == found
+
+
 @pytest.mark.parametrize("version", [7, 18, 25])
 def test_there_is_a_name_for_every_version(version: int):
     (pass_,) = collect(f"convert-opset{version}")

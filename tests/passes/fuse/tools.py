@@ -26,7 +26,7 @@ def outcome(pipeline: str, text: str, *, opset: int = 18) -> list[str]:
     return operators(applied(pipeline, text, opset=opset).graph)
 
 
-def reasons(pipeline: str, text: str, *, opset: int = 18) -> str:
+def reasons(pipeline: str, text: str | ir.Model, *, opset: int = 18) -> str:
     """Return why the rules refused, all in one text; nothing may have been rewritten."""
     rules = [rule for step in _run(pipeline, text, opset).steps for rule in step.rules]
     assert rules
@@ -34,5 +34,6 @@ def reasons(pipeline: str, text: str, *, opset: int = 18) -> str:
     return "; ".join(reason for rule in rules for reason in rule.refused)
 
 
-def _run(pipeline: str, text: str, opset: int) -> Result:
-    return onnx_passes.apply(model_of(text, opset=opset, ir_version=11 if opset > 21 else 9), pipeline)
+def _run(pipeline: str, text: str | ir.Model, opset: int) -> Result:
+    model = model_of(text, opset=opset, ir_version=11 if opset > 21 else 9) if isinstance(text, str) else text
+    return onnx_passes.apply(model, pipeline)

@@ -13,6 +13,8 @@ from types import MappingProxyType
 import onnx_ir as ir
 from onnx_shape_inference import ShapeInferenceContext
 
+from onnx_passes.graph.extents import is_limited
+
 Correction = Callable[[ShapeInferenceContext, ir.Node, list[ir.Shape | None]], None]
 """Gets the shapes that the outputs had before: what was declared stays."""
 
@@ -58,8 +60,18 @@ def _forget_unequal(
     for back in range(3 if batch_only else 1, len(output.shape) + 1):
         dims = {shape[-back] for shape in shapes if back <= len(shape)} - {1}
         if len(dims) > 1 and not any(isinstance(dim, int) for dim in dims):
-            doubtful.append(len(output.shape) - back)
+            axis = len(output.shape) - back
+            doubtful += [] if _settle(output, axis, dims) else [axis]
     _forget(ctx, output, doubtful, declared[0])
+
+
+def _settle(output: ir.Value, axis: int, dims: Iterable[int | ir.SymbolicDim]) -> bool:
+    """Settle where a size meets itself and the lesser of itself and a number: they are equal, or it would be one."""
+    kept = [dim for dim in dims if not any(is_limited(dim, other) for other in dims)]
+    if len(kept) != 1 or output.shape is None:
+        return False
+    output.shape = ir.Shape([kept[0] if index == axis else dim for index, dim in enumerate(output.shape)])
+    return True
 
 
 def _expand(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
@@ -72,7 +84,8 @@ def _expand(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape |
     for back in range(1, min(len(value.shape), len(sizes)) + 1):
         mine, wanted = value.shape[-back], sizes[-back]
         if not isinstance(mine, int) and not isinstance(wanted, int) and mine != wanted:
-            doubtful.append(len(output.shape) - back)
+            axis = len(output.shape) - back
+            doubtful += [] if _settle(output, axis, (mine, wanted)) else [axis]
     _forget(ctx, output, doubtful, declared[0])
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import onnx_ir as ir
 
+from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph import annotations
 from onnx_passes.graph.edits import copy_type
 from onnx_passes.graph.extents import parse
+
+_MADE_UP = re.compile(r"\b_d\d+\b")
+"""The names that inference gives to dimensions."""
 
 
 class KnownShapes:
@@ -40,6 +46,18 @@ class KnownShapes:
                 modified |= new
                 value.shape = _copy(value.shape, shape) if new and value.shape is not None else shape
         return modified
+
+
+def forget_made_up(graph: ir.Graph) -> None:
+    """Forget the shapes of results with a dimension that an inference named: another may find out what it is."""
+    for node in all_nodes(graph):
+        for value in node.outputs:
+            if value.shape is not None and not value.is_graph_output() and any(map(_is_made_up, value.shape)):
+                value.shape = None
+
+
+def _is_made_up(dim: int | ir.SymbolicDim) -> bool:
+    return not isinstance(dim, int) and dim.value is not None and _MADE_UP.search(dim.value) is not None
 
 
 def _is_same(shape: ir.Shape, before: ir.Shape) -> bool:

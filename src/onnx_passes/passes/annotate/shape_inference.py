@@ -11,7 +11,7 @@ from onnx_passes.core.options import option
 from onnx_passes.graph import annotations
 from onnx_passes.graph.expansion import MOST_NODES, expanded_size
 from onnx_passes.graph.wording import describe
-from onnx_passes.passes.annotate.known_shapes import KnownShapes
+from onnx_passes.passes.annotate.known_shapes import KnownShapes, forget_made_up
 from onnx_passes.passes.annotate.standard_engine import fill_gaps, has_gaps, has_static_inputs, is_static
 from onnx_passes.passes.annotate.symbolic_engine import infer_symbolically
 
@@ -34,6 +34,7 @@ class ShapeInference(Annotation):
     check_type: bool = option(False, "refuse element types that contradict the operators")
     strict_mode: bool = option(False, "refuse shapes that contradict the operators, and nodes that cannot be inferred")
     gaps_only: bool = option(False, "only look for what is not known at all, and by onnx alone: fast, and no symbols")
+    renew: bool = option(False, "infer again what has dimensions of which nothing but a made-up name is known")
     data_prop: bool = option(True, "let onnx follow the contents of small tensors where it has to help out")
 
     def call(self, model: ir.Model) -> PassResult:
@@ -47,6 +48,8 @@ class ShapeInference(Annotation):
             return PassResult(model, modified=False)
         if self.check_type or self.strict_mode:
             self._refuse_contradictions(model)
+        if self.renew:
+            forget_made_up(model.graph)
         if self.gaps_only and not has_gaps(model.graph):
             return PassResult(model, modified=False)
         before = KnownShapes(model.graph)

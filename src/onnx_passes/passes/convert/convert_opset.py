@@ -28,6 +28,7 @@ class ConvertOpset(EditorPass):
               between; ``convert-opset21`` is short for ``convert-opset{version=21}``. Downwards nodes stay that use
               nothing new, and others are written as the older version does, such as ``ReduceMean(x, axes)`` →
               ``ReduceMean <axes> (x)``; the version of the format is lowered, too.
+              ``only-raise`` leaves models of a later version as they are.
     Refuses:  nodes that use what the version does not have, or not in that type: all are named, with what they use,
               and the model stays as it was.
     Exactness: bit-exact, unless ONNX Runtime has another kernel for the other version: its AveragePool of opset 19
@@ -37,10 +38,12 @@ class ConvertOpset(EditorPass):
     preserves = ("remove-unused", "shape-inference", "topological-sort", "unique-names")
 
     version: int = option(21, "version of the default operator set")
+    only_raise: bool = option(False, "leave models of a later version as they are")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
         """Convert in place, all at once: a model of two versions would be none."""
-        convert_to(self.version, model, editor)
+        if not self.only_raise or model.opset_imports.get("", 0) < self.version:
+            convert_to(self.version, model, editor)
 
 
 def convert_to(version: int, model: ir.Model, editor: Editor) -> bool:

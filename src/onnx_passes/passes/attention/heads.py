@@ -1,0 +1,205 @@
+"""Tensors of heads, ``[batch, heads, sequence, size]``: how graphs split, transpose, repeat and cache them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import onnx_ir as ir
+
+from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.constants import number
+from onnx_passes.graph.permutations import permutation, permuted, transposed
+from onnx_passes.graph.shapes import Dim, dims, rank, same_dim
+from onnx_passes.graph.uses import is_used_elsewhere
+
+HEADS_FIRST = (0, 1, 2, 3)
+SEQUENCE_FIRST = (0, 2, 1, 3)
+"""The axes of ``[batch, sequence, heads, size]``, in the order batch, heads, sequence, size."""
+
+
+@dataclass(frozen=True)
+class Heads:
+    """A tensor of heads: ``value`` with its axes in the order ``perm``, times ``scale``.
+
+    Without an axis of heads, ``value`` of rank three is one head. ``nodes`` are those that were read through, the last
+    first.
+    """
+
+    value: ir.Value
+    perm: tuple[int, ...]
+    scale: float = 1.0
+    nodes: tuple[ir.Node, ...] = ()
+
+    @property
+    def sizes(self) -> tuple[Dim, ...]:
+        """Return batch, heads, sequence and size of a head."""
+        batch, *heads, sequence, size = permuted(dims(self.value) or (), list(self.perm))
+        return batch, *(heads or [1]), sequence, size
+
+    @property
+    def flat(self) -> ir.Value | None:
+        """Return ``[batch, sequence, heads * size]``, if the graph has that."""
+        split = self.split
+        return None if split is None else split.inputs[0]
+
+    @property
+    def split(self) -> ir.Node | None:
+        """Return the Reshape that splits the heads of ``flat``."""
+        node = self.value.producer()
+        if self.perm != SEQUENCE_FIRST or not is_standard(node, "Reshape") or node is None:
+            return None
+        whole, parts = dims(node.inputs[0]), dims(self.value)
+        if whole is None or parts is None or len(whole) != len(HEADS_FIRST) - 1 or not _same(whole[:2], parts[:2]):
+            return None
+        return node if isinstance(parts[2], int) else None
+
+    def build(self, op: Builder) -> ir.Value:
+        """Build the tensor, with its axes in order and not scaled."""
+        return transposed(op, self.value, list(self.perm))
+
+
+def is_standard(node: ir.Node | None, *operators: str) -> bool:
+    """Tell whether a node is one of these operators of ONNX."""
+    return node is not None and node.domain == "" and node.op_type in operators
+
+
+def read_query(value: ir.Value) -> Heads:
+    """Read queries as the product has them."""
+    return _walk(Heads(value, tuple(range(rank(value) or 0))), _unscaled, _untransposed)
+
+
+def read_key(value: ir.Value) -> Heads:
+    """Read keys, which the product has transposed."""
+    *order, sequence, size = range(rank(value) or 0)
+    return _walk(Heads(value, (*order, size, sequence)), _unscaled, _untransposed, _unsquashed)
+
+
+def read_value(value: ir.Value) -> Heads:
+    """Read values as the product has them."""
+    return _walk(Heads(value, tuple(range(rank(value) or 0))), _untransposed)
+
+
+def unrepeated(heads: Heads) -> tuple[Heads, int]:
+    """Return the heads before each was repeated for several queries, and how often it was."""
+    join = heads.value.producer()
+    expand = _producer(join.inputs[0]) if is_standard(join, "Reshape") and join is not None else None
+    insert = _producer(expand.inputs[0]) if is_standard(expand, "Expand") and expand is not None else None
+    if join is None or expand is None or insert is None or not is_standard(insert, "Unsqueeze", "Reshape"):
+        return heads, 1
+    source, inserted, wide = insert.inputs[0], dims(expand.inputs[0]), dims(expand.outputs[0])
+    before, after = dims(source), dims(heads.value)
+    if source is None or before is None or inserted is None or wide is None or after is None:
+        return heads, 1
+    if heads.perm != HEADS_FIRST or len(before) != len(HEADS_FIRST) or len(inserted) != len(wide) != len(before):
+        return heads, 1
+    # As many elements are in all that is reshaped: nothing but the axis that was put in can have been expanded.
+    if not _same(inserted, [*before[:2], 1, *before[2:]]) or not _same(
+        [before[0], *before[2:]], [after[0], *after[2:]]
+    ):
+        return heads, 1
+    times = wide[2]
+    if not isinstance(times, int) or not isinstance(before[1], int) or after[1] != before[1] * times:
+        return heads, 1
+    nodes = (*heads.nodes, join, expand, insert)
+    return _walk(replace(heads, value=source, nodes=nodes), _unscaled, _untransposed), times
+
+
+def uncached(heads: Heads) -> tuple[Heads, ir.Value] | None:
+    """Return the heads before those of the past were put in front of them, and those of the past."""
+    node = heads.value.producer()
+    if heads.perm != HEADS_FIRST or not is_standard(node, "Concat") or node is None or len(node.inputs) != 2:
+        return None
+    past, new = node.inputs
+    axis = node.attributes.get_int("axis", 0)
+    if past is None or new is None or rank(new) != len(HEADS_FIRST) or axis not in (2, -2):
+        return None
+    return _walk(replace(heads, value=new, nodes=(*heads.nodes, node)), _untransposed), past
+
+
+def scaled_by(node: ir.Node | None) -> tuple[ir.Value, float] | None:
+    """Return what a node multiplies by a constant number or divides by one, and the factor."""
+    if not is_standard(node, "Mul", "Div") or node is None:
+        return None
+    a, b = node.inputs
+    for x, c in ((a, b), (b, a))[: 1 if node.op_type == "Div" else 2]:
+        factor = number(c, x)
+        if x is not None and factor is not None and factor != 0:
+            return x, factor if node.op_type == "Mul" else 1 / factor
+    return None
+
+
+def merged(value: ir.Value, batch: Dim, sequence: Dim) -> tuple[ir.Node, ir.Node] | None:
+    """Return the Transpose and the Reshape that put heads beside each other again, if nothing else uses them."""
+    turn = _only_user(value)
+    join = _only_user(turn.outputs[0]) if permutation(turn) == list(SEQUENCE_FIRST) and turn is not None else None
+    if turn is None or join is None or not is_standard(join, "Reshape") or join.inputs[0] is not turn.outputs[0]:
+        return None
+    whole = dims(join.outputs[0])
+    is_merged = whole is not None and len(whole) == len(HEADS_FIRST) - 1 and _same(whole[:2], [batch, sequence])
+    return (turn, join) if is_merged else None
+
+
+def _walk(heads: Heads, *steps: Callable[[Heads], Heads | None]) -> Heads:
+    while True:
+        for step in steps:
+            found = step(heads)
+            if found is not None:
+                heads = found
+                break
+        else:
+            return heads
+
+
+def _unscaled(heads: Heads) -> Heads | None:
+    node = heads.value.producer()
+    found = scaled_by(node)
+    if found is None or node is None or rank(found[0]) != len(heads.perm):
+        return None
+    x, factor = found
+    return replace(heads, value=x, scale=heads.scale * factor, nodes=(*heads.nodes, node))
+
+
+def _untransposed(heads: Heads) -> Heads | None:
+    node = heads.value.producer()
+    perm = permutation(node)
+    if node is None or perm is None or node.inputs[0] is None:
+        return None
+    return replace(
+        heads, value=node.inputs[0], perm=tuple(perm[axis] for axis in heads.perm), nodes=(*heads.nodes, node)
+    )
+
+
+def _unsquashed(heads: Heads) -> Heads | None:
+    """Read a transposition of the last axes that is made of matrices in a row: ``[-1, sequence, size]``."""
+    last = heads.value.producer()
+    turn = _producer(last.inputs[0]) if is_standard(last, "Reshape") and last is not None else None
+    first = _producer(turn.inputs[0]) if permutation(turn) == [0, 2, 1] and turn is not None else None
+    if last is None or turn is None or not is_standard(first, "Reshape") or first is None or first.inputs[0] is None:
+        return None
+    source, rows = first.inputs[0], dims(first.outputs[0])
+    before, after = dims(source), dims(heads.value)
+    if before is None or after is None or rows is None or len(before) < len(rows):
+        return None
+    if not _same(before, [*after[:-2], after[-1], after[-2]]) or not _same(before[-2:], rows[1:]):
+        return None
+    order = list(range(len(before)))
+    order[-2:] = order[:-3:-1]
+    return replace(
+        heads,
+        value=source,
+        perm=tuple(order[axis] for axis in heads.perm),
+        nodes=(*heads.nodes, last, turn, first),
+    )
+
+
+def _same(a: tuple[Dim, ...] | list[Dim], b: tuple[Dim, ...] | list[Dim]) -> bool:
+    return len(a) == len(b) and all(same_dim(p, q) for p, q in zip(a, b, strict=True))
+
+
+def _producer(value: ir.Value | None) -> ir.Node | None:
+    return None if value is None else value.producer()
+
+
+def _only_user(value: ir.Value) -> ir.Node | None:
+    return None if is_used_elsewhere(value) else next((use.node for use in value.uses()), None)

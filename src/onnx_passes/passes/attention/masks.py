@@ -1,0 +1,145 @@
+"""What is added to the scores of an attention, or put in their place, before the softmax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.constants import constant, number
+from onnx_passes.graph.shapes import Dim, dims, same_dim
+from onnx_passes.passes.attention.heads import is_standard
+from onnx_passes.rewrite.refusal import Refusal, no
+
+_LEAST_EXPONENT = {ir.DataType.FLOAT: -1e9, ir.DataType.FLOAT16: -6e4}
+"""Numbers beside which scores do not count: the softmax of a row that is all masked is the same for each key."""
+_REARRANGE = ("Expand", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
+"""Operators whose elements are all elements of their first input."""
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A term of the scores: ``value`` itself, or with ``fill`` what a condition chooses.
+
+    ``fill`` is what keys get where the condition ``value`` is true, if ``masks_true``, or else where it is false; the
+    others get nothing. ``node`` is the one that puts it in.
+    """
+
+    value: ir.Value
+    node: ir.Node
+    fill: float | None = None
+    masks_true: bool = False
+
+    def is_boolean(self, dtype: ir.DataType) -> bool:
+        """Tell whether keys are left out altogether: softmax gives them nothing whatever their score."""
+        return self.fill == -np.inf or (self.fill is not None and dtype not in _LEAST_EXPONENT)
+
+    def condition(self, op: Builder) -> ir.Value:
+        """Build what is true for the keys that count."""
+        return op.Not(self.value) if self.masks_true else self.value
+
+    def bias(self, op: Builder, dtype: ir.DataType, *, keeps_infinity: bool) -> ir.Value:
+        """Build what is to be added to the scores.
+
+        ONNX Runtime takes the least number of a type for minus infinity, of which a row of keys that are all masked
+        makes zeros, where the softmax of equal scores makes a mean: the next number stands for it.
+        """
+        kind = dtype.numpy()
+        least = np.nextafter(np.finfo(kind).min, kind.type(0), dtype=kind)
+        if self.fill is not None:
+            fill = self.fill if keeps_infinity and self.fill == -np.inf else max(self.fill, float(least))
+            zero, other = op.initializer(np.zeros((), kind), "zero"), op.initializer(np.array(fill, kind), "masked")
+            return op.Where(self.value, other, zero) if self.masks_true else op.Where(self.value, zero, other)
+        known = _least(self.value)
+        if known is not None and known >= least:
+            return self.value
+        bound = op.initializer(np.array(least, kind), "least")
+        if keeps_infinity:
+            lowest = op.initializer(np.array(np.finfo(kind).min, kind), "lowest")
+            return op.Where(op.Equal(self.value, lowest), bound, self.value)
+        return op.Max(self.value, bound)
+
+
+def chosen(node: ir.Node | None) -> Mask | None:
+    """Read a Where between zero and a large negative number."""
+    if not is_standard(node, "Where") or node is None:
+        return None
+    condition, first, second = node.inputs
+    if condition is None:
+        return None
+    a, b = number(first, node.outputs[0]), number(second, node.outputs[0])
+    if a == 0 and b is not None and b < 0:
+        return Mask(condition, node, b)
+    return Mask(condition, node, a, masks_true=True) if b == 0 and a is not None and a < 0 else None
+
+
+def added(value: ir.Value, node: ir.Node) -> Mask | None:
+    """Read what is added to the scores, unless it is nothing."""
+    source = value.producer()
+    if is_standard(source, "ConstantOfShape") and source is not None and _filling(source) == 0:
+        return None
+    found = chosen(source)
+    return Mask(value, node) if found is None else Mask(found.value, node, found.fill, found.masks_true)
+
+
+def put_in_place(node: ir.Node, scores: ir.Value, fill: ir.Value, *, masks_true: bool) -> Mask | Refusal:
+    """Read a Where that puts a number in the place of scores."""
+    condition, found = node.inputs[0], number(fill, scores)
+    least = None if scores.dtype is None else _LEAST_EXPONENT.get(scores.dtype)
+    if condition is None or found is None or least is None:
+        return no("what masks the scores is not a constant number", at=fill)
+    if found > least:
+        return no("what masks the scores is not far below them", at=fill)
+    return Mask(condition, node, found, masks_true)
+
+
+def fits(mask: Mask, scores: tuple[Dim, ...]) -> bool:
+    """Tell whether a mask is broadcast to the scores without enlarging them.
+
+    It cannot enlarge the number of keys: there would not be as many values.
+    """
+    sizes = dims(mask.value)
+    if sizes is None or len(sizes) > len(scores):
+        return False
+    pairs = zip(sizes[-2::-1], scores[-2::-1], strict=False)
+    return all(size == 1 or same_dim(size, whole) for size, whole in pairs)
+
+
+def may_leave_out_all(mask: Mask) -> bool:
+    """Tell whether a mask is known to use minus infinity, and not known to leave each query a key."""
+    array = constant(mask.value)
+    if mask.fill is None:
+        return array is not None and bool(np.isneginf(array).all(axis=-1).any())
+    if mask.fill != -np.inf:
+        return False
+    return array is None or not (array != mask.masks_true).any(axis=-1).all()
+
+
+def covers(masks: tuple[Mask, ...], scores: tuple[Dim, ...], axis: int) -> bool:
+    """Tell whether masks together are known to have as many rows, or columns, as the scores."""
+    if scores[axis] == 1:
+        return True
+    sizes = (dims(mask.value) or () for mask in masks)
+    return any(len(size) >= -axis and same_dim(size[axis], scores[axis]) for size in sizes)
+
+
+def _least(value: ir.Value | None) -> float | None:
+    """Return a number below which no element is, if one is known."""
+    array, node = constant(value), None if value is None else value.producer()
+    if array is not None:
+        return float(array.min()) if array.size and array.dtype.kind == "f" else None
+    if node is None or node.domain:
+        return None
+    if node.op_type == "ConstantOfShape":
+        return _filling(node)
+    if node.op_type == "Where":
+        bounds = [_least(node.inputs[1]), _least(node.inputs[2])]
+        return None if None in bounds else min(bound for bound in bounds if bound is not None)
+    return _least(node.inputs[0]) if node.op_type in _REARRANGE else None
+
+
+def _filling(node: ir.Node) -> float:
+    given = node.attributes.get("value")
+    return 0.0 if given is None else float(given.as_tensor().numpy().reshape(-1)[0])

@@ -1,0 +1,30 @@
+"""Raise a model to operators of today: one for each attention and normalization."""
+
+from __future__ import annotations
+
+from onnx_passes import passes
+from onnx_passes.core.compose import ComposePass
+
+
+@passes.verify.tolerance
+@passes.register(tags=("simplify", "attention"))
+class Modernize(ComposePass):
+    """Raise a model to opset 23, simplify it, and fuse each attention into one operator.
+
+    Rewrites: ``convert-opset{version=23, only-raise=true}, simplify, fuse-attention, cleanup``;
+              ``modernize{convert-opset.version=24}`` raises it further.
+    Refuses:  what its members refuse.
+    Exactness: tolerance: fusing changes rounding.
+    """
+
+    passes = (
+        "convert-opset{version=23, only-raise=true}",
+        "simplify",
+        "shape-inference{renew=true}",
+        "simplify",
+        "shape-inference{renew=true}",
+        "fuse-attention",
+        "fold-constants",
+        "eliminate-common-subexpression",
+        "cleanup",
+    )

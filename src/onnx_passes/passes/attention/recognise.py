@@ -1,0 +1,267 @@
+"""Recognise an attention by its last product, in whatever way exporters write it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import onnx_ir as ir
+
+from onnx_passes.graph.constants import number
+from onnx_passes.graph.shapes import Dim, rank, same_dim
+from onnx_passes.graph.uses import is_only_read_by, is_used_elsewhere
+from onnx_passes.passes.attention.form import AttentionForm, Past
+from onnx_passes.passes.attention.heads import (
+    HEADS_FIRST,
+    is_standard,
+    merged,
+    read_key,
+    read_query,
+    read_value,
+    scaled_by,
+    uncached,
+    unrepeated,
+)
+from onnx_passes.passes.attention.masks import Mask, added, fits, may_leave_out_all, put_in_place
+from onnx_passes.rewrite.refusal import Refusal, no
+
+_TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
+_RANKS = (3, 4)
+
+
+@dataclass
+class _Weights:
+    """What was read of the way from the weights of the values back to the product of queries and keys."""
+
+    nodes: list[ir.Node] = field(default_factory=list[ir.Node])
+    guarded: bool = False
+    masks: list[Mask] = field(default_factory=list[Mask])
+    softcap: float = 0.0
+    scale: float = 1.0
+    softmax_in: ir.DataType | None = None
+    product: ir.Node | None = None
+
+
+def recognise(last: ir.Node) -> AttentionForm | Refusal | None:
+    """Read the product of weights and values as an attention; nothing if its weights come from no softmax."""
+    if not is_standard(last, "MatMul"):
+        return None
+    weights = _Weights([last])
+    softmax = _softmax(last.inputs[0], weights)
+    if softmax is None:
+        return None
+    refusal = _read_softmax(softmax, weights)
+    if refusal is not None:
+        return refusal
+    assert weights.product is not None
+    q_value, k_value = weights.product.inputs
+    v_value = last.inputs[1]
+    if q_value is None or k_value is None or v_value is None:
+        return no("an input is missing", at=last)
+    for node in weights.nodes[1:]:
+        if is_used_elsewhere(node.outputs[0]) and not _is_guard(node, weights.nodes):
+            return no("a value inside is used elsewhere, too", at=node.outputs[0])
+    if (
+        q_value.dtype is None
+        or q_value.dtype not in _TYPES
+        or v_value.dtype != q_value.dtype
+        or k_value.dtype != q_value.dtype
+    ):
+        return no("the inputs are not all of single or all of half precision", at=q_value)
+    length = rank(q_value)
+    if length not in _RANKS or rank(k_value) != length or rank(v_value) != length:
+        return no("queries, keys and values are not all of rank three or all of rank four", at=q_value)
+    q, k, v = read_query(q_value), read_key(k_value), read_value(v_value)
+    form = AttentionForm(
+        root=last,
+        output=last.outputs[0],
+        q=q,
+        k=k,
+        v=v,
+        scale=weights.scale * q.scale * k.scale,
+        scores=(*(q.sizes[:3] if length == len(HEADS_FIRST) else (q.sizes[0], q.sizes[2])), k.sizes[2]),
+        dtype=q_value.dtype,
+        nodes=tuple(weights.nodes),
+        softcap=weights.softcap,
+        masks=tuple(weights.masks),
+        guarded=weights.guarded,
+        softmax_in=weights.softmax_in,
+    )
+    return _checked(_with_heads(form))
+
+
+def _softmax(value: ir.Value | None, weights: _Weights) -> ir.Node | None:
+    """Find the softmax behind casts and a guard against rows that are all masked."""
+    node = None if value is None else value.producer()
+    while node is not None:
+        weights.nodes.append(node)
+        if is_standard(node, "Softmax"):
+            return node
+        if is_standard(node, "Where"):
+            node = _guarded(node, weights)
+        elif is_standard(node, "Cast", "Dropout", "Identity"):
+            node = None if node.inputs[0] is None else node.inputs[0].producer()
+        else:
+            return None
+    return None
+
+
+def _guarded(where: ir.Node, weights: _Weights) -> ir.Node | None:
+    """Read ``Where(IsNaN(p), 0, p)``."""
+    condition, zero, given = where.inputs
+    test = None if condition is None else condition.producer()
+    if not is_standard(test, "IsNaN") or test is None or test.inputs[0] is not given or number(zero, given) != 0:
+        return None
+    weights.nodes.append(test)
+    weights.guarded = True
+    return None if given is None else given.producer()
+
+
+def _is_guard(node: ir.Node, nodes: list[ir.Node]) -> bool:
+    """Tell whether a value is read twice, but only by the guard against NaN."""
+    return is_only_read_by(node.outputs[0], nodes)
+
+
+def _read_softmax(softmax: ir.Node, weights: _Weights) -> Refusal | None:
+    x = softmax.inputs[0]
+    length = rank(x)
+    if x is None or length is None:
+        return no("the rank of the scores is not known", at=x)
+    if softmax.attributes.get_int("axis", -1) not in (-1, length - 1):
+        return no("the softmax is not over the keys", at=softmax)
+    if is_standard(x.producer(), "Cast"):
+        weights.softmax_in = x.dtype
+    return _read_scores(x, weights)
+
+
+def _read_scores(value: ir.Value, weights: _Weights) -> Refusal | None:
+    """Read masks, the soft cap and the scale, from the softmax back to the product."""
+    while True:
+        node = value.producer()
+        if node is None or not _leads_to_product(value):
+            return no("no product of queries and keys is behind the softmax", at=value)
+        weights.nodes.append(node)
+        if node.op_type == "MatMul":
+            weights.product = node
+            return None
+        steps = (step(node, weights) for step in (_masked, _capped, _scaled, _converted))
+        found = next((step for step in steps if step is not None), None)
+        if found is None and node.op_type in ("Div", "Mul"):
+            return no("the scale is not one constant number", at=node)
+        if found is None:
+            return no(f"{node.op_type} between the product and the softmax is not understood", at=node)
+        if isinstance(found, Refusal):
+            return found
+        value = found
+
+
+def _masked(node: ir.Node, weights: _Weights) -> ir.Value | Refusal | None:
+    if not is_standard(node, "Add", "Where"):
+        return None
+    if weights.softcap or weights.scale != 1:
+        return no("the mask is scaled or capped, too", at=node)
+    first, second = node.inputs[-2:]
+    for scores, other in ((first, second), (second, first)):
+        if scores is None or other is None or not _leads_to_product(scores):
+            continue
+        if node.op_type == "Add":
+            mask = added(other, node)
+            weights.masks += [] if mask is None else [mask]
+            return scores
+        mask = put_in_place(node, scores, other, masks_true=scores is second)
+        if isinstance(mask, Refusal):
+            return mask
+        weights.masks.append(mask)
+        return scores
+    return None
+
+
+def _capped(node: ir.Node, weights: _Weights) -> ir.Value | None:
+    """Read ``Tanh(x / c) * c``."""
+    outer = scaled_by(node)
+    tanh = None if outer is None else outer[0].producer()
+    if outer is None or not is_standard(tanh, "Tanh") or tanh is None or tanh.inputs[0] is None:
+        return None
+    if weights.softcap or weights.scale != 1 or outer[1] <= 0:
+        return None
+    weights.nodes.append(tanh)
+    # The operator divides by the cap by itself: the factors that are still to be read are those of scale / cap.
+    weights.softcap = weights.scale = outer[1]
+    return tanh.inputs[0]
+
+
+def _scaled(node: ir.Node, weights: _Weights) -> ir.Value | None:
+    found = scaled_by(node)
+    if found is None:
+        return None
+    weights.scale *= found[1]
+    return found[0]
+
+
+def _converted(node: ir.Node, weights: _Weights) -> ir.Value | None:
+    is_float = is_standard(node, "Cast") and node.inputs[0] is not None and node.inputs[0].dtype in _TYPES
+    return node.inputs[0] if is_float else None
+
+
+def _leads_to_product(value: ir.Value) -> bool:
+    """Tell whether a value is computed from a product element by element."""
+    waiting = [value]
+    while waiting:
+        node = waiting.pop().producer()
+        if is_standard(node, "MatMul"):
+            return True
+        if node is not None and is_standard(node, "Add", "Cast", "Div", "Mul", "Tanh", "Where"):
+            waiting.extend(used for used in node.inputs if used is not None)
+    return False
+
+
+def _with_heads(form: AttentionForm) -> AttentionForm:
+    """Read keys and values back to before heads were repeated and the past was put in front, and what comes behind."""
+    k, k_times = unrepeated(form.k)
+    v, v_times = unrepeated(form.v)
+    if k_times != v_times or len(k.perm) != len(v.perm):
+        k, v = form.k, form.v
+    scale = form.scale / form.k.scale * k.scale
+    past: Past | None = None
+    new_k, new_v = uncached(k), uncached(v)
+    inside = {*form.nodes, *k.nodes, *v.nodes}
+    if new_k is not None and new_v is not None and all(_is_read_within(heads.value, inside) for heads in (k, v)):
+        past = Past(new_k[1], new_v[1], k.value, v.value)
+        k, v = new_k[0], new_v[0]
+    form = replace(form, k=k, v=v, scale=scale, past=past)
+    merge = merged(form.output, form.q.sizes[0], form.q.sizes[2])
+    if merge is not None and form.flat is not None:
+        turn, join = merge
+        form = replace(form, merge=merge, root=join, output=join.outputs[0], nodes=(join, turn, *form.nodes))
+    return form
+
+
+def _is_read_within(value: ir.Value, nodes: set[ir.Node]) -> bool:
+    """Tell whether no node but these reads a value; the caller may."""
+    return all(use.node in nodes for use in value.uses())
+
+
+def _checked(form: AttentionForm) -> AttentionForm | Refusal:
+    """Refuse what broadcasting lets a product do and an attention does not."""
+    q, k, v = form.q.sizes, form.k.sizes, form.v.sizes
+    if not (same_dim(q[0], k[0]) and same_dim(q[0], v[0])):
+        return no("queries, keys and values are not known to be of the same batch", at=form.k.value)
+    if (form.past is not None or form.masks) and not same_dim(k[2], v[2]):
+        return no("there are not known to be as many values as keys", at=form.v.value)
+    if not _are_heads(q[1], k[1]) or not same_dim(k[1], v[1]):
+        return no("the heads of keys and values do not fit those of the queries", at=form.k.value)
+    if not 0 < form.scale < float("inf"):
+        return no("the scale is not positive", at=form.root)
+    for mask in form.masks:
+        if not fits(mask, form.scores):
+            return no("the mask is not known to fit the scores", at=mask.value)
+        if mask.fill is None and mask.value.dtype != form.dtype:
+            return no("the mask is of another type than the queries", at=mask.value)
+        if not form.guarded and may_leave_out_all(mask):
+            return no("where all keys are left out there may be NaN, where Attention gives zeros", at=mask.value)
+    return form
+
+
+def _are_heads(queries: Dim, keys: Dim) -> bool:
+    if isinstance(queries, int) and isinstance(keys, int):
+        return keys > 0 and queries % keys == 0
+    return same_dim(queries, keys)
