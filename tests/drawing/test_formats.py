@@ -47,7 +47,7 @@ def test_colours_can_be_fixed():
 
 
 def test_heads_have_enough_contrast():
-    from onnx_passes.drawing import svg
+    from onnx_passes.drawing.palette import COLOURS, FAMILIES
 
     def luminance(colour: str) -> float:
         channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
@@ -59,8 +59,8 @@ def test_heads_have_enough_contrast():
         return (light + 0.05) / (dark + 0.05)
 
     for side in (0, 1):
-        colours = {name: pair[side] for name, pair in svg._COLOURS.items()}
-        for family in svg._FAMILIES:
+        colours = {name: pair[side] for name, pair in COLOURS.items()}
+        for family in FAMILIES:
             assert contrast("#ffffff", colours[family]) >= 4.5, family
         for ground in ("page", "card", "inside", "added-fill", "removed-fill", "changed-fill"):
             assert contrast(colours["text"], colours[ground]) >= 4.5

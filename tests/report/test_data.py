@@ -100,6 +100,16 @@ def test_operators_add_up_to_the_nodes(streamlined):
     assert sum(counts[-1]["counts"].values()) == result.record.after.nodes
 
 
+def test_operators_tell_their_family_and_inputs(streamlined):
+    _, data = streamlined
+    assert set(data["operators"]) == {
+        "::".join(filter(None, (node.get("domain"), node["op"]))) for node in data["nodes"]
+    }
+    thresholds = next(found for name, found in data["operators"].items() if name.endswith("MultiThreshold"))
+    assert thresholds["family"] == "quantizer"
+    assert thresholds["inputs"][1] == "thresholds"
+
+
 def test_errors_and_metrics_over_steps():
     digits = examples.digits()
     result = apply(

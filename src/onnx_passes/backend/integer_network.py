@@ -109,7 +109,9 @@ class _Reader:
         if node.op_type == "Cast" and self.tensors.is_integer(data[0]):
             return "cast"
         if _KINDS.get(node.op_type) == "shape" or family == "movement" or computes_integers:
-            return "other" if holds_graphs(node) else _KINDS.get(node.op_type, family)
+            if holds_graphs(node) or family == "normalization":
+                return "other"
+            return _KINDS.get(node.op_type, family)
         return "scale" if self._is_scale(node, data) else "float"
 
     def _is_scale(self, node: ir.Node, data: list[ir.Value]) -> bool:

@@ -8,9 +8,15 @@ first result is shown: who shows nothing pays nothing.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 _PAGES = "onnx_passes.session.display"
+
+
+def ipython() -> Any:
+    """Return the shell of IPython that this process runs in; it is not imported for that."""
+    return getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
 
 
 class Displayed:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import fields, is_dataclass
 from typing import Any, cast
+
+Json = dict[str, Any]
 
 
 def plain(value: object) -> Any:
@@ -25,3 +28,14 @@ def plain(value: object) -> Any:
     if isinstance(value, list | tuple | Set):
         return [plain(item) for item in cast("list[object]", value)]
     return str(value)
+
+
+def finite(data: Any) -> Any:
+    """Write NaN and infinities, which JSON does not know, as text, however deep they lie in plain data."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else str(data)
+    if isinstance(data, Mapping):
+        return {str(key): finite(item) for key, item in cast("Mapping[object, Any]", data).items()}
+    if isinstance(data, list | tuple):
+        return [finite(item) for item in cast("list[Any]", data)]
+    return data

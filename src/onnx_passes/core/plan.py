@@ -69,6 +69,11 @@ class Plan:
     steps: tuple[Step, ...] = field(repr=False)
     pipeline: str
 
+    @property
+    def requested(self) -> list[Pass]:
+        """Return the passes that were asked for, without what they need or what follows them."""
+        return [step.pass_ for step in self.steps if step.why.reason == "requested"]
+
     def walk(self) -> Iterator[tuple[int, Step]]:
         """Iterate over all steps with their depth."""
         for step in self.steps:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from onnx_passes.core.display import Displayed
+from onnx_passes.core.plain import finite
+from onnx_passes.core.text import shortened
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -124,7 +125,7 @@ class StepRecord(Displayed):
         outcome = [f"{self.status}{f' ({self.reason})' if self.reason else ''}", _change(self)]
         if self.evidence is not None:
             outcome.append(self.evidence.level)
-        return f"<StepRecord {self.number} {_short(self.text)}: {', '.join(outcome)}>"
+        return f"<StepRecord {self.number} {shortened(self.text, _LONGEST)}: {', '.join(outcome)}>"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for a report; an analysis result must be plain data itself to appear."""
@@ -150,7 +151,7 @@ class StepRecord(Displayed):
         if self.evidence is not None:
             data["evidence"] = self.evidence.to_json()
         if self.metrics:
-            data["metrics"] = plain_numbers(self.metrics)
+            data["metrics"] = finite(self.metrics)
         if self.result is not None:
             to_json = getattr(self.result, "to_json", None)
             data["result"] = to_json() if callable(to_json) else self.result
@@ -203,7 +204,7 @@ class RunRecord(Displayed):
     plan: Plan | None = None
 
     def __repr__(self) -> str:
-        text = f"<RunRecord {_short(self.pipeline)}: {self.before.nodes} → {self.after.nodes} nodes, "
+        text = f"<RunRecord {shortened(self.pipeline, _LONGEST)}: {self.before.nodes} → {self.after.nodes} nodes, "
         numbers = [_count(len(self.steps), "step"), _count(self.applications, "rewrite")]
         parts = [*numbers, self.level, f"{self.cpu:.1f} s CPU"]
         return f"{text}{', '.join(filter(None, parts))}>"
@@ -221,7 +222,7 @@ class RunRecord(Displayed):
         """Return plain data for a report."""
         measured = {
             "level": self.level,
-            "metrics": plain_numbers(self.metrics),
+            "metrics": finite(self.metrics),
             "metrics_note": self.metrics_note,
         }
         return {
@@ -249,12 +250,3 @@ def _change(step: StepRecord) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-def plain_numbers(numbers: Mapping[str, float]) -> dict[str, float | str]:
-    """Return numbers as JSON knows them; NaN and infinities, which it does not, as text."""
-    return {name: number if math.isfinite(number) else str(number) for name, number in numbers.items()}

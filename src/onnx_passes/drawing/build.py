@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from onnx_passes.core.text import shortened
 from onnx_passes.core.walk import all_graphs, all_nodes, holds_graphs
-from onnx_passes.drawing.cards import family_of, held_tensor, hint_of, label_of, rows_of, shortened
+from onnx_passes.drawing.cards import LONGEST, held_tensor, hint_of, label_of, rows_of
 from onnx_passes.drawing.scene import Box, Kind, Role, Row, Scene, Wire
 from onnx_passes.graph.hashing.content import subgraphs
 from onnx_passes.graph.wording import count, operator_name
+from onnx_passes.ops.families import family_of
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ class _Builder:
 
     def _block(self, key: str, block: Block) -> Box:
         times = f" × {block.times}" if block.times > 1 else ""
-        name = shortened(block.name, front=True)
+        name = shortened(block.name, LONGEST, front=True)
         title = f"{name or count(len(block.nodes) // block.times, 'node')}{times}"
         inner: tuple[Scene, ...] = ()
         if block.shown:
@@ -153,7 +155,7 @@ class _Builder:
             name = value.name or "?"
             kind = "value" if self.part else kind
             hint = f"{kind} {name}: {label_of(value)}".rstrip(": ")
-            self.boxes[key] = Box(key, kind, shortened(name, front=True), hint=hint)
+            self.boxes[key] = Box(key, kind, shortened(name, LONGEST, front=True), hint=hint)
         return key
 
     def _connect(self, key: str, values: Iterable[ir.Value], role: Role = "") -> None:

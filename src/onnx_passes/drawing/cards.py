@@ -8,43 +8,22 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.core.walk import holds_graphs
-from onnx_passes.drawing.scene import Family, Row
+from onnx_passes.core.text import shortened
+from onnx_passes.drawing.scene import Row
 from onnx_passes.graph.constants import constant_tensor
-from onnx_passes.graph.schemas import default_attribute, parameter_names
+from onnx_passes.graph.schemas import default_attribute
 from onnx_passes.graph.tensor_types import datatype_of
-from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import attribute_text, dim_text, operator_name, type_text
-from onnx_passes.ops.collection import definition_of
-from onnx_passes.ops.quantizing import is_quantizer
+from onnx_passes.ops.families import operand_names
 
 _MOST_ROWS = 6
 _MOST_ELEMENTS = 4
-_LONGEST = 36
-_STEP_FUNCTIONS = frozenset({"MultiThreshold", "Thresholding"})
-_FAMILIES: dict[str, Family] = {
-    "product": "product",
-    "movement": "movement",
-    "pooling": "pooling",
-    "reduction": "pooling",
-}
+LONGEST = 36
 _NEUTRAL = {"dilations": 1, "strides": 1, "pads": 0}
 """What these attributes hold, all of them, where a window does nothing special; ONNX declares no default."""
 _TYPES = (("", "to"), ("", "dtype"))
 """Attributes that hold the number of an element type."""
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
-
-
-def family_of(node: ir.Node) -> Family:
-    """Return what kind of operator a node has, for its colour."""
-    traits = traits_of(node)
-    if is_quantizer(node) or node.op_type in _STEP_FUNCTIONS:
-        return "quantizer"
-    if holds_graphs(node):
-        return "control"
-    if traits.kind == "elementwise":
-        return "activation" if traits.arity == 1 else "arithmetic"
-    return _FAMILIES.get(traits.kind, "other")
 
 
 def rows_of(node: ir.Node, opset: int | None) -> tuple[Row, ...]:
@@ -68,10 +47,10 @@ def label_of(value: ir.Value) -> str:
     """Return shape and type of a value, as far as they are known; float is not worth a word."""
     type_ = value.type
     if type_ is not None and not isinstance(type_, ir.TensorType):
-        return shortened(type_text(type_, value.shape))
+        return shortened(type_text(type_, value.shape), LONGEST)
     # Names of dimensions that exporters made up are long, and say little beside that they are unknown.
     shape = "" if value.shape is None else _shape_text(shortened(dim_text(dim), 10, front=True) for dim in value.shape)
-    return shortened(" ".join(filter(None, (shape, _element(value, value.dtype)))))
+    return shortened(" ".join(filter(None, (shape, _element(value, value.dtype)))), LONGEST)
 
 
 def held_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
@@ -79,13 +58,6 @@ def held_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
     if value is None:
         return None
     return value.const_value if value.producer() is None else constant_tensor(value)
-
-
-def shortened(text: str, most: int = _LONGEST, *, front: bool = False) -> str:
-    """Cut a long text at its end, or at its front, where names are alike."""
-    if len(text) <= most:
-        return text
-    return f"…{text[len(text) - most + 1 :]}" if front else f"{text[: most - 1]}…"
 
 
 def _element(value: ir.Value, dtype: ir.DataType | None) -> str:
@@ -136,7 +108,7 @@ def _attributes(node: ir.Node, opset: int | None) -> Iterator[Row]:
             and not attribute.is_ref()
         ):
             text = ir.DataType(attribute.as_int()).name.lower()
-        yield Row(name, shortened(text, _LONGEST - min(len(name), 12)))
+        yield Row(name, shortened(text, LONGEST - min(len(name), 12)))
 
 
 def _is_default(op_type: str, attribute: ir.Attr, version: int) -> bool:
@@ -149,9 +121,5 @@ def _is_default(op_type: str, attribute: ir.Attr, version: int) -> bool:
 
 def parameter_name(node: ir.Node, index: int) -> str:
     """Return what the operator calls an input, or its number."""
-    definition = definition_of(node)
-    if definition is not None:
-        names = tuple(given.name for given in definition.inputs)
-    else:
-        names = parameter_names(node.domain, node.op_type)
+    names = operand_names(node)
     return names[index] if index < len(names) else str(index)

@@ -4,22 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnx_passes.drawing.scene import Box, Role, Scene
-
-_COLOURS: dict[Role, str] = {
-    "": "#8b94a5",
-    "added": "#1a7f37",
-    "removed": "#cf222e",
-    "changed": "#9a6700",
-    "found": "#0969da",
-}
-_FILLS: dict[Role, str] = {
-    "": "#f7f8fa",
-    "added": "#e6f6ea",
-    "removed": "#fdecec",
-    "changed": "#fff6dc",
-    "found": "#e4f0fd",
-}
+from onnx_passes.drawing.palette import fill_colour, line_colour
+from onnx_passes.drawing.scene import Box, Scene
 
 
 def dot_text(scene: Scene) -> str:
@@ -45,16 +31,15 @@ def _scene(scene: Scene, indent: str) -> Iterator[str]:
             yield f"{indent}}}"
     for wire in scene.wires:
         options = [f"label={_quoted(wire.label)}"] if wire.label else []
-        options += [f'color="{_COLOURS[wire.role]}"', "style=dashed"] if wire.role else []
+        options += [f'color="{line_colour(wire.role)}"', "style=dashed"] if wire.role else []
         attributes = f" [{', '.join(options)}]" if options else ""
         yield f"{indent}{_quoted(wire.source)} -> {_quoted(wire.target)}{attributes};"
 
 
 def _box(box: Box) -> str:
-    lines = [box.title, box.name, *(" ".join(filter(None, (row.label, row.text))) for row in box.rows)]
-    options = [f"label={_quoted(chr(10).join(filter(None, lines)))}"]
-    options.append(f'color="{_COLOURS[box.role]}", fillcolor="{_FILLS[box.role]}"')
-    if box.kind not in ("node", "block"):
+    options = [f"label={_quoted(chr(10).join(box.lines))}"]
+    options.append(f'color="{line_colour(box.role)}", fillcolor="{fill_colour(box.role)}"')
+    if not box.is_card:
         options.append("shape=ellipse")
     return ", ".join(options)
 

@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
 from onnx_passes.drawing.layout import Placed, PlacedBox
+from onnx_passes.drawing.palette import fill_colour
 from onnx_passes.drawing.scene import Box, Scene
 from onnx_passes.drawing.svg import clean
 
@@ -13,7 +14,6 @@ _SPACE = "http://graphml.graphdrawing.org/xmlns"
 _YED = "http://www.yworks.com/xml/graphml"
 _NODE_KEYS = ("label", "kind", "op_type", "name", "details", "role", "inside", "graph")
 _EDGE_KEYS = ("label", "role")
-_FILLS = {"": "#F7F8FA", "added": "#E6F6EA", "removed": "#FDECEC", "changed": "#FFF6DC", "found": "#E4F0FD"}
 
 
 def graphml_text(placed: Placed) -> str:
@@ -55,7 +55,7 @@ def _scenes(scene: Scene) -> Iterator[Scene]:
 def _node(graph: ET.Element, placed: PlacedBox, x: float, y: float, inside: str, scene: str) -> None:
     box = placed.box
     node = ET.SubElement(graph, f"{{{_SPACE}}}node", {"id": box.key})
-    details = "\n".join(" ".join(filter(None, (row.label, row.text))) for row in box.rows)
+    details = "\n".join(map(str, box.rows))
     op_type = box.title if box.kind == "node" else ""
     name = box.name if box.kind == "node" else box.title
     _data(
@@ -74,9 +74,9 @@ def _node(graph: ET.Element, placed: PlacedBox, x: float, y: float, inside: str,
     shape = ET.SubElement(graphics, f"{{{_YED}}}ShapeNode")
     place = {"x": x, "y": y, "width": placed.width, "height": placed.height}
     ET.SubElement(shape, f"{{{_YED}}}Geometry", {name: f"{number:.1f}" for name, number in place.items()})
-    ET.SubElement(shape, f"{{{_YED}}}Fill", {"color": _FILLS[box.role]})
+    ET.SubElement(shape, f"{{{_YED}}}Fill", {"color": fill_colour(box.role)})
     ET.SubElement(shape, f"{{{_YED}}}NodeLabel").text = clean(_label(box))
-    kind = "roundrectangle" if box.kind in ("node", "block") else "ellipse"
+    kind = "roundrectangle" if box.is_card else "ellipse"
     ET.SubElement(shape, f"{{{_YED}}}Shape", {"type": kind})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnx_passes.drawing.cards import shortened
+from onnx_passes.core.text import shortened
 from onnx_passes.drawing.columns import Extent, columns
 from onnx_passes.drawing.layers import Layered, Net, layered
 from onnx_passes.drawing.ordering import order_layers
@@ -110,7 +110,7 @@ def lay_out(scene: Scene) -> Placed:
 
 
 def _size(box: Box) -> _Size:
-    if box.kind not in ("node", "block"):
+    if not box.is_card:
         return _Size(text_width(box.title, NORMAL) + 22, END)
     texts = [text_width(box.title, NORMAL) * 1.08 + (36 if box.role else 20)]
     if box.name:

@@ -5,21 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from onnx_passes.drawing.palette import COLOURS, fill_colour, line_colour
 from onnx_passes.drawing.scene import Box, Role, Scene
 
-_CLASSES: dict[Role, str] = {
-    "added": "fill:#e6f6ea,stroke:#1a7f37,color:#1d2330",
-    "removed": "fill:#fdecec,stroke:#cf222e,color:#1d2330,stroke-dasharray:5 3",
-    "changed": "fill:#fff6dc,stroke:#9a6700,color:#1d2330",
-    "found": "fill:#e4f0fd,stroke:#0969da,color:#1d2330",
-}
 _SPECIAL = re.compile(r'["#<>&;`\\\[\](){}|]')
 
 
 def mermaid_text(scene: Scene) -> str:
     """Return a flowchart; what is inside of a node is a subgraph."""
     lines = ["flowchart TD", *_scene(scene, "  ")]
-    lines += [f"  classDef {role} {_CLASSES[role]}" for role in scene.roles]
+    lines += [f"  classDef {role} {_style(role)}" for role in scene.roles]
     return "\n".join(lines) + "\n"
 
 
@@ -37,10 +32,14 @@ def _scene(scene: Scene, indent: str) -> Iterator[str]:
         yield f"{indent}{_identifier(wire.source)} {arrow}{label} {_identifier(wire.target)}"
 
 
+def _style(role: Role) -> str:
+    dashes = ",stroke-dasharray:5 3" if role == "removed" else ""
+    return f"fill:{fill_colour(role)},stroke:{line_colour(role)},color:{COLOURS['text'][0]}{dashes}"
+
+
 def _shape(box: Box) -> str:
-    lines = [box.title, box.name, *(" ".join(filter(None, (row.label, row.text))) for row in box.rows)]
-    text = "<br/>".join(_escaped(line) for line in lines if line)
-    return f'["{text}"]' if box.kind in ("node", "block") else f'(["{text}"])'
+    text = "<br/>".join(map(_escaped, box.lines))
+    return f'["{text}"]' if box.is_card else f'(["{text}"])'
 
 
 def _identifier(key: str) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from onnx_passes.ops.families import Family
+
 Role = Literal["", "added", "removed", "changed", "found"]
 ROLES: tuple[Role, ...] = ("added", "removed", "changed", "found")
 Kind = Literal["node", "input", "output", "value", "block"]
-Family = Literal["product", "quantizer", "activation", "arithmetic", "movement", "pooling", "control", "other"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,9 @@ class Row:
 
     label: str
     text: str
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.label, self.text)))
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,16 @@ class Box:
     role: Role = ""
     hint: str = ""
     inner: tuple[Scene, ...] = ()
+
+    @property
+    def is_card(self) -> bool:
+        """Tell whether it has a head with lines below; ends of the graph are mere labels."""
+        return self.kind in ("node", "block")
+
+    @property
+    def lines(self) -> list[str]:
+        """Return all that is written on it."""
+        return list(filter(None, (self.title, self.name, *map(str, self.rows))))
 
 
 @dataclass(frozen=True)

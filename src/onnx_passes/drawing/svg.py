@@ -7,42 +7,15 @@ from collections.abc import Iterator
 from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
-from onnx_passes.drawing.cards import shortened
+from onnx_passes.core.text import shortened
 from onnx_passes.drawing.layout import HEAD, LINE, NAME, NORMAL, SMALL, Placed, PlacedBox, PlacedWire, text_width
+from onnx_passes.drawing.palette import COLOURS, FAMILIES
 from onnx_passes.drawing.scene import Role
 
 Theme = Literal["auto", "light", "dark", "notebook"]
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 _LEGEND = 26.0
 _SIGNS: dict[Role, str] = {"added": "+", "removed": "−", "changed": "~", "found": "•"}
-
-_COLOURS: dict[str, tuple[str, str]] = {
-    "page": ("#ffffff", "#16181d"),
-    "text": ("#1d2330", "#e4e7ee"),
-    "muted": ("#5b6475", "#a3abbb"),
-    "line": ("#8b94a5", "#6f788a"),
-    "card": ("#f7f8fa", "#22262e"),
-    "border": ("#c3c9d4", "#444b59"),
-    "inside": ("#ffffff", "#1b1e25"),
-    "added": ("#1a7f37", "#3fb950"),
-    "added-fill": ("#e6f6ea", "#12301c"),
-    "removed": ("#cf222e", "#ff7b72"),
-    "removed-fill": ("#fdecec", "#3a1a1c"),
-    "changed": ("#9a6700", "#e3b341"),
-    "changed-fill": ("#fff6dc", "#33270b"),
-    "found": ("#0969da", "#58a6ff"),
-    "found-fill": ("#e4f0fd", "#0f2742"),
-    "product": ("#2f5d8c", "#3a6ea5"),
-    "quantizer": ("#6d4a9c", "#7d5ab0"),
-    "activation": ("#8c4563", "#9c5273"),
-    "arithmetic": ("#4d5a6e", "#5b6980"),
-    "movement": ("#2f6f6a", "#36807a"),
-    "pooling": ("#55569b", "#6465b0"),
-    "control": ("#3b4048", "#4b525d"),
-    "other": ("#5f6672", "#6a7280"),
-}
-"""Colours in light and in dark; white text on the heads of nodes has a contrast of 4.5 or more in both."""
-_FAMILIES = ("product", "quantizer", "activation", "arithmetic", "movement", "pooling", "control", "other")
 
 
 def svg_text(placed: Placed, *, theme: Theme = "auto", description: str = "") -> str:
@@ -117,7 +90,7 @@ def _box(placed: PlacedBox, *, quiet: bool) -> Iterator[str]:
     yield f'<g class="{box.kind} {box.role}" transform="translate({placed.x:.1f} {placed.y:.1f})">'
     if box.hint:
         yield f"<title>{_escaped(box.hint)}</title>"
-    if box.kind not in ("node", "block"):
+    if not box.is_card:
         yield f'<rect class="end" width="{width:.1f}" height="{height:.1f}" rx="{height / 2:.1f}"/>'
         yield f'<text class="name" x="{width / 2:.1f}" y="{height / 2 + 4:.1f}">{_escaped(box.title)}</text></g>'
         return
@@ -183,7 +156,7 @@ _DARK = ':is([data-jp-theme-light="false"],.vscode-dark,.vscode-high-contrast,.d
 
 
 def _rules(side: Literal[0, 1], inside: str = "") -> str:
-    c = {name: pair[side] for name, pair in _COLOURS.items()}
+    c = {name: pair[side] for name, pair in COLOURS.items()}
     rules = {
         ".page": f"fill:{c['page']}",
         "text": f"fill:{c['text']}",
@@ -196,7 +169,7 @@ def _rules(side: Literal[0, 1], inside: str = "") -> str:
         ".card": f"fill:{c['card']};stroke:{c['border']}",
         ".inside": f"fill:{c['inside']};stroke:{c['border']}",
         ".end": f"fill:{c['page']};stroke:{c['line']}",
-        **{f".{family}": f"fill:{c[family]}" for family in _FAMILIES},
+        **{f".{family}": f"fill:{c[family]}" for family in FAMILIES},
     }
     for role in _SIGNS:
         rules[f".card.{role}"] = f"fill:{c[f'{role}-fill']};stroke:{c[role]}"

@@ -29,6 +29,12 @@ def origin(model: ir.Model) -> Origin | None:
     return cast("MutableMapping[str, Origin]", model.meta).get(_KEY)
 
 
+def title_of(model: ir.Model) -> str:
+    """Return what a model is called: its file, or its graph."""
+    source = origin(model)
+    return source.path.name if source is not None and source.path is not None else model.graph.name or "model"
+
+
 def set_origin(model: ir.Model, source: Origin) -> None:
     """Remember where ``model`` was loaded from; never serialised."""
     model.meta[_KEY] = source

@@ -146,6 +146,17 @@ def default_attribute(domain: str, op_type: str, name: str, version: int) -> Any
 
 
 @functools.cache
+def holds_graphs(domain: str, op_type: str) -> bool:
+    """Tell whether a standard operator takes graphs, as If and Loop do."""
+    import onnx
+
+    try:
+        attributes = onnx.defs.get_schema(op_type, domain).attributes.values()
+    except onnx.defs.SchemaError:
+        return False
+    return any(attribute.type == onnx.defs.OpSchema.AttrType.GRAPH for attribute in attributes)
+
+
 def parameter_names(domain: str, op_type: str) -> tuple[str, ...]:
     """Return what a standard operator calls its inputs; nothing of operators that ONNX does not know."""
     import onnx

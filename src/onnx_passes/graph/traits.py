@@ -15,14 +15,15 @@ import onnx_ir as ir
 from onnx_passes.graph.operators import Interface
 
 Number = bool | float
-Kind = Literal["elementwise", "reduction", "pooling", "movement", "product", "other"]
+Kind = Literal["elementwise", "reduction", "pooling", "movement", "normalization", "product", "other"]
 
 
 @dataclass(frozen=True)
 class Traits:
     """What is known of one operator.
 
-    A ``product`` does nothing but multiply and add up, so that integers stay integers.
+    A ``product`` does nothing but multiply and add up, so that integers stay integers; a ``normalization`` gives groups
+    of elements a common size.
     ``arity`` counts the inputs that are broadcast against each other (0: any number). ``identity`` leaves the other
     input as it is, from the right only if not ``commutative``; ``annihilator`` is the result whatever the other input
     is. ``idempotent`` means ``f(f(x)) = f(x)``, with two inputs ``f(x, x) = x``; ``involution`` means ``f(f(x)) = x``.
@@ -142,6 +143,9 @@ TRAITS.attach(
         ),
         **_kind("movement", "Reshape", "ReverseSequence", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile"),
         **_kind("movement", "Transpose", "Trilu", "Unsqueeze"),
+        **_kind("normalization", "BatchNormalization", "GroupNormalization", "InstanceNormalization", "LRN"),
+        **_kind("normalization", "LayerNormalization", "LpNormalization", "MeanVarianceNormalization"),
+        **_kind("normalization", "RMSNormalization", "Hardmax", "LogSoftmax", "Softmax"),
         **_kind(
             "product",
             "Conv",

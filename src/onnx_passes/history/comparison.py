@@ -9,7 +9,8 @@ from onnx_passes.core.records import RunRecord, Status, StepRecord
 from onnx_passes.graph.alignment import Alignment
 from onnx_passes.graph.changes import changed_nodes
 from onnx_passes.graph.hashing.content import Contents
-from onnx_passes.history.items import input_names, operator_of, output_names
+from onnx_passes.graph.wording import operator_name
+from onnx_passes.history.items import input_names, output_names
 from onnx_passes.history.live import Live
 from onnx_passes.history.recording import Recording
 from onnx_passes.history.versions import Changes, NodeVersion
@@ -36,7 +37,7 @@ def compare(before: ir.Model, after: ir.Model, text: str = "comparison") -> Reco
 
 def _stand_for(live: Live, old: ir.Node, new: ir.Node, *, is_changed: bool) -> None:
     version = live.nodes[old].version
-    looks = operator_of(new), new.name or "", input_names(new), output_names(new)
+    looks = operator_name(new), new.name or "", input_names(new), output_names(new)
     is_same = not is_changed and looks == (version.op, version.name, version.inputs, version.outputs)
     live.stand_for(old, new, is_same=is_same)
 

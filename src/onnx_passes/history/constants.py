@@ -11,6 +11,8 @@ from typing import Any, cast
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.core.plain import finite
+
 Number = float | int
 Array = np.ndarray[Any, Any]
 
@@ -51,7 +53,7 @@ class Constant:
         if self.values:
             return {**data, **_listed(self.values)}
         if self.min is not None and self.max is not None:
-            data |= {"min": plain_number(self.min), "max": plain_number(self.max)}
+            data |= {"min": finite(self.min), "max": finite(self.max)}
             data |= {"distinct": self.distinct, "zeros": self.zeros}
         if self.counts:
             data["histogram"] = {"from": self.min, "to": self.max, "counts": list(self.counts)}
@@ -106,11 +108,6 @@ def type_name(dtype: ir.DataType) -> str:
     return "string" if dtype is ir.DataType.STRING else str(dtype.numpy())
 
 
-def plain_number(number: Number | str) -> Number | str:
-    """Return a number as JSON knows it: NaN and infinities as text."""
-    return number if isinstance(number, str | int) or math.isfinite(number) else str(number)
-
-
 def _sampled(array: Array) -> Array:
     # An odd stride does not always meet the same channel.
     return array[:: array.size // _SAMPLE | 1] if array.size > _SAMPLE else array
@@ -134,10 +131,10 @@ def _number(item: Any) -> Number | str:
 
 def _listed(values: tuple[Number | str, ...]) -> dict[str, Any]:
     """Return the elements of a small tensor as plain data, with their bounds."""
-    data: dict[str, Any] = {"values": [plain_number(value) for value in values]}
+    data: dict[str, Any] = {"values": finite(values)}
     numbers = [value for value in values if not isinstance(value, str) and value == value]
     if numbers:
-        data |= {"min": plain_number(min(numbers)), "max": plain_number(max(numbers))}
+        data |= {"min": finite(min(numbers)), "max": finite(max(numbers))}
         data |= {"distinct": len(set(numbers)), "zeros": numbers.count(0)}
     return data
 

@@ -9,6 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.core.records import Application
+from onnx_passes.graph.wording import operator_name
 
 _VALUES = ("initializer", "graph input")
 
@@ -37,11 +38,6 @@ class Item:
         return {"op_type": self.op, "name": self.name, "inputs": list(self.inputs), "outputs": list(self.outputs)}
 
 
-def operator_of(node: ir.Node) -> str:
-    """Name the operator of a node, with its domain unless it is that of ONNX."""
-    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-
-
 def input_names(node: ir.Node) -> tuple[str, ...]:
     """Name the inputs of a node; one that is left out has no name."""
     return tuple(["" if value is None else value.name or "?" for value in node.inputs])
@@ -54,7 +50,7 @@ def output_names(node: ir.Node) -> tuple[str, ...]:
 
 def item_of(node: ir.Node) -> Item:
     """Describe a node as it is now."""
-    return Item(operator_of(node), node.name or "", input_names(node), output_names(node))
+    return Item(operator_name(node), node.name or "", input_names(node), output_names(node))
 
 
 def item_of_value(value: ir.Value) -> Item:

@@ -9,10 +9,10 @@ import onnx_ir as ir
 from onnx_passes.core.walk import holds_graphs
 from onnx_passes.graph import annotations
 from onnx_passes.graph.tensor_types import DATATYPE
-from onnx_passes.graph.wording import type_text
+from onnx_passes.graph.wording import operator_name, type_text
 from onnx_passes.history.constants import Constant, Constants
 from onnx_passes.history.graphs import Graphs
-from onnx_passes.history.items import Item, input_names, operator_of, output_names
+from onnx_passes.history.items import Item, input_names, output_names
 from onnx_passes.history.seen import KnownNode, Present, Seen, is_altered, look_of, same_objects, scope_of
 from onnx_passes.history.versions import (
     Attribute,
@@ -257,6 +257,7 @@ class Live:
                     version = seen.gone.pop(old).version
                     self._forget(old, version)
                     self._keep(node, version)
+                    # They read the same; those of the node that is gone would keep it, and its tensors, alive.
                     version.attributes = new.attributes
                     del seen.fresh[node]
 
@@ -363,7 +364,7 @@ class Live:
     def _new_node(self, node: ir.Node, number: int, *, count: bool = True) -> NodeVersion:
         held = tuple(inner for _, _, inner in self._graphs.nested(node, number)) if holds_graphs(node) else ()
         return NodeVersion(
-            operator_of(node),
+            operator_name(node),
             node.name or "",
             input_names(node),
             output_names(node),

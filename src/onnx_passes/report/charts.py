@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
+from onnx_passes.core.plain import Json
 from onnx_passes.core.records import RunRecord
 from onnx_passes.history.recording import Recording
 from onnx_passes.report.findings import Findings
 
-Json = dict[str, Any]
 _SHOWN = 10
 _OTHERS = "others"
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import ast
-import importlib.metadata
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import onnx_ir as ir
 
-from onnx_passes.core.plain import plain
+from onnx_passes.core.plain import Json, finite, plain
 from onnx_passes.core.records import RunRecord
+from onnx_passes.core.text import shortened
 from onnx_passes.history.constants import type_name
 from onnx_passes.history.events import Event
 from onnx_passes.history.recording import Recording, State
 from onnx_passes.history.versions import Description, GraphVersion, NodeVersion, ValueVersion
+from onnx_passes.ops.families import family_of, key_of, operand_names
 from onnx_passes.report.charts import charts
 from onnx_passes.report.findings import Findings
 from onnx_passes.report.sources import Sources, short_source
+from onnx_passes.verify.blame.reproducer import versions
 
 FORMAT = 1
 _LONGEST = 400
@@ -35,12 +36,13 @@ def report_data(recording: Recording, findings: Findings | None = None, *, title
     return finite(
         {
             "format": FORMAT,
-            "version": _version(),
+            "version": versions().get("onnx-passes", ""),
             "title": title or " · ".join(filter(None, (recording.file or recording.name, run.pipeline))),
             "kind": kind,
             "model": filled({"name": recording.name, "file": recording.file, "opsets": recording.opsets}),
             "outcome": _outcome(recording),
             "run": _run(run),
+            "operators": {name: _operator(name) for name in sorted({node.op for node in nodes})},
             "nodes": [_node(node) for node in nodes],
             "values": [_value(value.description) for value in values],
             "graphs": [_graph(graph) for graph in recording.graphs],
@@ -55,32 +57,11 @@ def report_data(recording: Recording, findings: Findings | None = None, *, title
     )
 
 
-Json = dict[str, Any]
-
-
 def _run(run: RunRecord) -> Json:
     """Return the record of a run; a report travels, and does not tell where the package is installed."""
     data = plain(run)
     for rule in (rule for step in data["steps"] for rule in step["rules"]):
         rule["source"] = short_source(rule["source"])
-    return data
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("onnx-passes")
-    except importlib.metadata.PackageNotFoundError:
-        return ""
-
-
-def finite(data: Any) -> Any:
-    """Write NaN and infinities, which JSON does not know, as text."""
-    if isinstance(data, float):
-        return data if math.isfinite(data) else str(data)
-    if isinstance(data, dict):
-        return {str(key): finite(item) for key, item in cast("dict[object, Any]", data).items()}
-    if isinstance(data, list | tuple):
-        return [finite(item) for item in cast("list[Any]", data)]
     return data
 
 
@@ -116,6 +97,11 @@ def _outcome(recording: Recording) -> Json:
     return {"status": "failed", "message": failure["message"], "details": plain(failure)}
 
 
+def _operator(name: str) -> Json:
+    operator = key_of(name)
+    return filled({"family": family_of(operator), "inputs": operand_names(operator)})
+
+
 def _node(node: NodeVersion) -> Json:
     domain, _, op = node.op.rpartition("::")
     data = {
@@ -125,7 +111,7 @@ def _node(node: NodeVersion) -> Json:
         "graph": node.graph or None,
         "inputs": [name or None for name in node.inputs],
         "outputs": list(node.outputs),
-        "attributes": {name: _short(text) for name, text in node.texts.items()},
+        "attributes": {name: shortened(text, _LONGEST) for name, text in node.texts.items()},
         "scope": _scope(node),
         "graphs": list(node.graphs),
     }
@@ -230,7 +216,3 @@ def _scope(node: NodeVersion) -> list[str]:
     if text:
         return [part.partition(":")[0].strip() for part in text.split("/")[:-1] if part.partition(":")[0].strip()]
     return [part for part in node.name.split("/")[:-1] if part]
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

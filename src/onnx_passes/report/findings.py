@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.analysis.streamlined import Accumulator, Streamlined, streamlined
 from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.core.plain import Json
 from onnx_passes.datatypes import parse
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.wording import name_of
@@ -22,14 +23,12 @@ from onnx_passes.ops.quantizing import is_quantizer
 from onnx_passes.passes.analyse.bit_cost import bit_cost
 from onnx_passes.passes.analyse.inspection import with_shapes
 from onnx_passes.passes.streamline.aggregate_scales import reasons_of
-
-Json = dict[str, Any]
+from onnx_passes.passes.thresholds.nodes import is_thresholds
 
 _CHANNELS, _ROWS = 256, 64
 """Channels of a range, and of thresholds, that are kept."""
 _LARGE = 3000
 """Nodes of a model beyond which nothing is found out that the run does not know."""
-_THRESHOLDS = "MultiThreshold"
 
 
 @dataclass
@@ -72,7 +71,7 @@ class _Look:
         try:
             shaped = model if _has_shapes(model.graph) else with_shapes(model, {})[0]
             known = ranges_of(shaped)
-            is_quantized = any(is_quantizer(node) or node.op_type == _THRESHOLDS for node in shaped.graph)
+            is_quantized = any(is_quantizer(node) or is_thresholds(node) for node in shaped.graph)
             return _Look(shaped, known, streamlined(shaped, reasons_of) if is_quantized else None)
         except OnnxPassesError:
             # A model that cannot be analysed, as one that a run was to mend, still has a report.
@@ -90,7 +89,7 @@ class _Look:
             name = node.outputs[0].name if node.outputs else None
             if name and name_of(node) in accumulators:
                 facts.setdefault(name, {})["accumulator"] = accumulators[name_of(node)].bits
-            if name and node.op_type == _THRESHOLDS and (held := constant(node.inputs[1])) is not None:
+            if name and is_thresholds(node) and (held := constant(node.inputs[1])) is not None:
                 facts.setdefault(name, {})["thresholds"] = _thresholds(node, held)
         return facts
 
@@ -176,13 +175,12 @@ def _scale(scale: np.ndarray[Any, Any]) -> str:
 
 def _thresholds(node: ir.Node, held: np.ndarray[Any, Any]) -> Json:
     rows = held.reshape(-1, held.shape[-1])
-    wanted: Sequence[tuple[str, float]] = (("out_scale", 1.0), ("out_bias", 0.0))
-    scale, bias = (
-        attribute.as_float() if (attribute := node.attributes.get(name)) else usual for name, usual in wanted
-    )
     return {
         "channels": rows.shape[0],
         "steps": rows.shape[1],
         "rows": [_numbers(row) for row in rows[:_ROWS]],
-        "out": {"scale": scale, "bias": bias},
+        "out": {
+            "scale": node.attributes.get_float("out_scale", 1.0),
+            "bias": node.attributes.get_float("out_bias", 0.0),
+        },
     }

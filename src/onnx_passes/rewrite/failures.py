@@ -7,6 +7,7 @@ from typing import Any, cast
 import onnx_ir as ir
 from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
 
+from onnx_passes.core.text import shortened
 from onnx_passes.rewrite.match import State
 from onnx_passes.rewrite.patterns import operator_of
 
@@ -21,7 +22,7 @@ def other_operator(pattern: language.NodePattern, node: ir.Node) -> str:
 
 def other_constant(expected: object, found: object) -> str:
     """Say what is in the place of a constant."""
-    return f"expected the constant {expected}, found {_short(found)}"
+    return f"expected the constant {expected}, found {shortened(str(found), _LONGEST)}"
 
 
 def operator_text(domain: str, op_type: str) -> str:
@@ -63,12 +64,13 @@ def two_values(name: str | None, state: State, found: ir.Value | None) -> str:
 
 def other_attribute(name: str, pattern: language.AttrPattern, attribute: ir.Attr | None) -> str:
     """Say how an attribute differs."""
-    found = "none" if attribute is None else "a reference" if attribute.is_ref() else _short(attribute.value)
+    found = (
+        "none"
+        if attribute is None
+        else "a reference"
+        if attribute.is_ref()
+        else shortened(str(attribute.value), _LONGEST)
+    )
     if isinstance(pattern, language.AttrConstantPattern):
         return f"attribute '{name}': expected {cast(Any, pattern)._value!r}, found {found}"
     return f"attribute '{name}' does not fit, found {found}"
-
-
-def _short(found: object) -> str:
-    text = str(found)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

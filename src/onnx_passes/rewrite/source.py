@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
 from typing import Any
+
+from onnx_passes.core.display import ipython
 
 
 def source_of(function: Callable[..., Any]) -> str:
@@ -16,6 +17,6 @@ def source_of(function: Callable[..., Any]) -> str:
 
 def _file(name: str) -> str:
     """Name a file; the cells of a notebook, which have made-up names, as the notebook counts them."""
-    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    shell = ipython()
     cell = None if shell is None else shell.compile.format_code_name(name)
     return name if cell is None else cell[1]

@@ -89,9 +89,9 @@ class Line:
 
 def parse(line: str) -> Line | None:
     """Read a command; nothing if the line is Python."""
-    found = _LINE.fullmatch(line.strip()) if line.strip() not in HELP else None
     if line.strip() in HELP:
         return Line("help")
+    found = _LINE.fullmatch(line.strip())
     if found is None or found["word"] not in (*COMMANDS, *HELP, *QUIT):
         return None
     rest = found["rest"] or ""

@@ -66,7 +66,7 @@ class FailedStep(Displayed):
     def wrong(self) -> ir.Model:
         """Apply the step without verification."""
         try:
-            return apply(self.state.model, self._passes(), verify=False).model
+            return apply(self.state.model, self.plan.requested, verify=False).model
         except OnnxPassesError as error:
             raise PassFailedError("the step leaves no model to look at", hint=str(error)) from error
 
@@ -100,7 +100,7 @@ class FailedStep(Displayed):
         verification = copy.copy(given) if isinstance(given, Verification) else Verification(inputs=self._inputs())
         verification.reproducer = Path(folder)
         try:
-            apply(self.state.model, self._passes(), verify=verification)
+            apply(self.state.model, self.plan.requested, verify=verification)
         except OnnxPassesError as error:
             failure: Any = getattr(error, "failure", None)
             if failure is not None and Path(failure.reproducer).is_dir():
@@ -109,9 +109,6 @@ class FailedStep(Displayed):
 
     def _inputs(self) -> Sequence[Any]:
         return self.data.at(self.state)
-
-    def _passes(self) -> list[Any]:
-        return [step.pass_ for step in self.plan.steps if step.why.reason == "requested"]
 
     def __repr__(self) -> str:
         return f"<FailedStep {self.text}: {self.report.difference if self.report is not None else self.error}>"

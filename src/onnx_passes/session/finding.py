@@ -69,8 +69,12 @@ class Matches(Sequence[Match], Displayed):
     def summary(self) -> str:
         """Say in a line how many there are."""
         count = "1 match" if len(self.found) == 1 else f"{len(self.found)} matches"
+        return ", ".join(filter(None, (f"{count} of {self.what}", self.near_misses())))
+
+    def near_misses(self) -> str:
+        """Count the places that a rule nearly matches, if there are any."""
         missed = len(self.missed) + self.more
-        return f"{count} of {self.what}" + (f", {missed} near miss{'' if missed == 1 else 'es'}" if missed else "")
+        return f"{missed} near miss{'' if missed == 1 else 'es'}" if missed else ""
 
     def __repr__(self) -> str:
         return f"<Matches: {self.summary()}>"

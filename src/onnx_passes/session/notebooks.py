@@ -9,6 +9,8 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnx_passes.core.display import ipython
+
 _QUOTED = re.compile(r"""\.(?:apply|matches|preview|why_not)\(\s*["'](?:[^"']*[\s,(])?(?P<word>[\w-]*)$""")
 """Pipeline text that is being written, up to the pass that is to be completed."""
 _FOREIGN = (ir.Model, ir.Graph, ir.Function, ir.Node)
@@ -21,7 +23,7 @@ def install() -> None:
 
 
 def _install_in_ipython() -> None:
-    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    shell = ipython()
     if getattr(shell, "display_formatter", None) is not None:
         for cls in _FOREIGN:
             shell.display_formatter.mimebundle_formatter.for_type(cls, _bundle)

@@ -19,7 +19,8 @@ from onnx_passes.core.plan import plan
 from onnx_passes.debug.why_not import WhyNot, why_not
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.diff import ModelDiff, diff
-from onnx_passes.graph.load import Source, load, origin
+from onnx_passes.graph.load import Source, load
+from onnx_passes.graph.origin import title_of
 from onnx_passes.graph.save import External, SaveReport, Target, save
 from onnx_passes.history.events import Ancestry
 from onnx_passes.rewrite.rule import Rule
@@ -118,7 +119,7 @@ class Session(Displayed):
         ``options`` are those of the one pass that is named; ``verify`` overrides what the session does.
         """
         planned = plan(with_options(what, options))
-        passes = [step.pass_ for step in planned.steps if step.why.reason == "requested"]
+        passes = planned.requested
         self.failure = None
         verification = self._verification(verify)
         try:
@@ -220,10 +221,7 @@ class Session(Displayed):
     @property
     def title(self) -> str:
         """Return the name of the file, or of the model."""
-        source = origin(self.original)
-        return (
-            source.path.name if source is not None and source.path is not None else self.original.graph.name or "model"
-        )
+        return title_of(self.original)
 
     def _replayed(self) -> Result:
         """Repeat the session as one recorded run, once for the current state."""

@@ -41,7 +41,7 @@ class SessionState(Displayed):
     @property
     def passes(self) -> list[Pass]:
         """List the passes that were asked for."""
-        return [step.pass_ for step in self.plan.steps if step.why.reason == "requested"]
+        return self.plan.requested
 
     @property
     def plan(self) -> Plan:

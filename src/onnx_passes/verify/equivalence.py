@@ -12,7 +12,7 @@ from onnx_passes.core.display import Displayed
 from onnx_passes.graph.wording import count
 from onnx_passes.verify.blame.culprit import first_divergence
 from onnx_passes.verify.comparison.compare import Comparison, compare
-from onnx_passes.verify.comparison.promise import DEFAULT
+from onnx_passes.verify.comparison.promise import DEFAULT, Limits
 from onnx_passes.verify.run.execute import Engine, Executor
 from onnx_passes.verify.samples.fitting import run_samples
 
@@ -35,21 +35,26 @@ class Equivalence(Displayed):
         return all(result.within(atol, rtol) for result in self.results)
 
     def __str__(self) -> str:
-        return self.to_text(self.verdict)
+        return self.to_text()
 
     @property
     def verdict(self) -> str:
         """Say in a few words whether results are equal, or close as passes keep them by default."""
+        return self.verdict_within(DEFAULT)
+
+    def verdict_within(self, limits: Limits) -> str:
+        """Say in a few words whether results are equal, or close."""
         if self.equal:
             return "equal bit by bit"
-        return "within tolerance" if self.within(DEFAULT.atol, DEFAULT.rtol) else "different"
+        return "within tolerance" if self.within(limits.atol, limits.rtol) else "different"
 
-    def to_text(self, verdict: str) -> str:
+    def to_text(self, limits: Limits = DEFAULT) -> str:
         """Say what differs, the first value that does, and a verdict."""
         lines = [result.describe() for result in self.results if result.first is not None]
         if self.divergence:
             lines.append(f"first divergence: {self.divergence}")
-        return "\n".join([*lines, f"{verdict} on {count(len(self.results), 'sample')} ({self.engine})"])
+        lines.append(f"{self.verdict_within(limits)} on {count(len(self.results), 'sample')} ({self.engine})")
+        return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

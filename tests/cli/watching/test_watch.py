@@ -35,6 +35,8 @@ class Watch:
         self.folder = folder
         self.log = folder / "log.txt"
         command = [sys.executable, "-m", "onnx_passes", "watch", "--no-browser", *arguments]
+        # Where tests run in the background of a shell, Ctrl-C is ignored by all that they start.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         self.process = subprocess.Popen(command, cwd=folder, stderr=self.log.open("w"), stdout=subprocess.PIPE)
         self.url = ""
 

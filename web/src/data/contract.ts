@@ -8,6 +8,7 @@ export interface Report {
   model: { name?: string; file?: string; opsets: Record<string, number> };
   outcome: { status: "done" | "failed"; message?: string; details?: Record<string, unknown> };
   run: Run;
+  operators: Record<string, Operator>;
   nodes: NodeVersion[];
   values: ValueVersion[];
   graphs: Graph[];
@@ -18,6 +19,14 @@ export interface Report {
   facts: Facts;
   blockers: Blocker[];
   charts: Charts;
+}
+
+export type Family = "product" | "quantizer" | "activation" | "arithmetic" | "normalization" | "movement" | "reduction" | "control" | "other";
+
+/** What an operator is for, which is its colour, and what it calls its inputs. */
+export interface Operator {
+  family: Family;
+  inputs?: string[];
 }
 
 export interface Run {

@@ -1,9 +1,10 @@
-import type { NodeVersion, Report, ValueVersion } from "./contract";
+import type { NodeVersion, Operator, Report, ValueVersion } from "./contract";
 
 /** A moment of the run: the state after event `moment`; -1 is the original model. */
 export type Moment = number;
 
 const NEVER = 2 ** 30;
+const UNKNOWN: Operator = { family: "other" };
 
 /** Every version has a span of events in which it lives, so that any state is a question and never a copy. */
 export class History {
@@ -66,6 +67,10 @@ export class History {
 
   node(id: number): NodeVersion {
     return this.report.nodes[id]!;
+  }
+
+  operator({ domain, op }: NodeVersion): Operator {
+    return this.report.operators[domain ? `${domain}::${op}` : op] ?? UNKNOWN;
   }
 
   graphOf(id: number): number {

@@ -25,6 +25,7 @@ function withDefaults(report: Partial<Report>): Report {
     title: "",
     kind: "run",
     graphs: [{ name: "main", inputs: [], outputs: [] }],
+    operators: {},
     nodes: [],
     values: [],
     events: [],

@@ -1,7 +1,6 @@
-import type { NodeVersion } from "../data/contract";
+import type { Family, NodeVersion } from "../data/contract";
 import type { History, Moment } from "../data/history";
 import { constantText, numberText, shortName, typeText } from "../data/words";
-import { type Family, familyOf, operandName } from "./families";
 
 /** What is written on a node, and the size that fits it. */
 export interface Card {
@@ -63,7 +62,7 @@ export function nodeCard(history: History, id: number, moment: Moment): Card {
     .slice(0, 3)
     .forEach((text) => lines.push({ text, kind: "constant" }));
   // Room for the mark of its status in the corner.
-  return sized(node.op, familyOf(node.op), lines, 18);
+  return sized(node.op, history.operator(node).family, lines, 18);
 }
 
 function keyAttributes(node: NodeVersion): string {
@@ -85,7 +84,7 @@ function constants(history: History, node: NodeVersion, moment: Moment): string[
   return node.inputs.flatMap((name, index) => {
     const value = name ? history.value(node.graph ?? 0, name, moment) : undefined;
     if (!name || !value?.constant) return [];
-    const label = operandName(node.op, index) ?? shortName(name, 14);
+    const label = history.operator(node).inputs?.[index] ?? shortName(name, 14);
     const few = value.constant.values !== undefined && value.constant.values.length <= 4;
     return [few ? `${label} = ${constantText(value.constant)}` : `${label}  ${typeText(value)}`];
   });

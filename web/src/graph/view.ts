@@ -2,7 +2,6 @@ import type { Cell, Diff, Status } from "../data/diff";
 import type { Moment } from "../data/history";
 import { plural, shortName, typeText } from "../data/words";
 import { type Card, nodeCard, sized } from "./card";
-import { familyOf } from "./families";
 import { type Group, grouped, type Grouping } from "./groups";
 
 export type Mode = "diff" | "before" | "after";
@@ -233,7 +232,7 @@ class Assembly {
       { text: group.detail, kind: "attribute" },
       { text: plural(group.cells.length, "node") + (changes ? `, ${changes} changed` : ""), kind: "name" },
     ];
-    const card = sized(group.title, familyOf(""), lines, 26);
+    const card = sized(group.title, "other", lines, 26);
     const status = changes ? "changed" : "kept";
     return { id: `g${group.path}`, kind: "group", status, card, group, above: [], below: [] };
   }

@@ -1,4 +1,3 @@
-import { familyOf, operandName } from "../graph/families";
 import { plural } from "../data/words";
 import { useStore } from "./context";
 import { Icon } from "./Icon";
@@ -20,7 +19,7 @@ export function NodeDetails({ id }: { id: number }) {
   return (
     <article class="node-details" aria-label="Node">
       <header>
-        <i class={`dot family-${familyOf(node.op)}`} />
+        <i class={`dot family-${history.operator(node).family}`} />
         <h2>{node.op}</h2>
         {cell.status !== "kept" && <span class={`status-word mark-${cell.status}`}>{cell.status === "rewired" ? "other inputs" : cell.status}</span>}
         <button type="button" class="icon-button" aria-label="Let go of this node" title="Let go (Esc)" onClick={() => store.selectNode(undefined)}>
@@ -57,7 +56,7 @@ export function NodeDetails({ id }: { id: number }) {
       )}
       <Section title="Inputs" count={node.inputs.filter(Boolean).length}>
         {node.inputs.map((name, index) =>
-          name ? <ValueDetails key={index} name={name} role={operandName(node.op, index)} graph={node.graph ?? 0} moment={moment} maker /> : null,
+          name ? <ValueDetails key={index} name={name} role={history.operator(node).inputs?.[index]} graph={node.graph ?? 0} moment={moment} maker /> : null,
         )}
       </Section>
       <Section title="Outputs" count={node.outputs.length}>

@@ -1,6 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { find, type Hit } from "../data/find";
-import { familyOf } from "../graph/families";
 import { useStore } from "./context";
 import { Dialog } from "./Dialog";
 
@@ -58,7 +57,7 @@ export function Search() {
       <ul id="hits" role="listbox" ref={list} aria-label="Found">
         {hits.map((hit, index) => (
           <li id={`hit-${index}`} key={index} role="option" aria-selected={index === at} onClick={() => go(hit)} onPointerMove={() => setAt(index)}>
-            <i class={`dot ${hit.kind === "node" ? `family-${familyOf(hit.title)}` : "dot-step"}`} />
+            <i class={`dot ${hit.kind === "node" ? `family-${store.history.operator(store.history.node(hit.id)).family}` : "dot-step"}`} />
             <b>{hit.title}</b>
             <span>{hit.detail}</span>
             {hit.kind === "node" && !hit.here && <small>in another step</small>}

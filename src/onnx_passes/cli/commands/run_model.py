@@ -64,11 +64,11 @@ def _row(name: str, array: np.ndarray) -> tuple[Any, ...]:
 
 
 def _json(row: Sequence[Any]) -> dict[str, Any]:
-    from onnx_passes.core.records import plain_numbers
+    from onnx_passes.core.plain import finite
 
     name, dtype, shape, *numbers = row
     known = {key: number for key, number in zip(_HEADER[3:], numbers, strict=True) if number is not None}
-    return {"output": name, "type": dtype, "shape": shape, **plain_numbers(known)}
+    return {"output": name, "type": dtype, "shape": shape, **finite(known)}
 
 
 def _text(cell: Any) -> str:

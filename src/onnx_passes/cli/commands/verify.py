@@ -29,10 +29,9 @@ def command(before: str, after: str, inputs: tuple[str, ...], seed: int, toleran
 
     limits = parse_tolerance(tolerance, Limits(0.0, 0.0))
     comparison = compare_models(load(before), load(after), inputs=inputs, seed=seed)
-    same = comparison.equal if tolerance is None else comparison.within(limits.atol, limits.rtol)
+    same = comparison.verdict_within(limits) != "different"
     if as_json:
         click.echo(json.dumps({"same": same, **comparison.to_json()}, indent=2))
     else:
-        verdict = "equal bit by bit" if comparison.equal else "within tolerance" if same else "different"
-        click.echo(comparison.to_text(verdict))
+        click.echo(comparison.to_text(limits))
     return ExitCode.OK if same else ExitCode.VERIFICATION

@@ -41,8 +41,7 @@ def matches_page(matches: Matches) -> Html:
         parts.append(folded(f"{len(rows) - _FEW} more matches", rest, _uncounted(len(rows))))
     if missed:
         near = table(("nearly at", "rule", "but"), missed[:_MANY])
-        count = len(matches.missed) + matches.more
-        parts.append(folded(f"{count} near miss{'' if count == 1 else 'es'}", near))
+        parts.append(folded(matches.near_misses(), near))
     return joined(parts)
 
 

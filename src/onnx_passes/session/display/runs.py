@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from onnx_passes.api import Result
 from onnx_passes.core.pipeline import without_body
 from onnx_passes.core.records import ModelSize, RunRecord, Status, StepRecord
+from onnx_passes.core.text import shortened
 from onnx_passes.graph.wording import count
 from onnx_passes.report.tables import evidence_text, evidence_words, is_no_news, metric_text, signed, size_text
 from onnx_passes.session.display.html import (
@@ -23,6 +24,8 @@ from onnx_passes.session.display.html import (
     title,
 )
 
+_LONGEST = 100
+"""Characters of pipeline text that are shown."""
 _STEPS = 16
 """More steps than this are folded away."""
 _KINDS = {"sampled": "good", "tolerance": "near", "metric": "near", "unverified": "open", "failed": "bad"}
@@ -44,7 +47,7 @@ def run_page(run: RunRecord) -> Html:
     return joined(
         [
             title(
-                code(_short(run.pipeline)),
+                code(shortened(run.pipeline, _LONGEST)),
                 f": {run.before.nodes} → ",
                 strong(f"{run.after.nodes} nodes"),
                 f", {count(run.applications, 'rewrite')}, {run.cpu:.2f} s CPU ",
@@ -84,7 +87,7 @@ def step_page(step: StepRecord) -> Html:
     ]
     return joined(
         [
-            title(strong(f"step {step.number} "), code(_short(step.text)), " ", evidence_badge(step)),
+            title(strong(f"step {step.number} "), code(shortened(step.text, _LONGEST)), " ", evidence_badge(step)),
             facts(
                 {
                     "why": step.why,
@@ -105,7 +108,7 @@ def steps_table(steps: Iterable[StepRecord], metrics: list[str]) -> Html:
     """Tabulate steps."""
     rows = [
         (
-            element("span", code(_short(without_body(step.text))), style=f"padding-left:{step.depth}em"),
+            element("span", code(shortened(without_body(step.text), _LONGEST)), style=f"padding-left:{step.depth}em"),
             step.nodes_after,
             signed(step.nodes_after - step.nodes_before),
             step.applications or "",
@@ -141,7 +144,3 @@ def operators_table(before: ModelSize, after: ModelSize) -> Html:
         rows.append((name, old, new, signed(new - old)))
     rows.append(("weights", size_text(before.bytes), size_text(after.bytes), ""))
     return table(("operator", "before", "after", "Δ"), rows, numbers=(1, 2, 3))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 100 else f"{text[:99]}…"
