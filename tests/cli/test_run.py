@@ -225,3 +225,18 @@ def test_limit_stops_after_so_many_applications_with_stable_numbers(run, tmp_pat
     changed = [text.count("Add (v0, b)") + sum(f"Add (v{i}, v{i})" in text for i in range(6)) for text in outputs]
     assert outputs[1] == outputs[2]
     assert [sum(f"Add (v{i}, v{i})" in text for i in range(6)) for text in outputs] == [0, 3, 3, 6], changed
+
+
+def test_a_pass_may_come_first_and_the_output_last(run, model, tmp_path):
+    answer = run("simplify", model, tmp_path / "out.onnx")
+    assert answer.code == 0, answer.err
+    last = answer.err.strip().splitlines()[-1]
+    assert last.startswith("model.onnxtxt: 4 → 2 nodes (−50 %), ")
+    assert last.endswith(", verified: sampled")
+    assert run("simplify", tmp_path / "out.onnx", "-q").err == ""
+
+
+def test_the_input_is_not_written_over_by_a_word(run, model):
+    answer = run("simplify", model, model)
+    assert answer.code == 2
+    assert "this is the input file; use --in-place to overwrite it" in answer.err

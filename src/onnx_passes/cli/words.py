@@ -16,9 +16,8 @@ from pathlib import Path
 
 from onnx_passes.core.errors import UnknownPassError, UsageError, did_you_mean
 from onnx_passes.core.registry import REGISTRY
+from onnx_passes.graph.formats import FORMATS
 
-MODELS = (".onnx", ".onnxtxt", ".onnxtext", ".textproto", ".pbtxt", ".txtpb", ".json", ".onnxjson")
-"""Suffixes by which a word is known to be a model, whether or not there is such a file."""
 _HEAD = re.compile(r"[^\s{}(),]*")
 
 
@@ -33,8 +32,6 @@ class Words:
 
 def sort_words(words: Sequence[str], *, has_output: bool = False) -> Words:
     """Tell models from passes; behind passes, the last of several models is the output, unless an option is."""
-    if not words:
-        raise UsageError("no model is named", hint="as in 'onnx-passes simplify in.onnx out.onnx'")
     if not _is_pass(words[0]):
         first, *others = words
         more = tuple(takewhile(_is_model, others))
@@ -78,7 +75,7 @@ def _is_model(word: str) -> bool:
 
 def _is_surely_model(word: str) -> bool:
     head = _head(word)
-    return word == "-" or "/" in head or os.sep in head or Path(word).suffix.lower() in MODELS
+    return word == "-" or "/" in head or os.sep in head or Path(word).suffix.lower() in FORMATS
 
 
 def _is_pass(word: str) -> bool:

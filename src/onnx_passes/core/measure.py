@@ -15,7 +15,7 @@ def count_nodes(model: ir.Model) -> int:
 
 def measure(model: ir.Model) -> ModelSize:
     """Count nodes by operator and the parameters held in initializers, subgraphs included."""
-    size = ModelSize()
+    size = ModelSize(opset=model.opset_imports.get(""))
     for node in all_nodes(model.graph):
         domain = node.domain
         size.operators[f"{domain}::{node.op_type}" if domain else node.op_type] += 1

@@ -64,11 +64,12 @@ class RuleRecord:
 
 @dataclass
 class ModelSize:
-    """Nodes by operator (subgraphs included), parameters and their bytes."""
+    """Nodes by operator (subgraphs included), parameters and their bytes, and the version of the operator set."""
 
     operators: Counter[str] = field(default_factory=Counter[str])
     parameters: int = 0
     bytes: int = 0
+    opset: int | None = None
 
     @property
     def nodes(self) -> int:
@@ -232,6 +233,7 @@ class RunRecord(Displayed):
             "operators": [dict(self.before.operators), dict(self.after.operators)],
             "parameters": [self.before.parameters, self.after.parameters],
             "bytes": [self.before.bytes, self.after.bytes],
+            "opset": [self.before.opset, self.after.opset],
             "cpu_seconds": round(self.cpu, 6),
             "wall_seconds": round(self.wall, 6),
             "applications": self.applications,

@@ -19,6 +19,7 @@ from onnx_passes.core.collector import paused_collector
 from onnx_passes.core.errors import ModelError
 from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph.external import map_external_data
+from onnx_passes.graph.formats import FORMATS
 from onnx_passes.graph.origin import Origin, origin, set_origin
 from onnx_passes.graph.repair import repair, sort
 from onnx_passes.graph.text import from_text
@@ -46,16 +47,6 @@ class Exported(Protocol):
 
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | onnx.ModelProto | ir.Model | Exported
-
-FORMATS = {
-    ".onnx": "binary",
-    ".onnxtxt": "text",
-    ".txt": "text",
-    ".json": "json",
-    ".textproto": "textproto",
-    ".pbtxt": "textproto",
-}
-"""Formats by suffix; binary where nothing says otherwise."""
 
 _OTHERS = {
     b"\x89PNG": "a PNG image",

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import json
-import sys
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.checks import checks_of
+from onnx_passes.cli.batch import refuse_for_several, run_batch
 from onnx_passes.cli.complete import pass_names
+from onnx_passes.cli.execution import Done, execute
 from onnx_passes.cli.files import require_writable, write_text
 from onnx_passes.cli.interface import interface_options
+from onnx_passes.cli.jobs import Job, jobs_of
 from onnx_passes.cli.options import config_option, running_options
-from onnx_passes.cli.reporting import run_watched
-from onnx_passes.core.errors import UsageError, did_you_mean
+from onnx_passes.cli.processes import Answer, sharing_processors
+from onnx_passes.cli.settings import settings
+from onnx_passes.cli.words import Words, names_folder, require_first, sort_words
+from onnx_passes.core.errors import ExitCode, UsageError
 
-if TYPE_CHECKING:
-    from onnx_passes.api import Result
-    from onnx_passes.cli.settings import Settings
-    from onnx_passes.core.instruments import Instrument
+_FOLDERS = ("keep_intermediates", "dump", "repro")
+"""What a run leaves beside its result, if it is asked to or fails."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Choices:
     """What the command line asks for besides the passes."""
 
     output: str | None
+    jobs: int
     state: str | None
     record: str | None
     report: str | None
@@ -62,11 +65,24 @@ class Choices:
 
 
 @click.command("run", short_help="Apply passes to a model (the default).")
-@click.argument("model", metavar="MODEL")
-@click.argument("passes", nargs=-1, metavar="[PASS]…", shell_complete=pass_names)
+@click.argument("words", nargs=-1, metavar="MODEL… [PASS]…", shell_complete=pass_names)
 @config_option
 @interface_options
-@click.option("-o", "--output", metavar="FILE", help="Where the model goes; without it, to standard output as text.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Where the model goes, or the folder for several; without it, to standard output as text.",
+)
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=0),
+    default=1,
+    metavar="N",
+    show_default=True,
+    help="How many of several models to work on at once; 0 is as many as there are processors.",
+)
 @click.option("--record", metavar="FILE", help="Write the record of the run (JSON) to a file.")
 @click.option("--report", metavar="FILE", help="Write a page that shows every rewrite; as .json, its data.")
 @click.option("--trace", metavar="FILE", help="Write when what was done, for Perfetto or Chrome (JSON).")
@@ -137,46 +153,71 @@ class Choices:
 @click.option("--repro", default="onnx-passes-repro", metavar="DIR", show_default=True, help="Where a failure is kept.")
 @click.option("-q", "--quiet", is_flag=True, help="Show errors only.")
 @running_options
-def command(model: str, passes: tuple[str, ...], config_file: str | None, **choices: object) -> None:
-    """Apply passes to MODEL, a file or '-' for standard input.
+def command(words: tuple[str, ...], config_file: str | None, **options: object) -> int:
+    """Apply passes to MODEL, a file or '-' for standard input; or to several, files and folders of .onnx.
 
     PASS… is a pipeline: names of passes and groups, as words or as text such as
     'cleanup, fixpoint{max=20}(algebraic, reorder)'. Without passes the model is loaded and written again.
+
+    Passes may also come first, and then the output last, as in 'onnx-passes simplify in.onnx out.onnx'. A word that
+    names a pass is a pass; a file of that name is written as './simplify'.
     """
-    _run(model, passes, config_file, Choices(**choices))  # pyright: ignore[reportArgumentType]
+    if not words:
+        raise click.UsageError("Missing argument 'MODEL'.", click.get_current_context())
+    choices = Choices(**options)  # pyright: ignore[reportArgumentType]
+    sorted_ = sort_words(words, has_output=choices.output is not None or choices.in_place)
+    return _run(sorted_, config_file, choices)
 
 
-def _run(source: str, passes: tuple[str, ...], config_file: str | None, choices: Choices) -> None:
-    target = _target(source, choices)
-    _refuse_missing(source)
+def _run(words: Words, config_file: str | None, choices: Choices) -> int:
+    from onnx_passes.cli.main import COMMANDS
+
+    require_first(words.models[0], COMMANDS)
+    output = choices.output or words.output
+    if choices.in_place and (output is not None or "-" in words.models):
+        raise click.UsageError("--in-place goes with an input file and without --output.")
+    is_folder = any(Path(model).is_dir() for model in words.models) or (output is not None and names_folder(output))
+    if len(words.models) == 1 and not is_folder:
+        return _run_one(words.models[0], output, words.passes, config_file, choices)
+    if output is None and not choices.in_place:
+        raise UsageError(
+            "several models need a folder to go to",
+            hint="name it with -o, or write 'onnx-passes simplify in.onnx out.onnx' for one",
+        )
+    refuse_for_several(record=choices.record, report=choices.report, trace=choices.trace)
+    at_once = choices.jobs or os.cpu_count() or 1
+    with sharing_processors(at_once):
+        jobs = jobs_of(words.models, output)
+        settings(config_file, words.passes, quiet=choices.quiet).plan()
+        one = partial(_run_job, passes=words.passes, config_file=config_file, choices=choices)
+        return run_batch(jobs, one, at_once, quiet=choices.quiet, as_json=choices.as_json)
+
+
+def _run_job(job: Job, *, passes: tuple[str, ...], config_file: str | None, choices: Choices) -> Answer:
+    """Run one model of several: files that a run leaves beside its result get a folder for each."""
+    own = {key: str(Path(folder) / job.name) for key in _FOLDERS if (folder := getattr(choices, key))}
+    job.target.parent.mkdir(parents=True, exist_ok=True)
+    require_writable(str(job.target))
+    done = execute(str(job.source), str(job.target), passes, config_file, replace(choices, quiet=True, **own))
+    return {"summary": vars(done.summary), "notes": done.notes, "record": done.result.record.to_json()}
+
+
+def _run_one(
+    source: str, output: str | None, passes: tuple[str, ...], config_file: str | None, choices: Choices
+) -> int:
+    target = source if choices.in_place else output or "-"
+    if not choices.in_place and "-" not in (target, source) and _is_same_file(Path(target), Path(source)):
+        raise UsageError("this is the input file", where=target, hint="use --in-place to overwrite it")
     for beside in (choices.record, choices.report, choices.trace):
         _refuse_same_as_model(beside, (source, target))
-    from onnx_passes.cli.settings import settings
-    from onnx_passes.graph.data_layout import require_shareable
-    from onnx_passes.graph.load import load
-    from onnx_passes.graph.origin import origin
-    from onnx_passes.graph.save import save
-
     _ignore_state(choices)
-    chosen = settings(config_file, passes, quiet=choices.quiet)
-    planned = chosen.plan()
-    for path in (choices.output, choices.record, choices.report, choices.trace):
+    for path in (output, choices.record, choices.report, choices.trace):
         require_writable(path)
-    model = load(source)
-    if choices.share_data:
-        require_shareable(model, Path(target).parent)
-    loaded_from = origin(model)
-    if loaded_from is not None and not choices.quiet:
-        for repair in loaded_from.repairs:
-            click.echo(f"repaired: {repair}", err=True)
-    checks = checks_of(chosen.config, choices, planned, model, config_file, source)
-    instruments = _instruments(chosen, choices, checks)
-    result = run_watched(planned, model, instruments, source, report=choices.report, trace=choices.trace)
-    if not (choices.as_json and target == "-"):
-        report = save(result.model, target, external="shared" if choices.share_data else choices.external)
-        for note in report.notes:
-            click.echo(f"note: {note}", err=True)
-    _report(result, choices)
+    done = execute(source, target, passes, config_file, choices)
+    for note in done.notes:
+        click.echo(f"note: {note}", err=True)
+    _report(done, source, choices)
+    return ExitCode.OK
 
 
 def _ignore_state(choices: Choices) -> None:
@@ -193,19 +234,6 @@ def _ignore_state(choices: Choices) -> None:
         )
 
 
-def _target(source: str, choices: Choices) -> str:
-    if choices.in_place:
-        if choices.output is not None or source == "-":
-            raise click.UsageError("--in-place goes with an input file and without --output.")
-        return source
-    target = choices.output or "-"
-    if choices.share_data and (target == "-" or choices.external is not None):
-        raise click.UsageError("--share-data goes with --output or --in-place and without --external.")
-    if "-" not in (target, source) and _is_same_file(Path(target), Path(source)):
-        raise UsageError("this is the input file", where=target, hint="use --in-place to overwrite it")
-    return target
-
-
 def _refuse_same_as_model(file: str | None, models: tuple[str, ...]) -> None:
     if file is not None and any(Path(file).resolve() == Path(model).resolve() for model in models):
         raise UsageError("this is the model", where=file, hint="give the record or report a file of its own")
@@ -215,46 +243,8 @@ def _is_same_file(a: Path, b: Path) -> bool:
     return a.is_file() and b.is_file() and a.samefile(b)
 
 
-def _refuse_missing(source: str) -> None:
-    """Tell a mistyped command from a missing file: both arrive here as the model."""
-    from onnx_passes.cli.main import COMMANDS
-
-    if source != "-" and not Path(source).exists() and not Path(source).suffix:
-        hint = did_you_mean(source, COMMANDS)
-        raise UsageError(
-            f"there is no file or command '{source}'",
-            hint=hint or "the first word is a model file or a command; see 'onnx-passes --help'",
-        )
-
-
-def _instruments(chosen: Settings, choices: Choices, checks: list[Instrument]) -> list[Instrument]:
-    from onnx_passes.core.instruments import Limit
-    from onnx_passes.debug.intermediates import Checkpoint, KeepIntermediates
-    from onnx_passes.report.changes import PrintChanged
-    from onnx_passes.report.failed import ShowFailedRun
-    from onnx_passes.report.progress import Progress
-    from onnx_passes.verify.contracts import Paranoid
-
-    instruments: list[Instrument] = [] if choices.quiet else [ShowFailedRun()]
-    if choices.limit is not None:
-        instruments.append(Limit(choices.limit))
-    if choices.paranoid:
-        instruments.append(Paranoid())
-    instruments.extend(checks)
-    logging = chosen.config.logging
-    if folder := choices.keep_intermediates or logging.keep_intermediates:
-        instruments.append(KeepIntermediates(Path(folder)))
-    if logging.checkpoint:
-        instruments.append(Checkpoint(Path(logging.checkpoint)))
-    if choices.print_changed or logging.verbose:
-        instruments.append(PrintChanged(sys.stderr))
-    elif not choices.quiet and sys.stderr.isatty():
-        instruments.append(Progress())
-    return instruments
-
-
-def _report(result: Result, choices: Choices) -> None:
-    record = result.record
+def _report(done: Done, source: str, choices: Choices) -> None:
+    record = done.result.record
     if choices.record is not None:
         write_text(choices.record, json.dumps(record.to_json(), indent=2, default=str) + "\n")
     if choices.as_json:
@@ -263,3 +253,4 @@ def _report(result: Result, choices: Choices) -> None:
         from onnx_passes.report.tables import show_run
 
         show_run(record, rules=choices.time)
+        click.echo(done.summary.line("standard input" if source == "-" else Path(source).name), err=True)

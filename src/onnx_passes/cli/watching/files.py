@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import click
 
+from onnx_passes.cli.words import sort_words
 from onnx_passes.core.config import read_config
 from onnx_passes.core.errors import UsageError
 
@@ -43,9 +45,13 @@ def understood(arguments: Sequence[str]) -> Command:
     # A parser alone: options that are processed act, as --import does. What it does not know no change of a file mends.
     parser = command.make_parser(click.Context(command, info_name="onnx-passes run"))
     given, _, _ = parser.parse_args(list(arguments))
-    model = given.get("model")
-    if not isinstance(model, str):
+    words = given.get("words")
+    if not isinstance(words, tuple | list) or not words:
         raise click.UsageError("Missing argument 'MODEL'.")
+    found = sort_words(cast("Sequence[str]", words), has_output=bool(given.get("output")))
+    model = found.models[0]
+    if len(found.models) > 1:
+        raise UsageError("one model is watched", hint="name one")
     if model == "-":
         raise UsageError("standard input cannot be watched", hint="name a file")
     if given.get("in_place"):
@@ -58,7 +64,7 @@ def understood(arguments: Sequence[str]) -> Command:
         Path(config) if config else None,
         tuple(given.get("imports") or ()),
         tuple(name for option in ("inputs", "expect", "dataset") for name in given.get(option) or ()),
-        given.get("output"),
+        given.get("output") or found.output,
     )
 
 

@@ -1,0 +1,76 @@
+"""Runs over several models: which files they read, and which they write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from onnx_passes.core.errors import UsageError
+
+_MODEL = "*.onnx"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A model to run passes on, and where the result goes; ``name`` tells it from the others."""
+
+    name: str
+    source: Path
+    target: Path
+
+
+def jobs_of(models: Sequence[str], folder: str | None) -> list[Job]:
+    """List what is to be done: each file, and each model in a folder, which keeps its place there.
+
+    Without a folder for results, each model is written over. What would write one file twice, or over a model that is
+    read, is refused before anything starts.
+    """
+    if "-" in models:
+        raise UsageError("standard input is one model", hint="name files and folders")
+    if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
+        raise UsageError("several models cannot become one file", where=folder, hint="name a folder with -o")
+    found = [job for model in models for job in _of(Path(model), None if folder is None else Path(folder))]
+    if folder is not None:
+        _refuse_clashes(found)
+    return list({job.source.resolve(): job for job in found}.values())
+
+
+def _of(model: Path, folder: Path | None) -> Iterator[Job]:
+    if not model.is_dir():
+        yield Job(model.name, model, model if folder is None else folder / model.name)
+        return
+    inside = sorted(path for path in model.rglob(_MODEL) if path.is_file() and not _is_below(path, folder, model))
+    if not inside:
+        raise UsageError(
+            "there is no model in this folder", where=str(model), hint=f"looked for {_MODEL}, also further down"
+        )
+    for path in inside:
+        place = path.relative_to(model)
+        yield Job(str(place), path, path if folder is None else folder / place)
+
+
+def _is_below(path: Path, folder: Path | None, model: Path) -> bool:
+    """Tell whether a file in a folder is a result of an earlier run."""
+    below = folder is not None and folder.resolve() != model.resolve()
+    return below and folder is not None and path.resolve().is_relative_to(folder.resolve())
+
+
+def _refuse_clashes(jobs: Iterable[Job]) -> None:
+    taken: dict[Path, Job] = {}
+    sources = {job.source.resolve() for job in jobs}
+    for job in jobs:
+        target = job.target.resolve()
+        if target in sources:
+            raise UsageError(
+                f"this is a folder that models are read from: {job.target.name} would be overwritten",
+                where=str(job.target.parent),
+                hint="name another one, or use --in-place",
+            )
+        other = taken.setdefault(target, job)
+        if other is not job and other.source.resolve() != job.source.resolve():
+            raise UsageError(
+                f"{other.source} and {job.source} would both be written here",
+                where=str(job.target),
+                hint="name the folder that both are in, whose structure is kept",
+            )
