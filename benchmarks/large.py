@@ -10,6 +10,7 @@ bytes read and written, and bytes that the result takes on the disk.
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import subprocess
 import sys
@@ -182,7 +183,9 @@ def family(pid: int) -> list[int]:
 def measure(title: str, arguments: Sequence[str], model: Path, out: Path) -> None:
     command = [sys.executable, "-m", "onnx_passes", "-q", "-o", str(out), str(model), *arguments]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    # Users have compiled modules.
+    environment = {key: text for key, text in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     own = mapped = 0
     io: dict[str, int] = {}
     while process.poll() is None:

@@ -14,6 +14,7 @@ import onnx_ir as ir
 from onnx_passes.core.claims import Claim
 from onnx_passes.core.errors import ModelError, UsageError
 from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.external import MappedTensor
 from onnx_passes.graph.randomness import is_random
 from onnx_passes.verify.comparison.compare import compare
 from onnx_passes.verify.comparison.declarations import ChangesInterface, Declared, ShowsInside
@@ -264,7 +265,10 @@ def _is_executed(key: Key | None, executor: Executor, model: ir.Model, feeds: fr
 
 def _is_shared(tensor: ir.TensorProtocol | None) -> TypeGuard[ir.TensorProtocol]:
     """Tell whether the engine reads a weight where it lies, or may do so."""
-    return tensor is not None and tensor.dtype is not ir.DataType.STRING and tensor.nbytes > _SMALL
+    if tensor is None or isinstance(tensor, MappedTensor):
+        # Nobody can write to what is mapped here, and who writes to the file is noticed.
+        return False
+    return tensor.dtype is not ir.DataType.STRING and tensor.nbytes > _SMALL
 
 
 def _checksum(tensor: ir.TensorProtocol) -> int:

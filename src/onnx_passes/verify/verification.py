@@ -26,6 +26,7 @@ from onnx_passes.verify.comparison.evidence import evidence_of
 from onnx_passes.verify.comparison.levels import below, level_of
 from onnx_passes.verify.comparison.promise import DEFAULT, EXPLICIT, Limits, Promise, PromiseFor, promise_of
 from onnx_passes.verify.failure import Failure, VerificationError, failed_step
+from onnx_passes.verify.local.piecewise import Piecewise, beyond_memory
 from onnx_passes.verify.local.specials import SpecialWindows
 from onnx_passes.verify.local.unreached import NEVER_RAN, Unreached
 from onnx_passes.verify.local.windows import Windows
@@ -100,6 +101,13 @@ class Verification(Instrument):
         self._special: SpecialWindows | None = None
         self._activations: Activations | None = None
         self._before: ir.Model | None = None
+        self._piecewise: Piecewise | None = None
+        self._too_large = "" if self.inputs or self.expect else beyond_memory(model, self.executor)
+        if self._too_large:
+            self._piecewise = Piecewise(
+                model, self.executor, self.memory, self.seed, lambda owner: promise_of([owner], self.limits)
+            )
+            return
         if self.source is not None:
             self._source = self.source
         else:
@@ -127,6 +135,8 @@ class Verification(Instrument):
         if isinstance(step.pass_, ChangesInterface):
             self._look_before_change(step.pass_, model)
         self._model, self._windows, self._settled = model, None, 0
+        if self._piecewise is not None:
+            self._piecewise.before_pass(model)
         return None
 
     def _look_before_change(self, change: ChangesInterface, model: ir.Model) -> None:
@@ -142,6 +152,9 @@ class Verification(Instrument):
 
     def before_rewrite(self, application: Application) -> str | None:
         """Take in a rewrite for its local check, if it replaces values that are not known to be the same."""
+        if self._piecewise is not None:
+            self._piecewise.before_rewrite(application)
+            return None
         self._settled += application.settled
         if application.settled or not application.replaced:
             return None
@@ -194,6 +207,9 @@ class Verification(Instrument):
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
         """Hold a pass to its promise; a sequence at the top of the pipeline is a point to run the whole model."""
+        if self._piecewise is not None:
+            self._check_piecewise(self._piecewise, record, step, model)
+            return
         if record.has_children:
             if record.depth == 0 and self.mode != "final" and self._pending:
                 self._verify(model)
@@ -225,6 +241,16 @@ class Verification(Instrument):
             if self._pending and (explicit or self.mode == "every" or (self.mode == "each" and alone)):
                 self._verify(model)
         self._windows = None
+
+    def _check_piecewise(self, piecewise: Piecewise, record: StepRecord, step: Step, model: ir.Model) -> None:
+        """Check the rewrites of a pass, and say once that the model itself does not run."""
+        if record.has_children:
+            return
+        self._require_structure(record, step, model)
+        piecewise.after_pass(record, step, model)
+        if record.modified and self._too_large:
+            record.notes.append(self._too_large)
+            self._too_large = ""
 
     def _give_up(self, obstacle: str) -> None:
         """Say of this step and all that follow that they are not verified."""

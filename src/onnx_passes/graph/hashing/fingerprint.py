@@ -52,11 +52,15 @@ class Fingerprinter:
         """Return the digest described at :func:`structural_hash`."""
         return _digest(self._structure(model))
 
+    def live(self, model: ir.Model) -> bytes:
+        """Return the digest of what outputs are computed by: as the structural one, but for what reaches none."""
+        return _digest(self._structure(model, dead=False))
+
     def full(self, model: ir.Model | ir.Graph | ir.Function) -> bytes:
         """Return the digest described at :func:`full_hash`."""
         return _digest(everything(model, self.contents))
 
-    def _structure(self, model: ir.Model | ir.Graph | ir.Function) -> Iterator[Key]:
+    def _structure(self, model: ir.Model | ir.Graph | ir.Function, *, dead: bool = True) -> Iterator[Key]:
         operators = set[ir.OperatorIdentifier]()
         if isinstance(model, ir.Function):
             yield from self._function(model, operators)
@@ -64,7 +68,7 @@ class Fingerprinter:
         graph = model.graph if isinstance(model, ir.Model) else model
         yield tuple((value.name, type_key(value.type)) for value in graph.inputs)
         yield tuple((value.name, type_key(value.type)) for value in graph.outputs)
-        yield from self._graph(graph, operators)
+        yield from self._graph(graph, operators, dead=dead)
         if isinstance(model, ir.Model):
             for function in used_functions(model, operators):
                 yield from self._function(function, set())
@@ -74,7 +78,7 @@ class Fingerprinter:
         yield tuple(self.contents.attributes(function.attributes.values()))
         yield from self._graph(function.graph, operators)
 
-    def _graph(self, graph: ir.Graph, operators: set[ir.OperatorIdentifier]) -> Iterator[Key]:
+    def _graph(self, graph: ir.Graph, operators: set[ir.OperatorIdentifier], *, dead: bool = True) -> Iterator[Key]:
         layout = Numbering(graph)
         contents, reference = self.contents, layout.reference
         for nested, number in layout.graphs.items():
@@ -89,8 +93,9 @@ class Fingerprinter:
             yield (contents.node(node), home, tuple(inputs), *held)
         yield ("outputs", *map(reference, graph.outputs))
         operators.update(map(operator, layout.nodes))
-        operators.update(map(operator, layout.dead_nodes))
-        if layout.dead_nodes or layout.dead_leaves:
+        if dead:
+            operators.update(map(operator, layout.dead_nodes))
+        if dead and (layout.dead_nodes or layout.dead_leaves):
             colours = dead_colours(layout, contents)
             yield ("dead", *sorted(colours[node] for node in layout.dead_nodes))
             yield ("unused", *sorted(colours[value] for value in layout.dead_leaves))

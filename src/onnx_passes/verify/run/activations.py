@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -56,14 +56,17 @@ class Activations:
     def _forget(self, value: weakref.ref[ir.Value]) -> None:
         self.bytes -= _nbytes(self._arrays.pop(value, ()))
 
-    def fill(self, model: ir.Model, samples: Sequence[Sample]) -> None:
+    def fill(
+        self, model: ir.Model, samples: Sequence[Sample], *, kept_for: Mapping[str, ir.Value] | None = None
+    ) -> None:
         """Run a model and keep the values in its graph, the smallest first if not all find room.
 
-        Raises ExecutionError if that is impossible.
+        With ``kept_for`` they are kept for values of another model, by name. Raises ExecutionError if that is
+        impossible.
         """
         self._arrays.clear()
         self.bytes, self.samples = 0, _two(samples)
-        values = {value.name: value for node in model.graph for value in node.outputs if _is_wanted(value)}
+        values = {str(value.name): value for node in model.graph for value in node.outputs if _is_wanted(value)}
         if len(values) > _MOST:
             # Spread over the whole graph, so that what lies between is near to something that is kept.
             every = -(-len(values) // _MOST)
@@ -78,7 +81,8 @@ class Activations:
             self.samples = samples
         runs = [ready.run(sample, only=chosen) for sample in self.samples]
         for name in chosen:
-            self.put(values[name], tuple(run[name] for run in runs))
+            if (value := (kept_for or values).get(name)) is not None:
+                self.put(value, tuple(run[name] for run in runs))
 
     def _prepare(self, model: ir.Model, values: Iterable[ir.Value], samples: Sequence[Sample]) -> Executable:
         return self.executor.prepare(model, also=list(values), engine="onnxruntime", feeds=set(samples[0]))

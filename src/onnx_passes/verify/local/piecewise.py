@@ -1,0 +1,133 @@
+"""Verification of models that do not fit in memory: every rewrite where it stands, on values that were drawn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import onnx_ir as ir
+
+from onnx_passes.core.base import Pass
+from onnx_passes.core.errors import ModelError
+from onnx_passes.core.plan import Step
+from onnx_passes.core.records import Application, Evidence, StepRecord
+from onnx_passes.graph.hashing.fingerprint import Fingerprinter
+from onnx_passes.verify.comparison.evidence import evidence_of
+from onnx_passes.verify.comparison.promise import Promise
+from onnx_passes.verify.failure import Failure, failed_step
+from onnx_passes.verify.local.drawn import fill_drawn, weight_bytes
+from onnx_passes.verify.local.windows import Windows
+from onnx_passes.verify.run.activations import Activations
+from onnx_passes.verify.run.execute import ExecutionError, Executor
+
+LEVEL = "tested"
+
+
+def beyond_memory(model: ir.Model, executor: Executor) -> str:
+    """Say that the weights of a model are more than a run may take, if so."""
+    size, limit = weight_bytes(model), executor.resources.memory
+    if size <= limit:
+        return ""
+    return (
+        f"the weights take {size / 2**30:.3g} GiB, more than the {limit / 2**30:.3g} GiB of --memory-limit:"
+        " rewrites run one by one on values that are drawn, not the model"
+    )
+
+
+class Piecewise:
+    """Checks what each pass rewrites by itself; the model never runs.
+
+    A pass that changes nothing of what the outputs are computed by needs no check. One of whose rewrites some cannot
+    run by themselves is not verified.
+    """
+
+    def __init__(
+        self, model: ir.Model, executor: Executor, memory: int, seed: int, promise_of: Callable[[Pass], Promise]
+    ) -> None:
+        self._executor, self._memory, self._seed, self._promise_of = executor, memory, seed, promise_of
+        self._identity = Fingerprinter.within_run()
+        self._state = self._digest(model)
+        self._known: Activations | None = None
+        self._obstacle = ""
+        self._windows: Windows | None = None
+        self._settled = 0
+
+    def before_pass(self, model: ir.Model) -> None:
+        """Get ready to look at rewrites."""
+        self._model, self._windows, self._settled = model, None, 0
+
+    def before_rewrite(self, application: Application) -> None:
+        """Take in a rewrite, if it replaces values that are not known to be the same."""
+        self._settled += application.settled
+        if application.settled or not application.replaced:
+            return
+        if self._windows is None:
+            if application.many or self._known is None:
+                self._known = self._draw()
+            if self._known is None:
+                return
+            self._windows = Windows(self._model, application.step.nodes_before, self._known)
+        self._windows.add(application)
+
+    def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
+        """Give evidence to a step. Raises PostconditionError if a rewrite is not as promised."""
+        if not record.modified:
+            record.evidence = Evidence("unchanged")
+            return
+        before, self._state = self._state, self._digest(model)
+        if before == self._state:
+            record.evidence = Evidence("unchanged", reason="the outputs are computed by the same")
+            return
+        record.evidence = self._check(record, step)
+        if record.evidence.level == "unverified":
+            # Values may have changed since they were drawn or computed.
+            self._known = None
+
+    def _check(self, record: StepRecord, step: Step) -> Evidence:
+        windows, started = self._windows, time.perf_counter()
+        if windows is None or not windows.windows:
+            if self._settled and self._settled == record.applications:
+                return Evidence(LEVEL, reason="old and new values are known to be the same")
+            return self._unchecked(record.applications - self._settled)
+        try:
+            checks = windows.run(self._executor)
+        except (ExecutionError, ModelError) as error:
+            return Evidence("unverified", reason=f"rewrites do not run by themselves: {error}")
+        wrong = windows.first_wrong(checks, lambda owner: self._promise_of(owner or step.pass_), self._executor)
+        if wrong is not None:
+            number, promise, difference = wrong
+            failure = Failure(
+                record.number, step.text, str(promise.claim), difference, application=f"number {number}", number=number
+            )
+            failed = failed_step(record, step, failure, f"{difference.split(':')[0].split('[')[0]} not as expected")
+            raise failed from failed.__cause__
+        missed = record.applications - self._settled - len(checks)
+        if missed:
+            return self._unchecked(missed)
+        comparisons = [comparison for check in checks for values in check.comparisons for comparison in values]
+        samples = max(len(values) for check in checks for values in check.comparisons)
+        found = evidence_of(
+            self._promise_of(step.pass_), comparisons, samples, "onnxruntime", started, windows=len(checks)
+        )
+        return replace(found, level=LEVEL if found.level == "sampled" else found.level)
+
+    def _unchecked(self, missed: int) -> Evidence:
+        rewrites = "1 rewrite" if missed == 1 else f"{missed} rewrites"
+        why = f" ({self._obstacle})" if self._obstacle else ""
+        return Evidence("unverified", reason=f"{rewrites} cannot run without the model{why}")
+
+    def _draw(self) -> Activations | None:
+        drawn, self._obstacle = Activations(self._executor, self._memory), ""
+        try:
+            fill_drawn(drawn, self._model, self._seed)
+        except (ExecutionError, ModelError) as error:
+            self._obstacle = str(error)
+            return None
+        return drawn
+
+    def _digest(self, model: ir.Model) -> bytes:
+        try:
+            return self._identity.live(model)
+        except ModelError:
+            return b""
