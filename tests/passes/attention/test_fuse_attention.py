@@ -6,6 +6,7 @@ import onnxruntime
 import pytest
 
 import onnx_passes
+from tests.helpers.thorough import some
 from tests.passes.fuse.tools import applied, outcome, reasons
 from tests.passes.tools import model_of
 
@@ -76,7 +77,6 @@ def test_heads_that_are_split_and_merged():
     node = fused(attention(inner, FLAT, "float[?,?,?] out"))
     assert [value.name for value in node.inputs if value is not None] == ["x", "y", "z"]
     assert (node.attributes.get_int("q_num_heads"), node.attributes.get_int("kv_num_heads")) == (4, 4)
-    assert outcome("fuse-attention", attention(inner, FLAT, "float[?,?,?] out"), opset=23) == ["Attention"]
 
 
 def test_heads_without_an_axis_are_one():
@@ -182,9 +182,11 @@ def test_minus_infinity_is_a_mask_of_truths_if_guarded_against_nan(mask: str):
     assert "may be NaN" in reasons("fuse-attention", with_infinity(attention(inner, inputs)))
 
 
-@pytest.mark.parametrize("fill", [LOWEST, -1e30, -10000.0, -np.inf])
-@pytest.mark.parametrize("given", ["float", "bool"])
-def test_rows_that_are_all_masked(given: str, fill: float):
+@pytest.mark.parametrize(
+    ("fill", "given"),
+    some([(fill, given) for fill in (LOWEST, -1e30, -10000.0, -np.inf) for given in ("bool", "float")], every=3),
+)
+def test_rows_that_are_all_masked(fill: float, given: str):
     """Zeros where the weights are guarded against NaN, the mean of all values where they are equal."""
     mask = "w = Where (m, zero, lowest) s = Add (r, w)" if given == "bool" else "s = Add (r, m)"
     inner = (
@@ -266,3 +268,23 @@ def test_a_product_without_a_softmax_is_not_tried():
         model_of(attention(PLAIN.replace("s =", "out =")), opset=23, ir_version=11), "fuse-attention"
     )
     assert not [rule for step in result.steps for rule in step.rules]
+
+
+def test_an_attention_that_is_there_takes_in_the_heads_around_it():
+    split = SPLIT.replace("k3 = Reshape (y, split)", "k3 = Reshape (y, split) k = Transpose <perm = [0,2,1,3]> (k3)")
+    inner = f"{split} o = Attention <scale = 0.5, is_causal = 1> (q, k, v, m) {MERGE}"
+    node = fused(attention(inner, f"{FLAT}, float[S,T] m", "float[?,?,?] out"))
+    assert [value.name for value in node.inputs if value is not None] == ["x", "y", "z", "m"]
+    assert {name: attribute.value for name, attribute in node.attributes.items()} == {
+        "scale": 0.5, "is_causal": 1, "q_num_heads": 4, "kv_num_heads": 4
+    }  # fmt: skip
+
+
+def test_an_attention_that_is_there_repeats_heads_by_itself():
+    inner = REPEATED[: REPEATED.index("t =")] + "out = Attention (q, kr, vr)"
+    assert outcome("fuse-attention", attention(inner, HEADS.replace("4,T", "2,T")), opset=23) == ["Attention"]
+
+
+def test_an_attention_with_nothing_around_it_stays():
+    text = attention("out = Attention (q, k, v)")
+    assert not onnx_passes.apply(model_of(text, opset=23, ir_version=11), "fuse-attention").steps[-1].modified

@@ -13,8 +13,9 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import Dim, rank
 from onnx_passes.graph.uses import is_only_read_by
 from onnx_passes.passes.attention.form import AttentionForm
+from onnx_passes.passes.attention.heads import is_standard
 from onnx_passes.passes.attention.masks import covers
-from onnx_passes.passes.attention.recognise import recognise
+from onnx_passes.passes.attention.recognise import recognise, reread
 from onnx_passes.rewrite.editor import Editor, Rewrite
 from onnx_passes.rewrite.passes import EditorPass
 from onnx_passes.rewrite.refusal import Refusal
@@ -31,7 +32,8 @@ class FuseAttention(EditorPass):
 
     Rewrites: ``MatMul(Softmax(MatMul(q, Transpose(k)) * scale + mask), v)`` → ``Attention(q, k, v, mask)``; with heads
               that are split before and merged behind it, keys and values that are repeated for groups of queries or
-              follow those of the past, a soft cap, masks that are added or chosen, and casts around the softmax.
+              follow those of the past, a soft cap, masks that are added or chosen, and casts around the softmax. An
+              Attention that is there takes in the heads around it as well.
     Refuses:  opsets below 23; a softmax over another axis; a scale that is not one positive number; a mask that
               enlarges the scores, is of another type, or may leave out all keys of a query by minus infinity, which
               gives NaN where Attention gives zeros; batches or heads that do not fit; other types than single and half
@@ -56,6 +58,8 @@ class FuseAttention(EditorPass):
                     r.refuse(f"Attention needs opset {_SINCE}: run modernize or convert-opset", at=node)
                 else:
                     _write(r, form)
+        for node in [node for node in all_nodes(editor.graph) if is_standard(node, "Attention")]:
+            _widen(editor, node)
 
 
 def own_nodes(form: AttentionForm) -> list[ir.Node]:
@@ -70,12 +74,7 @@ def own_nodes(form: AttentionForm) -> list[ir.Node]:
 
 
 def _write(r: Rewrite, form: AttentionForm) -> None:
-    op = r.op
     attributes: dict[str, Any] = {}
-    flat = form.flat if form.merge is not None else None
-    q, k, v = flat or (heads.build(op) for heads in (form.q, form.k, form.v))
-    if flat is not None or len(form.q.perm) == _FLAT:
-        attributes |= {"q_num_heads": form.heads, "kv_num_heads": form.kv_heads}
     if form.size is None or not math.isclose(form.scale, form.size**-0.5, rel_tol=1e-6):
         attributes["scale"] = form.scale
     if form.softcap:
@@ -84,16 +83,38 @@ def _write(r: Rewrite, form: AttentionForm) -> None:
         attributes["is_causal"] = 1
     if form.softmax_in is not None and form.softmax_in != form.dtype:
         attributes["softmax_precision"] = form.softmax_in.value
-    inputs = [q, k, v, _mask(op, form, q, k)]
-    if form.past is None:
-        r.replace(form.output, op.Attention(*inputs, **attributes))
-        return
+    q, k, v = _inputs(r.op, form)
+    _put(r, form, [q, k, v, _mask(r.op, form, q, k)], attributes)
+
+
+def _inputs(op: Builder, form: AttentionForm) -> tuple[ir.Value, ir.Value, ir.Value]:
+    flat = form.flat if form.merge is not None else None
+    return flat or (form.q.build(op), form.k.build(op), form.v.build(op))
+
+
+def _put(r: Rewrite, form: AttentionForm, inputs: list[ir.Value | None], attributes: dict[str, Any]) -> None:
+    """Build the operator in the place of all that is described."""
+    if form.merge is not None or len(form.q.perm) == _FLAT:
+        attributes = {**attributes, "q_num_heads": form.heads, "kv_num_heads": form.kv_heads}
     past = form.past
-    made = op.Attention(*inputs, past.key, past.value, _outputs=3, **attributes)
+    if past is None:
+        r.replace(form.output, r.op.Attention(*inputs, **attributes))
+        return
+    made = r.op.Attention(*inputs, past.key, past.value, _outputs=3, **attributes)
     r.replace(form.output, made[0])
     for old, new in ((past.present_key, made[1]), (past.present_value, made[2])):
         if old.is_graph_output():
             r.replace(old, new)
+
+
+def _widen(editor: Editor, node: ir.Node) -> None:
+    """Let an Attention that is there split, repeat and cache heads by itself."""
+    form = reread(node)
+    if form is None:
+        return
+    with editor.rewrite("heads of Attention", form.root, matched=own_nodes(form)) as r:
+        mask = node.inputs[3] if len(node.inputs) > 3 else None
+        _put(r, form, [*_inputs(r.op, form), mask], dict(node.attributes))
 
 
 def _mask(op: Builder, form: AttentionForm, q: ir.Value, k: ir.Value) -> ir.Value | None:

@@ -1,4 +1,4 @@
-"""Raise a model to operators of today: one for each attention and normalization."""
+"""Raise a model to operators of today: one for each attention, rotation and normalization."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from onnx_passes.core.compose import ComposePass
 @passes.verify.tolerance
 @passes.register(tags=("simplify", "attention"))
 class Modernize(ComposePass):
-    """Raise a model to opset 23, simplify it, and fuse each attention into one operator.
+    """Raise a model to opset 23, simplify it, and fuse attention and rotary embeddings into operators of their own.
 
-    Rewrites: ``convert-opset{version=23, only-raise=true}, simplify, fuse-attention, cleanup``;
+    Rewrites: ``convert-opset{version=23, only-raise=true}, simplify, fuse-rotary-embedding, fuse-attention, cleanup``;
               ``modernize{convert-opset.version=24}`` raises it further.
     Refuses:  what its members refuse.
     Exactness: tolerance: fusing changes rounding.
@@ -23,6 +23,8 @@ class Modernize(ComposePass):
         "shape-inference{renew=true}",
         "simplify",
         "shape-inference{renew=true}",
+        "fuse-rotary-embedding",
+        "shape-inference",
         "fuse-attention",
         "fold-constants",
         "eliminate-common-subexpression",

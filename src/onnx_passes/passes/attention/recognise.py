@@ -26,6 +26,8 @@ from onnx_passes.rewrite.refusal import Refusal, no
 
 _TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _RANKS = (3, 4)
+_MOST_ASIDE = 32
+"""How many nodes may compute the sizes of what is repeated."""
 
 
 @dataclass
@@ -87,6 +89,21 @@ def recognise(last: ir.Node) -> AttentionForm | Refusal | None:
         softmax_in=weights.softmax_in,
     )
     return _checked(_with_heads(form))
+
+
+def reread(node: ir.Node) -> AttentionForm | None:
+    """Read an Attention that is there, if it could do what is done around it: split, repeat and cache heads."""
+    q, k, v = node.inputs[:3]
+    if q is None or k is None or v is None or q.dtype is None or any(node.inputs[4:]) or len(node.outputs) != 1:
+        return None
+    if not all(rank(value) == len(HEADS_FIRST) for value in (q, k, v)):
+        return None
+    heads = [read_value(value) for value in (q, k, v)]
+    scores = (*heads[0].sizes[:3], heads[1].sizes[2])
+    before = AttentionForm(node, node.outputs[0], *heads, scale=1.0, scores=scores, dtype=q.dtype, nodes=(node,))
+    form = _with_heads(before)
+    gains = form.merge is not None or form.past is not None or form.kv_heads != before.kv_heads
+    return form if gains and not isinstance(_checked(form), Refusal) else None
 
 
 def _softmax(value: ir.Value | None, weights: _Weights) -> ir.Node | None:
@@ -236,8 +253,17 @@ def _with_heads(form: AttentionForm) -> AttentionForm:
 
 
 def _is_read_within(value: ir.Value, nodes: set[ir.Node]) -> bool:
-    """Tell whether no node but these reads a value; the caller may."""
-    return all(use.node in nodes for use in value.uses())
+    """Tell whether a value is of use to these nodes alone, if on a way around; the caller may read it."""
+    waiting, seen = [value], set[ir.Node]()
+    while waiting:
+        for use in waiting.pop().uses():
+            if use.node in nodes or use.node in seen:
+                continue
+            seen.add(use.node)
+            if any(output.is_graph_output() for output in use.node.outputs) or len(seen) > _MOST_ASIDE:
+                return False
+            waiting.extend(use.node.outputs)
+    return True
 
 
 def _checked(form: AttentionForm) -> AttentionForm | Refusal:

@@ -1,0 +1,151 @@
+"""Put the operator RotaryEmbedding in the place of what computes one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.shapes import Dim, dimension, dims, rank, same_dim
+from onnx_passes.passes.attention.heads import HEADS_FIRST, SEQUENCE_FIRST, Heads, is_standard, read_value
+from onnx_passes.passes.attention.rotation import Rotation, halved, recognise
+from onnx_passes.rewrite.editor import Editor, Rewrite
+from onnx_passes.rewrite.passes import EditorPass
+from onnx_passes.rewrite.refusal import Refusal
+
+_SINCE = 23
+_RULE = "RotaryEmbedding"
+Angles = tuple[ir.Value, ir.Value]
+
+
+@passes.verify.tolerance
+@passes.register("attention")
+class FuseRotaryEmbedding(EditorPass):
+    """Fuse the rotation of queries and keys by their position into the operator RotaryEmbedding.
+
+    Rewrites: ``x * cos + Concat(-second half of x, first half) * sin`` → ``RotaryEmbedding(x, cos, sin)``; of
+              neighbours instead of halves, of the first elements of each head only, with angles that are computed or
+              looked up. Where heads are split from ``[batch, sequence, heads * size]`` it rotates that, in front of
+              the split; so does a RotaryEmbedding that is there.
+    Refuses:  opsets below 23; a rotation the other way round, or of other elements; angles that differ between heads or
+              between the elements of a pair; other types than single and half precision; a value inside that is used
+              elsewhere.
+    Exactness: rounding.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
+
+    def edit(self, model: ir.Model, editor: Editor) -> None:
+        """Look at the sums of the graph and its subgraphs, then at what is rotated."""
+        shared: dict[tuple[Any, ...], Angles] = {}
+        for node in [node for node in all_nodes(editor.graph) if node.op_type == "Add"]:
+            rotation = recognise(node)
+            if rotation is None:
+                continue
+            if isinstance(rotation, Refusal):
+                editor.refuse(_RULE, rotation.reason, node, at=rotation.at)
+                continue
+            with editor.rewrite(_RULE, rotation.nodes[0], matched=rotation.nodes[::-1]) as r:
+                if r.op.opset < _SINCE:
+                    r.refuse(f"RotaryEmbedding needs opset {_SINCE}: run modernize or convert-opset", at=node)
+                else:
+                    _write(r, rotation, shared)
+        for node in [node for node in all_nodes(editor.graph) if is_standard(node, "RotaryEmbedding")]:
+            _move_before_split(editor, node)
+
+
+def _write(r: Rewrite, rotation: Rotation, shared: dict[tuple[Any, ...], Angles]) -> None:
+    x, axis = rotation.x, rotation.heads_axis
+    sizes = dims(x)
+    if axis is None or sizes is None:
+        r.refuse("the angles are not known to be the same for all heads", at=rotation.cos)
+        return
+    heads = Heads(x, HEADS_FIRST if axis == 1 else SEQUENCE_FIRST)
+    if rotation.part is None and axis == 1:
+        heads = read_value(x)
+    batch, sequence = sizes[0], sizes[3 - axis]
+    if not _fits(rotation.cos, axis, batch, sequence):
+        r.refuse("the angles are not known to be one for each position", at=rotation.cos)
+        return
+    if axis != 1 and (heads.split is None or rotation.part is not None):
+        r.refuse("heads come behind positions, and are not split from one axis", at=x)
+        return
+    key = (rotation.cos, rotation.sin, rotation.interleaved, axis, str(batch), r.op.opset)
+    angles = shared.get(key) or _angles(r.op, rotation, axis, batch)
+    if angles is None:
+        r.refuse("the angles are not known to be the same for both elements of a pair", at=rotation.cos)
+        return
+    attributes: dict[str, Any] = {"interleaved": 1} if rotation.interleaved else {}
+    size = sizes[-1]
+    if rotation.part is not None:
+        first, last = rotation.part
+        size = last - first
+        x = r.op.Slice(x, [first], [last], [-1])
+        heads = Heads(x, HEADS_FIRST)
+    if rotation.size != size:
+        attributes["rotary_embedding_dim"] = rotation.size
+    r.replace(rotation.output, _rotated(r.op, heads, x, angles, attributes))
+    shared[key] = angles
+
+
+def _fits(angles: ir.Value, axis: int, batch: Dim, sequence: Dim) -> bool:
+    sizes = dims(angles)
+    if sizes is None:
+        return False
+    first = 1 if len(sizes) < len(HEADS_FIRST) else sizes[0]
+    along = sizes[-2] if axis == 1 else sizes[1]
+    return (first == 1 or same_dim(first, batch)) and same_dim(along, sequence)
+
+
+def _angles(op: Builder, rotation: Rotation, axis: int, batch: Dim) -> Angles | None:
+    """Build cosines and sines as ``[batch, sequence, half the size]``."""
+    made: list[ir.Value] = []
+    for value in (rotation.cos, rotation.sin):
+        half = halved(op, value, interleaved=rotation.interleaved)
+        if half is None:
+            return None
+        half = op.Unsqueeze(half, [0]) if rank(value) != len(HEADS_FIRST) else _without(op, half, axis)
+        if batch != 1 and (rank(value) != len(HEADS_FIRST) or dimension(value, 0) == 1):
+            # Beside angles for one, ONNX Runtime takes no batch of several.
+            count = op.Shape(rotation.x, start=0, end=1)
+            target = [batch, 1, 1] if isinstance(batch, int) else op.Concat(count, [1, 1], axis=0)
+            half = op.Expand(half, target)
+        made.append(half)
+    return made[0], made[1]
+
+
+def _without(op: Builder, value: ir.Value, axis: int) -> ir.Value:
+    """Take out an axis of size one, best where it was put in."""
+    node = value.producer()
+    axes = constant(node.inputs[1]) if is_standard(node, "Unsqueeze") and node is not None else None
+    if node is not None and axes is not None and axes.reshape(-1).tolist() == [axis] and node.inputs[0] is not None:
+        return node.inputs[0]
+    return op.Squeeze(value, [axis])
+
+
+def _rotated(op: Builder, heads: Heads, x: ir.Value, angles: Angles, attributes: dict[str, Any]) -> ir.Value:
+    split = heads.split
+    count = None if split is None else heads.sizes[1]
+    if split is None or not isinstance(count, int):
+        return op.RotaryEmbedding(x, *angles, **attributes)
+    flat = op.RotaryEmbedding(split.inputs[0], *angles, num_heads=count, **attributes)
+    parts = op.like(split, [flat, split.inputs[1]])
+    return op.Transpose(parts, perm=list(SEQUENCE_FIRST)) if x is not split.outputs[0] else parts
+
+
+def _move_before_split(editor: Editor, node: ir.Node) -> None:
+    """Rotate what heads are split from, where they are split and transposed in front of the operator."""
+    x = node.inputs[0]
+    heads = None if x is None or rank(x) != len(HEADS_FIRST) else read_value(x)
+    if x is None or heads is None or heads.split is None or x is heads.split.outputs[0]:
+        return
+    with editor.rewrite(f"{_RULE} before the split", node) as r:
+        flat = heads.split.inputs[0]
+        made = r.op.like(node, [flat, *node.inputs[1:]], num_heads=heads.sizes[1])
+        parts = r.op.like(heads.split, [made, heads.split.inputs[1]])
+        r.replace(node.outputs[0], r.op.Transpose(parts, perm=list(SEQUENCE_FIRST)))
