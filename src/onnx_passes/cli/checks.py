@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from onnx_passes.verify.metrics.ranges import MetricRange
     from onnx_passes.verify.requirements import Requirements
     from onnx_passes.verify.run.execute import Executor
+    from onnx_passes.verify.speed import Speed
     from onnx_passes.verify.verification import Limits, Mode, Verification
 
 T = TypeVar("T")
@@ -110,6 +111,13 @@ def measuring_of(
         base=Path(config_file).parent if config_file is not None else None,
     )
     return measuring.also(planned) if promises else measuring
+
+
+def speed_of(config: Config, asked: Choices) -> Speed:
+    """Set up what times the model, on the first of the inputs that are given."""
+    from onnx_passes.verify.speed import Speed
+
+    return Speed(inputs=asked.inputs or config.reference.inp, executor=executor_of(config))
 
 
 def requirements_of(config: Config, asked: Choices, config_file: str | None = None) -> Requirements | None:

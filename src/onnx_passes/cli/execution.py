@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.checks import checks_of
+from onnx_passes.cli.checks import checks_of, speed_of
 from onnx_passes.cli.reporting import run_watched
 from onnx_passes.cli.settings import settings
 
@@ -70,6 +70,8 @@ def _instruments(chosen: Settings, choices: Choices, checks: list[Instrument]) -
         instruments.append(Limit(choices.limit))
     if choices.paranoid:
         instruments.append(Paranoid())
+    if choices.measure:
+        instruments.append(speed_of(chosen.config, choices))
     instruments.extend(checks)
     logging = chosen.config.logging
     if folder := choices.keep_intermediates or logging.keep_intermediates:

@@ -188,6 +188,34 @@ class Application:
         return f"<Application {self.number} of {self.rule}: {len(self.matched)} → {len(self.added)} nodes>"
 
 
+@dataclass(frozen=True)
+class Inference:
+    """Seconds for an inference in ONNX Runtime, as it runs a model by default, before and after a run; or why none."""
+
+    before: float | None = None
+    after: float | None = None
+    runs: int = 0
+    sample: str = ""
+    why: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """Return what part of the time before an inference takes after the run."""
+        return self.after / self.before if self.after is not None and self.before else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data, without what is not known."""
+        data = {
+            "before_seconds": self.before,
+            "after_seconds": self.after,
+            "ratio": None if self.ratio is None else round(self.ratio, 4),
+            "runs": self.runs,
+            "sample": self.sample,
+            "why": self.why,
+        }
+        return {key: value for key, value in data.items() if value not in (None, "", 0)}
+
+
 @dataclass(repr=False)
 class RunRecord(Displayed):
     """The whole run: size before and after, and every step in order."""
@@ -201,6 +229,7 @@ class RunRecord(Displayed):
     wall: float = 0.0
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     metrics_note: str = ""
+    inference: Inference | None = None
     level: str = ""
     plan: Plan | None = None
 
@@ -225,6 +254,7 @@ class RunRecord(Displayed):
             "level": self.level,
             "metrics": finite(self.metrics),
             "metrics_note": self.metrics_note,
+            "inference": None if self.inference is None else self.inference.to_json(),
         }
         return {
             "pipeline": self.pipeline,

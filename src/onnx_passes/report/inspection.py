@@ -15,15 +15,17 @@ from onnx_passes.analysis.cost import SCALAR, Layer, ModelCost
 from onnx_passes.analysis.support import Support
 from onnx_passes.graph.extents import Amount, Extent
 from onnx_passes.graph.wording import count
-from onnx_passes.passes.analyse.inspection import Inspection
+from onnx_passes.passes.analyse.inspection import Inspection, Timed
 from onnx_passes.report.accumulators import accumulators_table
 from onnx_passes.report.channels import range_lines, statistics_lines
 from onnx_passes.report.columns import Column, table_lines, width_of, wrapped
-from onnx_passes.report.tables import Row, fitted_table, size_text
+from onnx_passes.report.tables import Row, fitted_table, seconds_text, size_text
 
 _LABEL = 11
 _TERMS = 4
 _LISTED = 5
+_LEAST_SHARE = 0.01
+"""Of the time of a model, below which operators are not worth naming."""
 
 
 def show_inspection(found: Inspection, *, layers: bool = False, console: Console | None = None) -> None:
@@ -78,6 +80,7 @@ def sections(found: Inspection) -> Iterator[tuple[str, list[str]]]:
     yield "unusual", [_support(support) for support in found.support if not support.is_plain]
     yield "not counted", list(_uncounted(cost))
     yield "runs", list(_trial(found))
+    yield "time", [] if found.timed is None else list(_timed(found.timed))
     yield "unused", [f"input '{name}'" for name in graph.unused_inputs]
     yield "repaired", list(summary.repairs)
     yield "note", list(found.notes)
@@ -149,6 +152,18 @@ def _uncounted(cost: ModelCost) -> Iterator[str]:
         yield f"{layer.operator} '{layer.name}': {layer.unknown}"
     if len(unknown) > _LISTED:
         yield f"and {count(len(unknown) - _LISTED, 'node')} more"
+
+
+def _timed(found: Timed) -> Iterator[str]:
+    if found.least is None or found.median is None:
+        yield f"not timed: {found.why}"
+        return
+    least, median = seconds_text(found.least), seconds_text(found.median)
+    yield f"{least} in ONNX Runtime (the least of {found.runs} runs, the median is {median}; one thread)"
+    yield f"on {found.sample}"
+    shares = [f"{name} {share:.0%}" for name, share in found.operators.items() if share >= _LEAST_SHARE]
+    if shares:
+        yield f"as ONNX Runtime executes it: {', '.join(shares)}"
 
 
 def _trial(found: Inspection) -> Iterator[str]:

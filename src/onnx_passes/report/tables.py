@@ -12,7 +12,7 @@ from rich.text import Text
 
 from onnx_passes.core.naming import fold
 from onnx_passes.core.pipeline import without_body
-from onnx_passes.core.records import ModelSize, RuleRecord, RunRecord, Status, StepRecord
+from onnx_passes.core.records import Inference, ModelSize, RuleRecord, RunRecord, Status, StepRecord
 from onnx_passes.report.columns import Column, cell_lines, fit, pass_cell, width_of
 
 _WIDE = 100
@@ -38,6 +38,8 @@ def show_run(record: RunRecord, *, rules: bool = False, console: Console | None 
         console.print(f"not verified: {reason}", markup=False)
     if record.metrics_note:
         console.print(f"metrics: {record.metrics_note}", markup=False)
+    if record.inference is not None:
+        console.print(f"inference: {inference_text(record.inference)}", markup=False)
     console.print(_summary(record), markup=False)
 
 
@@ -223,6 +225,21 @@ def _metric_with_change(step: StepRecord, name: str, baseline: float) -> str:
     if not baseline or not change or not math.isfinite(change):
         return metric_text(value)
     return f"{metric_text(value)} ({change:+.2g})".replace("-", "−")
+
+
+def inference_text(found: Inference) -> str:
+    """Say how long an inference takes before and after, or why that is not known."""
+    if found.before is None or found.after is None:
+        return f"not timed: {found.why}"
+    return (
+        f"{seconds_text(found.before)} → {seconds_text(found.after)} in ONNX Runtime, {found.ratio:.2f}× "
+        f"(the least of {found.runs} runs in turns, one thread, {found.sample})"
+    )
+
+
+def seconds_text(seconds: float) -> str:
+    """Print a time for people."""
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
 
 
 def signed(number: int) -> str:

@@ -15,6 +15,7 @@ from onnx_passes.core.errors import UsageError
 @click.option("--layers", is_flag=True, help="Show every node: shapes, MACs, parameters and bytes.")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a dynamic dimension; may be repeated.")
 @click.option("--run", "run_it", is_flag=True, help="Try whether ONNX Runtime runs the model, on generated inputs.")
+@click.option("--time", "time_it", is_flag=True, help="Time the model in ONNX Runtime as it runs by default, one thread.")
 @click.option("--ranges", is_flag=True, help="Show which values tensors can hold, and channels that never change.")
 @click.option("--range", "given", multiple=True, metavar="NAME=LOW:HIGH", help="Range or data type of an input.")
 @click.option("--data", multiple=True, metavar="FILE", help="Run on this data, and show what tensors hold.")
@@ -24,6 +25,7 @@ def command(
     layers: bool,
     dims: tuple[str, ...],
     run_it: bool,
+    time_it: bool,
     ranges: bool,
     given: tuple[str, ...],
     data: tuple[str, ...],
@@ -42,7 +44,7 @@ def command(
 
     known = parse_inputs(" ".join(given))
     sizes = dict(_size(text) for text in dims)
-    found = inspect(model, dimensions=sizes, run=run_it, ranges=known or ranges, data=data)
+    found = inspect(model, dimensions=sizes, run=run_it, time=time_it, ranges=known or ranges, data=data)
     if as_json:
         click.echo(json.dumps(found.to_json(layers=layers), indent=2))
     else:

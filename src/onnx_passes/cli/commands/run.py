@@ -42,6 +42,7 @@ class Choices:
     print_changed: bool
     keep_intermediates: str | None
     time: bool
+    measure: bool
     limit: int | None
     paranoid: bool
     verify: str | None
@@ -95,6 +96,7 @@ class Choices:
 @click.option("--print-changed", is_flag=True, help="Show the difference that every pass made.")
 @click.option("--keep-intermediates", metavar="DIR", help="Save the model after every pass that changed it.")
 @click.option("--time", is_flag=True, help="Show what every rule tried, applied and cost.")
+@click.option("--measure", is_flag=True, help="Time the model in ONNX Runtime as it runs by default, before and after.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N rule applications.")
 @click.option("--paranoid", is_flag=True, help="Check the contract of every pass, and the whole model after it.")
 @click.option("--verify", type=click.Choice(["each", "final", "off"]), help="When to run and compare [default: each].")

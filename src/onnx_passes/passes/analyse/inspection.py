@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 import onnx_ir as ir
@@ -34,8 +34,11 @@ from onnx_passes.passes.analyse.bit_cost import bit_cost
 from onnx_passes.passes.analyse.tensor_statistics import TensorStatistics, tensor_statistics
 from onnx_passes.passes.streamline.aggregate_scales import reasons_of
 from onnx_passes.verify.run.execute import ExecutionError, Executor
+from onnx_passes.verify.run.timing import SECONDS, TimedModel, time_in_turns
 from onnx_passes.verify.samples.generate import generate
 from onnx_passes.verify.samples.reference import Source as Samples
+from onnx_passes.verify.samples.reference import read_inputs
+from onnx_passes.verify.speed import shapes_text, timed_sample
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,21 @@ class Trial:
 
     runs: bool
     seconds: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Seconds for an inference in ONNX Runtime as it runs the model by default, on one thread, or what prevents it.
+
+    ``operators`` are those that ONNX Runtime makes of the model, with the share of time that goes into each.
+    """
+
+    least: float | None = None
+    median: float | None = None
+    runs: int = 0
+    sample: str = ""
+    operators: Mapping[str, float] = field(default_factory=dict[str, float])
     why: str = ""
 
 
@@ -65,6 +83,7 @@ class Inspection(Displayed):
     tensors: tuple[TensorStatistics, ...] | None = None
     notes: tuple[str, ...] = ()
     trial: Trial | None = None
+    timed: Timed | None = None
 
     def __repr__(self) -> str:
         size = self.summary.size
@@ -86,6 +105,7 @@ class Inspection(Displayed):
         ``ranges``: ``name, low, high, scale, channels, stuck, values, unread`` of tensors, or nothing if not asked for.
         ``tensors``: ``TensorStatistics`` over the data, or nothing if none was given.
         ``notes``: what the numbers leave out. ``run``: ``runs, seconds, why``, or nothing if it was not tried.
+        ``time``: ``least, median, runs, sample, operators, why``, see ``Timed``, or nothing if not asked for.
         """
         return {
             **self.summary.to_json(),
@@ -102,6 +122,7 @@ class Inspection(Displayed):
             "tensors": plain(self.tensors),
             "notes": plain(self.notes),
             "run": plain(self.trial),
+            "time": plain(self.timed),
         }
 
 
@@ -110,11 +131,13 @@ def inspect(
     *,
     dimensions: Mapping[str, int] | None = None,
     run: bool = False,
+    time: bool = False,
     ranges: bool | Mapping[str, Known] = False,
     data: Sequence[Samples] = (),
 ) -> Inspection:
     """Look at a model, with numbers for dynamic dimensions if given; ``run`` tries whether it can be executed.
 
+    ``time`` measures how long ONNX Runtime takes for it, on ``data`` if there is any, and with which operators.
     ``ranges`` asks for the range of every tensor, with channels that never change; it may say what comes in, as for
     ``onnx_passes.ranges``. ``data``, as inputs for ``apply``, asks for statistics of every tensor over it.
     """
@@ -138,6 +161,7 @@ def inspect(
         tensors=tensor_statistics(inferred, data, known) if data else None,
         notes=tuple(notes),
         trial=try_to_run(model, sizes) if run else None,
+        timed=time_model(model, sizes, data) if time else None,
     )
 
 
@@ -172,11 +196,24 @@ def try_to_run(model: ir.Model, dimensions: Mapping[str, int] | None = None) -> 
     try:
         ready = Executor().prepare(model, engine="onnxruntime")
         sample = generate(model, samples=1, dimensions=dimensions)[0]
-        started = time.perf_counter()
+        started = perf_counter()
         ready.run(sample)
-        return Trial(True, time.perf_counter() - started)
+        return Trial(True, perf_counter() - started)
     except (ExecutionError, ModelError, UsageError) as error:
         return Trial(False, why=_reason(error))
+
+
+def time_model(
+    model: ir.Model, dimensions: Mapping[str, int] | None = None, data: Sequence[Samples] = (), seconds: float = SECONDS
+) -> Timed:
+    """Time a model in ONNX Runtime as it runs it by default, on the first of the data, or on generated ones."""
+    try:
+        sample = read_inputs(model, data)[0] if data else timed_sample(model, dimensions=dimensions)
+        ready = TimedModel(model, sample)
+        [found] = time_in_turns([ready], seconds)
+        return Timed(found.least, found.median, found.runs, shapes_text(sample), ready.operators())
+    except (ExecutionError, ModelError, UsageError) as error:
+        return Timed(why=_reason(error))
 
 
 def _reason(error: OnnxPassesError) -> str:

@@ -8,6 +8,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import holds_only
+from onnx_passes.graph.idioms import scales_normalized
 from onnx_passes.graph.shapes import is_integral, keeps_shape, static_shape
 from onnx_passes.graph.traits import TRAITS, Number, traits_of
 from onnx_passes.rewrite.hints import hints
@@ -64,7 +65,7 @@ def filled(op: Builder, x: ir.Value, number: Number) -> ir.Value:
     return filled_like(op, x, np.array(number).astype(dtype.numpy()))
 
 
-_law = Vocabulary(filled, is_exact_in_double, is_neutral, spread).law
+_law = Vocabulary(filled, is_exact_in_double, is_neutral, scales_normalized, spread).law
 _CONSTANT = When("is_constant(c)", "neither operand is constant")
 _EXACT = When("is_integral(x)", "NaN and infinities would be lost")
 
@@ -159,7 +160,8 @@ class EliminateNeutralElement(LawPass):
     Rewrites: ``x + 0``, ``x - 0``, ``x * 1``, ``x / 1``, ``Pow(x, 1)``, ``And(x, true)``, ``Or(x, false)``,
               ``Xor(x, false)``, ``BitwiseAnd(x, -1)``, ``BitwiseOr(x, 0)``, ``BitwiseXor(x, 0)`` → ``x``.
     Refuses:  constants that a caller may override; constants whose shape may widen ``x``; with floats ``x + 0.0`` and
-              ``x - -0.0``, which turn ``-0.0`` into ``0.0`` (``x + -0.0`` and ``x - 0.0`` go); 64-bit ``Pow``.
+              ``x - -0.0``, which turn ``-0.0`` into ``0.0`` (``x + -0.0`` and ``x - 0.0`` go); 64-bit ``Pow``; the scale
+              of a normalization that is written out, by which runtimes recognise it.
     Exactness: bit-exact.
     """
 
@@ -171,6 +173,7 @@ class EliminateNeutralElement(LawPass):
             When(f"is_neutral({f!r}, c)", "the constant is not the neutral element"),
             When("keeps_shape(x, result, c)", "the constant may widen the other operand"),
             *([When("is_exact_in_double(x)", "large integers are rounded on the way")] if f == "Pow" else []),
+            *([When("not scales_normalized(c, x)", "runtimes know a normalization by its scale")] if f == "Mul" else []),
         )
         for f, traits in TRAITS.standard().items()
         if traits.identity is not None

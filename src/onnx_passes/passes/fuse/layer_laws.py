@@ -8,10 +8,11 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import finite_constant
+from onnx_passes.graph.idioms import halves_gelu
 from onnx_passes.graph.shapes import is_common_float
 from onnx_passes.passes.fuse.layers import Layer, is_unpadded, per_input_channel
 from onnx_passes.rewrite.hints import hints
-from onnx_passes.rewrite.laws import LawPass, Vocabulary
+from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 
 _IMAGES = {
@@ -143,6 +144,7 @@ _law = Vocabulary(
     _shifted,
     _shifted_by_input,
     finite_constant,
+    halves_gelu,
     Biased=("Conv", "ConvTranspose", "Gemm"),
     Layer=("Conv", "ConvTranspose", "Gemm", "MatMul"),
 ).law
@@ -200,7 +202,8 @@ class FuseScale(LawPass):
     Rewrites: ``Conv(x, w, b) * c`` → ``Conv(x, w * c, b * c)``, with ``/`` too, also for ``ConvTranspose``, ``Gemm``
               and ``MatMul``; ``Conv(x * c, w, b)`` → ``Conv(x, w * c, b)``.
     Refuses:  what is not constant and finite, or would not be after folding; a factor that is not one number, or one
-              for each channel; weights that are used elsewhere, unless they are small; a layer whose result is.
+              for each channel; weights that are used elsewhere, unless they are small; a layer whose result is; the
+              half of a Gelu that is written out, by which it is recognised.
     Exactness: rounding; computed in double precision and rounded once. What overflows before the factor may be
               finite after it.
     """
@@ -210,5 +213,9 @@ class FuseScale(LawPass):
     laws = (
         _law("(y := Layer(x, w, ...)) * c → scaled(y, finite_constant(c))", name="MulAfter"),
         _law("(y := Layer(x, w, ...)) / c → scaled(y, inverse(finite_constant(c)))", name="DivAfter"),
-        _law("Conv(image * each, w, ...) → scaled_by_input(result, image, each)", name="MulBefore"),
+        _law(
+            "Conv(image * each, w, ...) → scaled_by_input(result, image, each)",
+            When("not halves_gelu(each, image)", "the factor is the half of a Gelu"),
+            name="MulBefore",
+        ),
     )

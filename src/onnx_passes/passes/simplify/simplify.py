@@ -24,8 +24,8 @@ class Simplify(ComposePass):
     """Simplify a model: fold constants, remove what does nothing or is there twice, and fuse operators.
 
     Rewrites: ``eliminate-zero-state, fold-constants, simplify-rules, deduplicate-initializers,
-              eliminate-common-subexpression, remove-unused`` until nothing changes, then ``cleanup``; before that,
-              functions are inlined, constants are lifted and shapes are inferred.
+              eliminate-common-subexpression, remove-unused`` until nothing changes, then ``convert-skip-to-sum`` and
+              ``cleanup``; before that, functions are inlined, constants are lifted and shapes are inferred.
     Refuses:  to touch the interface, except that weights of models of IR version 3 are no longer inputs, which nobody
               could set anyway; what its members refuse.
     Exactness: tolerance: fusing changes rounding and, as the flags of these passes say, where something overflows on
@@ -38,5 +38,6 @@ class Simplify(ComposePass):
         "lift-constants",
         "remove-unused",
         f"fixpoint{{max=8}}({_ROUND})",
+        "convert-skip-to-sum",
         "cleanup",
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -61,12 +62,14 @@ class Profile:
 
     Results under different settings are not equal bit by bit, so one profile serves a whole run. ``round_halves``
     rounds every result in half precision, which ONNX Runtime by itself does only where a value leaves a chain of nodes.
+    ``optimized`` leaves it to ONNX Runtime what to make of a model, as for users: to measure time, never to compare.
     """
 
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
     provider_options: Any = None
     session_options: Mapping[str, str] = field(default_factory=dict[str, str])
     round_halves: bool = True
+    optimized: bool = False
 
 
 class Executor:
@@ -121,6 +124,19 @@ class Executor:
     def _with_onnxruntime(
         self, model: ir.Model, also: Collection[ir.Value], feeds: Collection[str] | None
     ) -> Executable:
+        packed, session = self.session_of(model, also, feeds)
+        engine = InChild if must_be_apart(model) else InProcess
+        with self.explaining(model):
+            return _OnnxRuntime(engine(session, self.resources), packed)
+
+    def session_of(
+        self,
+        model: ir.Model,
+        also: Collection[ir.Value] = (),
+        feeds: Collection[str] | None = None,
+        **options: object,
+    ) -> tuple[Packed, Callable[[], Any]]:
+        """Pack a model, and return what makes a session of it; ``options`` are further options of sessions."""
         import onnxruntime
 
         try:
@@ -128,22 +144,32 @@ class Executor:
         except ir.serde.SerdeError as error:
             raise ExecutionError(f"the model cannot be serialised: {root_cause(error)}") from error
         self._require_providers(onnxruntime)
-        options = self._options(onnxruntime)
-        for name, held in packed.handed.items():
-            options.add_initializer(name, held)
+        chosen = self._options(onnxruntime)
+        for name, option in options.items():
+            setattr(chosen, name, option)
+        if self.profile.optimized and packed.handed:
+            # Those that are added one by one are not there yet when the model is optimized.
+            chosen.add_external_initializers(list(packed.handed), list(packed.handed.values()))
+        else:
+            for name, held in packed.handed.items():
+                chosen.add_initializer(name, held)
 
         def session() -> Any:
             return onnxruntime.InferenceSession(
                 packed.content,
-                options,
+                chosen,
                 providers=list(self.profile.providers),
                 provider_options=self.profile.provider_options,
             )
 
-        engine = InChild if _must_be_apart(model) else InProcess
+        return packed, session
+
+    @contextlib.contextmanager
+    def explaining(self, model: ir.Model) -> Generator[None]:
+        """Say what is wrong where a model cannot be made ready, within the limits of memory."""
         try:
             with memory_limited(self.resources.memory):
-                return _OnnxRuntime(engine(session, self.resources), packed)
+                yield
         except Exception as error:
             raise _fatal(error, self.resources) or _explain(error, model) from error
 
@@ -161,7 +187,7 @@ class Executor:
         declared = {value.name for value in proto.graph.output}
         proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted if name not in declared)
         try:
-            return _Reference(ReferenceEvaluator(proto), wanted, self.resources, apart=_must_be_apart(model))
+            return _Reference(ReferenceEvaluator(proto), wanted, self.resources, apart=must_be_apart(model))
         except Exception as error:
             raise _explain(error, model) from error
 
@@ -194,11 +220,12 @@ class Executor:
     def _options(self, onnxruntime: Any) -> Any:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 4
-        # Planning which tensors share memory takes more than linear time; buffers are freed without it, too.
-        options.enable_mem_reuse = options.enable_mem_pattern = False
-        options.add_session_config_entry("session.disable_prepacking", "1")
+        if not self.profile.optimized:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+            # Planning which tensors share memory takes more than linear time; buffers are freed without it, too.
+            options.enable_mem_reuse = options.enable_mem_pattern = False
+            options.add_session_config_entry("session.disable_prepacking", "1")
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", self._folder)
         for key, text in self.profile.session_options.items():
             options.add_session_config_entry(key, str(text))
@@ -303,7 +330,8 @@ class _Reference(Executable):
         return {name: np.asarray(array) for name, array in zip(wanted, arrays, strict=True)}
 
 
-def _must_be_apart(model: ir.Model) -> bool:
+def must_be_apart(model: ir.Model) -> bool:
+    """Tell whether a model has to run in a process of its own."""
     return may_crash(model) and can_fork()
 
 

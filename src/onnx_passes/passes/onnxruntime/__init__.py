@@ -1,0 +1,1 @@
+"""Operators of ONNX Runtime itself, in the domain ``com.microsoft``, for models that are deployed there."""
