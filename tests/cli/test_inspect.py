@@ -138,3 +138,23 @@ def test_data_that_is_not_there(run, tmp_path):
     answer = run("inspect", examples.path("digits-mlp"), "--data", tmp_path / "no.npz")
     assert answer.code == 2
     assert "no.npz" in answer.err
+
+
+def test_time(run, net):
+    shown = run("inspect", "--time", "--dim", "batch=2", net).out
+    assert "in ONNX Runtime (the least of" in shown
+    assert "on image[2,3,8,8]" in shown
+    assert "as ONNX Runtime executes it: " in shown
+    found = json.loads(run("inspect", "--time", "--json", net).out)["time"]
+    assert 0 < found["least"] <= found["median"]
+    assert sum(found["operators"].values()) == pytest.approx(1)
+
+
+def test_time_of_what_does_not_run(run, tmp_path):
+    path = tmp_path / "unknown.onnxtxt"
+    path.write_text(
+        '<ir_version: 10, opset_import: ["": 20, "my": 1]> g (float[2] x) => (float[2] y) { y = my.Op (x) }'
+    )
+    answer = run("inspect", "--time", path)
+    assert answer.code == 0
+    assert "not timed: Op 'y': nothing defines the operator my::Op" in answer.out

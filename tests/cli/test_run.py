@@ -240,3 +240,12 @@ def test_the_input_is_not_written_over_by_a_word(run, model):
     answer = run("simplify", model, model)
     assert answer.code == 2
     assert "this is the input file; use --in-place to overwrite it" in answer.err
+
+
+def test_measure_times_before_and_after(run, model, tmp_path):
+    answer = run("--measure", "-o", tmp_path / "out.onnx", model, "cleanup")
+    assert answer.code == 0
+    assert "inference: " in answer.err
+    assert " in ONNX Runtime, " in answer.err
+    found = json.loads(run("--measure", "--json", model, "cleanup").out)["inference"]
+    assert found["ratio"] == pytest.approx(found["after_seconds"] / found["before_seconds"], abs=1e-3)

@@ -35,6 +35,4 @@ def halves_gelu(factor: ir.Value, value: ir.Value) -> bool:
     """Tell whether a factor is the half in the definition of Gelu, exact or approximated, that comes last."""
     node = _made_by(value, "Mul") if is_number(factor, 0.5, value) else None
     gates = () if node is None else [_made_by(operand, "Add") for operand in node.inputs]
-    return any(
-        gate is not None and any(_made_by(operand, "Erf", "Tanh") for operand in gate.inputs) for gate in gates
-    )
+    return any(gate is not None and any(_made_by(operand, "Erf", "Tanh") for operand in gate.inputs) for gate in gates)

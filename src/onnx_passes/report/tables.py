@@ -239,7 +239,13 @@ def inference_text(found: Inference) -> str:
 
 def seconds_text(seconds: float) -> str:
     """Print a time for people."""
-    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
+    return (
+        f"{seconds:.2f} s"
+        if seconds >= 1
+        else f"{seconds * 1e3:.3g} ms"
+        if seconds >= 1e-3
+        else f"{seconds * 1e6:.3g} µs"
+    )
 
 
 def signed(number: int) -> str:

@@ -34,7 +34,7 @@ CALLS = {
     ),
     "GroupQueryAttention": _calls(
         "com.microsoft.GroupQueryAttention <num_heads = 4, kv_num_heads = 2> (x, k, v, , , l, t)",
-        "float[1,3,16] x, float[1,3,8] k, float[1,3,8] v, int32[1] l, int32 t",
+        "float[1,3,32] x, float[1,3,16] k, float[1,3,16] v, int32[1] l, int32 t",
         "y, r, s",
     ),
     "SkipLayerNormalization": _calls(
@@ -60,7 +60,7 @@ CALLS = {
         "float[B,2,3,4] x, int64[1] i, float[8,2] w0, float[8,2] w1",
     ),
     "FusedConv": _calls(
-        'com.microsoft.FusedConv <activation = "Relu", pads = [1,1,1,1], strides = [2,2], kernel_shape = [3,3]> (x, w0, w1)',
+        'com.microsoft.FusedConv <activation = "Relu", pads = [1,1,1,1], strides = [2,2]> (x, w0, w1)',
         "float[B,2,6,6] x, float[4,2,3,3] w0, float[4] w1",
     ),
     "FusedMatMul": _calls("com.microsoft.FusedMatMul <alpha = 0.5, transB = 1> (x, w0)", f"{X}, float[5,8] w0"),

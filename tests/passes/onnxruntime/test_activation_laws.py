@@ -6,8 +6,8 @@ import onnx_passes
 from tests.passes.fuse.tools import applied, reasons
 from tests.passes.tools import model_of, operators
 
-CONSTANTS = """float half = {0.5}, float one = {1}, float root = {1.4142135}, float three = {3}, float cubic = {0.044715},
-    float factor = {0.7978846}, float[3] b = {0.5, -1, 2}, float c = {1.702}"""
+CONSTANTS = """float half = {0.5}, float one = {1}, float root = {1.4142135}, float three = {3},
+    float cubic = {0.044715}, float factor = {0.7978846}, float[3] b = {0.5, -1, 2}, float c = {1.702}"""
 ERF = "s = Div (x, root) e = Erf (s) g = Add (e, one) m = Mul (x, g) y = Mul (m, half)"
 TANH = """p = Pow (x, three) q = Mul (cubic, p) r = Add (x, q) t = Mul (r, factor) u = Tanh (t) g = Add (one, u)
     m = Mul (half, x) y = Mul (m, g)"""
@@ -72,5 +72,7 @@ def test_refuses(pass_: str, text: str, opset: int, reason: str):
 
 
 def test_standard_models_stay_standard():
-    model = onnx_passes.apply(model_of(graph("s = Add (x, b) t = Identity (s) y = Gelu (t)"), opset=20), "simplify").model
+    model = onnx_passes.apply(
+        model_of(graph("s = Add (x, b) t = Identity (s) y = Gelu (t)"), opset=20), "simplify"
+    ).model
     assert operators(model.graph) == ["Add", "Gelu"]

@@ -7,9 +7,7 @@ from tests.passes.fuse.tools import applied, reasons
 CONSTANTS = "float[4] g = {1, 2, -1, 0.5}, float[4] b = {0, 1, 2, 3}, float[4] c = {3, 1, 2, -3}"
 
 
-def graph(
-    body: str, *, x: str = "float[2,3,4]", skip: str = "", outputs: str = "", constants: str = CONSTANTS
-) -> str:
+def graph(body: str, *, x: str = "float[2,3,4]", skip: str = "", outputs: str = "", constants: str = CONSTANTS) -> str:
     return f"m ({x} x, {skip or x} s) => ({x} y{outputs}) <{constants}> {{ {body} }}"
 
 

@@ -46,11 +46,13 @@ def test_model_that_may_crash_is_timed_apart():
     timed = TimedModel(model, fine)
     assert timed.run() > 0
     assert not timed.operators()
-    with pytest.raises(ExecutionError, match="SIGFPE|by zero|crashed"):
+    with pytest.raises(ExecutionError, match=r"by zero|crashed"):
         TimedModel(model, {**fine, "d": np.array([0, 0, 0])}).run()
 
 
 def test_refuses_what_onnx_runtime_does_not_know():
-    model = ir.from_onnx_text('<ir_version: 9, opset_import: ["" : 17, "my" : 1]> g (float[1] x) => (float[1] y) { y = my.Op (x) }')
+    model = ir.from_onnx_text(
+        '<ir_version: 9, opset_import: ["" : 17, "my" : 1]> g (float[1] x) => (float[1] y) { y = my.Op (x) }'
+    )
     with pytest.raises(ExecutionError, match="Op"):
         TimedModel(model, {"x": np.ones(1, np.float32)})

@@ -15,7 +15,9 @@ from onnx_passes.core.errors import UsageError
 @click.option("--layers", is_flag=True, help="Show every node: shapes, MACs, parameters and bytes.")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a dynamic dimension; may be repeated.")
 @click.option("--run", "run_it", is_flag=True, help="Try whether ONNX Runtime runs the model, on generated inputs.")
-@click.option("--time", "time_it", is_flag=True, help="Time the model in ONNX Runtime as it runs by default, one thread.")
+@click.option(
+    "--time", "time_it", is_flag=True, help="Time the model in ONNX Runtime as it runs by default, one thread."
+)
 @click.option("--ranges", is_flag=True, help="Show which values tensors can hold, and channels that never change.")
 @click.option("--range", "given", multiple=True, metavar="NAME=LOW:HIGH", help="Range or data type of an input.")
 @click.option("--data", multiple=True, metavar="FILE", help="Run on this data, and show what tensors hold.")

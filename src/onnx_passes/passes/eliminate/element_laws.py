@@ -160,8 +160,8 @@ class EliminateNeutralElement(LawPass):
     Rewrites: ``x + 0``, ``x - 0``, ``x * 1``, ``x / 1``, ``Pow(x, 1)``, ``And(x, true)``, ``Or(x, false)``,
               ``Xor(x, false)``, ``BitwiseAnd(x, -1)``, ``BitwiseOr(x, 0)``, ``BitwiseXor(x, 0)`` → ``x``.
     Refuses:  constants that a caller may override; constants whose shape may widen ``x``; with floats ``x + 0.0`` and
-              ``x - -0.0``, which turn ``-0.0`` into ``0.0`` (``x + -0.0`` and ``x - 0.0`` go); 64-bit ``Pow``; the scale
-              of a normalization that is written out, by which runtimes recognise it.
+              ``x - -0.0``, which turn ``-0.0`` into ``0.0`` (``x + -0.0`` and ``x - 0.0`` go); 64-bit ``Pow``; the
+              scale of a normalization that is written out, by which runtimes recognise it.
     Exactness: bit-exact.
     """
 
@@ -173,7 +173,11 @@ class EliminateNeutralElement(LawPass):
             When(f"is_neutral({f!r}, c)", "the constant is not the neutral element"),
             When("keeps_shape(x, result, c)", "the constant may widen the other operand"),
             *([When("is_exact_in_double(x)", "large integers are rounded on the way")] if f == "Pow" else []),
-            *([When("not scales_normalized(c, x)", "runtimes know a normalization by its scale")] if f == "Mul" else []),
+            *(
+                [When("not scales_normalized(c, x)", "runtimes know a normalization by its scale")]
+                if f == "Mul"
+                else []
+            ),
         )
         for f, traits in TRAITS.standard().items()
         if traits.identity is not None

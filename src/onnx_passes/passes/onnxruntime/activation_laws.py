@@ -25,8 +25,8 @@ _BIAS = When("is_bias(b, x)", "what is added is no bias along the last axis")
 def _models(*bodies: str, opset: int = 20) -> tuple[str, ...]:
     """Write models of bodies that make ``y`` of ``x`` with a bias ``b``."""
     return tuple(
-        f"""<ir_version: 9, opset_import: ["" : {opset}, "com.microsoft" : 1]> g (float[{shape}] x) => (float[{shape}] y)
-        <float[3] b = {{0.5,-1,2}}, float c = {{1.702}}> {{ {body} }}"""
+        f"""<ir_version: 9, opset_import: ["" : {opset}, "com.microsoft" : 1]>
+        g (float[{shape}] x) => (float[{shape}] y) <float[3] b = {{0.5,-1,2}}, float c = {{1.702}}> {{ {body} }}"""
         for body in bodies
         for shape in ("2,3", "N,2,3", "3")
     )
@@ -67,9 +67,7 @@ class FuseFastGelu(LawPass):
     """
 
     fast_math = ("nsz", "reassoc", "contract")
-    fuzz_hints = hints(
-        *_models('y = Gelu <approximate = "tanh"> (x)', "s = Add (x, b) y = com.microsoft.FastGelu (s)")
-    )
+    fuzz_hints = hints(*_models('y = Gelu <approximate = "tanh"> (x)', "s = Add (x, b) y = com.microsoft.FastGelu (s)"))
     laws = (
         _law(
             "Gelu(x, approximate=a) → com.microsoft.FastGelu(x)",

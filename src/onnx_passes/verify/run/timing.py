@@ -78,7 +78,7 @@ class TimedModel:
         return run
 
     def operators(self) -> Counter[str]:
-        """Return which share of the time goes into which operator, as ONNX Runtime executes the model; none if it may crash."""
+        """Return the share of time of each operator, as ONNX Runtime executes the model; none if it may crash."""
         if must_be_apart(self._model):
             return Counter()
         with tempfile.TemporaryDirectory() as folder, self._executor.explaining(self._model):
