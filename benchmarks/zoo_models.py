@@ -111,7 +111,7 @@ _TIMM: tuple[Row, ...] = (
     ("ghostnet_050", "ts18"),
     ("regnety_002", "ts13"),
     ("dla46x_c", "ts14"),
-    ("densenet121", "ts19", {"growth_rate": 8, "num_init_features": 16}),
+    ("densenet121", "ts19", {"growth_rate": 8}),
     ("hgnetv2_b0", "ts20"),
     ("repvgg_a0", "ts17"),
     ("ese_vovnet19b_slim_dw", "ts16"),
@@ -125,7 +125,7 @@ _TIMM: tuple[Row, ...] = (
     ("vit_tiny_patch16_224", "ts17 dy20+", {"img_size": 64, "depth": 3}),
     ("deit_tiny_distilled_patch16_224", "ts14", {"img_size": 64, "depth": 3}),
     ("beit_base_patch16_224", "ts17 dy20", {"img_size": 64, "depth": 3, "embed_dim": 192, "num_heads": 3}),
-    ("eva02_tiny_patch14_224", "ts18", {"img_size": 56, "depth": 3}),
+    ("eva02_tiny_patch14_224", "dy18", {"img_size": 56, "depth": 3}),
     ("swin_tiny_patch4_window7_224", "ts17 dy18", {"embed_dim": 24, "depths": (2, 2, 2, 2), "size": 224}),
     ("swinv2_cr_tiny_ns_224", "ts16", {"embed_dim": 24, "depths": (2, 2, 2, 2), "size": 224}),
     ("maxvit_rmlp_pico_rw_256", "ts17", {"size": 256}),
@@ -137,8 +137,8 @@ _TIMM: tuple[Row, ...] = (
     ("poolformer_s12", "ts13"),
     ("pvt_v2_b0", "ts17"),
     ("xcit_nano_12_p16_224", "ts18", {"size": 64}),
-    ("gmlp_ti16_224", "dy20", {"img_size": 64, "num_blocks": 3}),
-    ("mixer_s32_224", "ts13", {"img_size": 64, "num_blocks": 3}),
+    ("gmlp_ti16_224", "dy20", {"img_size": 64}),
+    ("mixer_s32_224", "ts13", {"img_size": 64}),
     ("levit_128s", "ts17", {"size": 224}),
     ("efficientvit_b0", "ts19"),
     ("gcvit_xxtiny", "ts20", {"size": 224}),
@@ -148,7 +148,7 @@ _TIMM: tuple[Row, ...] = (
 def _torchvision(architecture: str, options: dict[str, Any]) -> Prepared:
     import torchvision
 
-    size, kind = options.pop("size", 64), options.pop("kind", "classifier")
+    size, kind, argument = options.pop("size", 64), options.pop("kind", "classifier"), options.pop("argument", "x")
     module = torchvision.models.get_model(architecture, weights=None, **options)
     if kind == "flow":
         frames = {"first": _images(size), "second": _images(size)}
@@ -158,7 +158,7 @@ def _torchvision(architecture: str, options: dict[str, Any]) -> Prepared:
     if kind == "video":
         return Prepared(module, {"clip": torch.rand(1, 3, 8, size, size)}, {"clip": {0: "batch"}})
     if kind == "segmentation":
-        module = Called(module, ("x",), lambda found: found["out"])
+        module = Called(module, (argument,), lambda found: found["out"])
     return Prepared(module, {"image": _images(size)}, {"image": {0: "batch"}})
 
 
@@ -171,7 +171,7 @@ _TORCHVISION: tuple[Row, ...] = (
     ("mnasnet0_5", "dy20"),
     ("swin_v2_t", "ts17"),
     ("maxvit_t", "ts17", {"size": 224}),
-    ("lraspp_mobilenet_v3_large", "ts16+", _SEGMENTATION),
+    ("lraspp_mobilenet_v3_large", "ts16+", {**_SEGMENTATION, "argument": "input"}),
     ("deeplabv3_mobilenet_v3_large", "ts14", _SEGMENTATION),
     ("mc3_18", "ts18", {"kind": "video"}),
     ("raft_small", "ts17", {"kind": "flow", "size": 128}),
@@ -280,7 +280,7 @@ _TRANSFORMERS: tuple[Row, ...] = (
     }),
     ("bart", "ts17+", _BART),
     ("marian", "ts14", {**_BART, "decoder_start_token_id": 0, "pad_token_id": 0}),
-    ("whisper", "ts17 dy20", {
+    ("whisper", "dy20", {
         **_BART, "task": "ForSpeechSeq2Seq", "num_mel_bins": 16, "max_source_positions": 24, "max_target_positions": 16,
         "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1,
     }),
@@ -298,7 +298,7 @@ _TRANSFORMERS: tuple[Row, ...] = (
         "decoder_hidden_size": 32, "num_labels": 5,
     }),
     ("mobilevit", "ts15", {
-        "task": "ForImageClassification", "image_size": 64, "hidden_sizes": [32, 40, 48],
+        "task": "ForImageClassification", "image_size": 128, "hidden_sizes": [32, 40, 48],
         "neck_hidden_sizes": [8, 16, 24, 32, 40, 48, 64],
     }),
 )  # fmt: skip

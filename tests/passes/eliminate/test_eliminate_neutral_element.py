@@ -114,3 +114,43 @@ def test_shared_constant_stays_for_others():
     model = rewritten(EliminateNeutralElement(), text)
     assert list(model.graph.initializers) == ["c"]
     assert list(model_of(text).graph.initializers) == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a = Abs (x) y = Add (a, z)", "y = Abs(x)"),
+        ("a = Add (x, b) y = Add (z, a)", "y = Add(x, b)"),
+        ("a = Gemm (x, w, b) d = Relu (a) y = Sum (d, z)", "a = Gemm(x, w, b); y = Relu(a)"),
+        ("a = Add (x, b) y = Sub (a, n)", "y = Add(x, b)"),
+        ("a = BatchNormalization (x, b, b, b, v) y = Add (a, z)", "y = BatchNormalization(x, b, b, b, v)"),
+        ("a = Add (x, z) y = Softmax (a)", "y = Softmax(x)"),
+        ("a = Add (x, z) y = Exp (a)", "y = Exp(x)"),
+    ],
+)
+def test_zero_is_not_added_where_no_zero_is_negative_or_its_sign_is_not_seen(before: str, after: str):
+    model = rewritten(EliminateNeutralElement(), _with_zeros(before))
+    assert body(model) == after
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "a = Relu (x) y = Add (a, z)",
+        "a = MatMul (x, w) y = Add (a, z)",
+        "a = Gemm (x, w, h) y = Add (a, z)",
+        "a = Sub (b, x) d = Neg (a) y = Add (d, z)",
+        "a = BatchNormalization (x, b, h, h, v) y = Add (a, z)",
+        "a = Add (x, z) e = Tanh (a) y = Neg (e)",
+    ],
+)
+def test_zero_is_added_where_a_zero_may_be_negative(nodes: str):
+    found = refusals(EliminateNeutralElement(), _with_zeros(nodes))
+    assert NOT_NEUTRAL in found
+
+
+def _with_zeros(nodes: str) -> str:
+    """Write a graph with a positive and a negative zero, and matrices, biases without and with a zero."""
+    return f"""g (float[2,3] x) => (float[2,3] y) <float z = {{0.0}}, float n = {{-0.0}}, float[3] b = {{0.5, -1, 2}},
+      float[3] h = {{0.5, 0, 2}}, float[3] v = {{1, 1, 1}}, float[3,3] w = {{1, -1, 2, 0.5, 3, 0, 0, 1, 2}}>
+      {{ {nodes} }}"""

@@ -95,3 +95,23 @@ def test_removes_flatten_of_two_axes():
 def test_keeps_flatten_that_changes_the_shape(shape: str, axis: int):
     text = f"g (float[{shape}] x) => (float[A,B] y) {{a = Flatten <axis = {axis}> (x) y = Neg (a)}}"
     assert "the shape changes, or is not known" in refusals(EliminateReshape(), text)
+
+
+def test_a_computed_target_copies_sizes_that_stay_in_their_place():
+    text = """g (float[N,1,M,1] x, float[N,1,M] z) => (float[N,1,M] y) <int64[1] flat = {-1}> {
+        s = Shape (z) a = Reshape (x, flat) b = Reshape (a, s) y = Neg (b)
+    }"""
+    model = rewritten(EliminateReshape(), text)
+    assert [node.op_type for node in model.graph] == ["Reshape", "Neg"]
+    target = model.graph[0].inputs[1]
+    assert target is not None
+    assert target.const_value is not None
+    assert target.const_value.numpy().tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("z", ["M,1,N", "K,1,M"])
+def test_a_computed_target_stays_where_sizes_move_or_may_differ(z: str):
+    text = f"""g (float[N,1,M,1] x, float[{z}] z) => (float[{z}] y) <int64[1] flat = {{-1}}> {{
+        s = Shape (z) a = Reshape (x, flat) b = Reshape (a, s) y = Neg (b)
+    }}"""
+    assert "the target is not constant and may copy dimensions" in refusals(EliminateReshape(), text)

@@ -359,3 +359,24 @@ def test_random_arithmetic_on_shapes_gives_the_same(steps: list[tuple[str, int, 
         except Exception:  # noqa: BLE001 - ConstantOfShape refuses negative sizes
             continue
         assert_equal_results(model, before, feeds)
+
+
+def test_equal_sizes_are_computed_once():
+    model = inferred("""g (float[N,M] x, float[M,3] z) => (int64[K] y, int64[K] w)
+      <int64 i0 = {0}, int64 i1 = {1}, int64 one = {1}> {
+        s = Shape (x) n = Gather (s, i1) y = Range (i0, n, one)
+        t = Shape (z) m = Gather (t, i0) w = Range (i0, m, one)
+      }""")
+    feeds = {"x": data(2, 4), "z": data(4, 3)}
+    expected = run(model, feeds)
+    assert apply(FoldShapes(), model)
+    assert operators(model.graph) == ["Shape", "Gather", "Range", "Range"]
+    assert_equal_results(model, expected, feeds)
+
+
+@pytest.mark.parametrize("shapes", ["float[N,M] x, float[K,3] z", "float[N,?] x, float[?,3] z"])
+def test_sizes_that_may_differ_are_computed_both(shapes: str):
+    text = f"""g ({shapes}) => (int64 y) <int64 i0 = {{0}}, int64 i1 = {{1}}> {{
+        s = Shape (x) n = Gather (s, i1) t = Shape (z) m = Gather (t, i0) y = Add (n, m)
+      }}"""
+    assert not apply(FoldShapes(), inferred(text))

@@ -7,9 +7,10 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.graph.builder import Builder
-from onnx_passes.graph.constants import holds_only
+from onnx_passes.graph.constants import constant, holds_only
 from onnx_passes.graph.idioms import scales_normalized
 from onnx_passes.graph.shapes import is_integral, keeps_shape, static_shape
+from onnx_passes.graph.signs import has_positive_zeros, is_never_negative
 from onnx_passes.graph.traits import TRAITS, Number, traits_of
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
@@ -33,6 +34,8 @@ _OPPOSITE: dict[tuple[str, str], Number] = {
 }
 """What an operator makes of something and its opposite."""
 _ALSO_OF_FLOATS = ("Less", "Greater")
+_BLIND = ("Abs", "Cos", "Exp", "LogSoftmax", "Softmax")
+"""Operators to which zeros of both signs are the same."""
 
 
 def is_neutral(op_type: str, value: ir.Value) -> bool:
@@ -40,6 +43,21 @@ def is_neutral(op_type: str, value: ir.Value) -> bool:
     number = float(traits_of(op_type).identity or 0)
     signed = number == 0 and traits_of(op_type).commutative and not is_integral(value)
     return holds_only(value, -0.0 if signed else number)
+
+
+def is_neutral_to(x: ir.Value, op_type: str, value: ir.Value) -> bool:
+    """Tell whether a constant is neutral to what ``x`` may hold: zero also where no zero is negative."""
+    return is_neutral(op_type, value) or (adds_zero(op_type, value) and has_positive_zeros(x))
+
+
+def adds_zero(op_type: str, value: ir.Value) -> bool:
+    """Tell whether a constant makes negative zeros positive and changes nothing else."""
+    return holds_only(value, {"Add": 0.0, "Sum": 0.0, "Sub": -0.0}.get(op_type, np.nan))
+
+
+def applied_to(op: Builder, node: ir.Node, x: ir.Value) -> ir.Value:
+    """Build a node on another first input."""
+    return op.like(node, [x, *node.inputs[1:]])
 
 
 def is_exact_in_double(value: ir.Value) -> bool:
@@ -65,7 +83,23 @@ def filled(op: Builder, x: ir.Value, number: Number) -> ir.Value:
     return filled_like(op, x, np.array(number).astype(dtype.numpy()))
 
 
-_law = Vocabulary(filled, is_exact_in_double, is_neutral, scales_normalized, spread).law
+def is_at_most_zero(value: ir.Value) -> bool:
+    """Tell whether no element of a constant is above zero."""
+    array = constant(value)
+    return array is not None and array.dtype.kind == "i" and bool((array <= 0).all())
+
+
+_law = Vocabulary(
+    adds_zero,
+    applied_to,
+    filled,
+    is_at_most_zero,
+    is_exact_in_double,
+    is_never_negative,
+    is_neutral_to,
+    scales_normalized,
+    spread,
+).law
 _CONSTANT = When("is_constant(c)", "neither operand is constant")
 _EXACT = When("is_integral(x)", "NaN and infinities would be lost")
 
@@ -125,6 +159,49 @@ class EliminateComplement(LawPass):
 
 @passes.verify.equality
 @passes.register("eliminate")
+class EliminateComparison(LawPass):
+    """Decide comparisons with zero of integers that are never negative.
+
+    Rewrites: ``Range(0, n, 1) >= 0``, ``0 <= Shape(x)`` → ``true`` of the shape of the result; ``Shape(x) < 0``,
+              ``0 > NonZero(x)`` → ``false``; also where Unsqueeze, Reshape, Gather, Concat and the like come between.
+    Refuses:  constants above zero, or that a caller may override, or that widen the other operand; operands that are
+              not known to be counts, sizes or indices; floats.
+    Exactness: bit-exact.
+    """
+
+    fuzz_hints = hints(
+        *(
+            f"""g (int64 n, float[N,2] x) => (bool[A] y) <int64 o = {{0}}, int64 d = {{1}}, int64 c = {{{c}}},
+                int64[1] axes = {{0}}> {{ {body} }}"""
+            for c in (0, -3)
+            for body in (
+                "r = Range (o, n, d) y = GreaterOrEqual (r, c)",
+                "r = Range (o, n, d) y = Less (r, c)",
+                "s = Shape (x) y = LessOrEqual (c, s)",
+                "s = Shape (x) y = Greater (c, s)",
+            )
+        )
+    )
+    laws = tuple(
+        _law(
+            f"{before} → filled(x, {number})",
+            When("is_at_most_zero(c)", "it is not compared with a constant of at most zero"),
+            When("is_never_negative(x)", "the operand may be negative"),
+            When("keeps_shape(x, result, c)", "the constant may widen the other operand"),
+            commute=False,
+            forks="duplicate",
+        )
+        for before, number in (
+            ("GreaterOrEqual(x, c)", True),
+            ("LessOrEqual(c, x)", True),
+            ("Less(x, c)", False),
+            ("Greater(c, x)", False),
+        )
+    )
+
+
+@passes.verify.equality
+@passes.register("eliminate")
 class EliminateIdentity(LawPass):
     """Remove Identity nodes, also of sequences and optional values.
 
@@ -160,25 +237,50 @@ class EliminateNeutralElement(LawPass):
     Rewrites: ``x + 0``, ``x - 0``, ``x * 1``, ``x / 1``, ``Pow(x, 1)``, ``And(x, true)``, ``Or(x, false)``,
               ``Xor(x, false)``, ``BitwiseAnd(x, -1)``, ``BitwiseOr(x, 0)``, ``BitwiseXor(x, 0)`` → ``x``.
     Refuses:  constants that a caller may override; constants whose shape may widen ``x``; with floats ``x + 0.0`` and
-              ``x - -0.0``, which turn ``-0.0`` into ``0.0`` (``x + -0.0`` and ``x - 0.0`` go); 64-bit ``Pow``; the
-              scale of a normalization that is written out, by which runtimes recognise it.
+              ``x - -0.0``, which turn ``-0.0`` into ``0.0``, unless ``x`` never holds that (after Abs, Exp, or a sum
+              with a bias that is not zero), or all that follows is Softmax, Exp, Abs or Cos; 64-bit ``Pow``;
+              the scale of a normalization that is written out, by which runtimes recognise it.
     Exactness: bit-exact.
     """
 
-    fuzz_hints = hints(constants={"c": [0.0, -0.0, 1, 1.0, [1.0], -1, [[0.0]], 255]})
-    laws = tuple(
-        _law(
-            f"{f}(x, c) → x",
-            _CONSTANT,
-            When(f"is_neutral({f!r}, c)", "the constant is not the neutral element"),
-            When("keeps_shape(x, result, c)", "the constant may widen the other operand"),
-            *([When("is_exact_in_double(x)", "large integers are rounded on the way")] if f == "Pow" else []),
-            *(
-                [When("not scales_normalized(c, x)", "runtimes know a normalization by its scale")]
-                if f == "Mul"
-                else []
-            ),
-        )
-        for f, traits in TRAITS.standard().items()
-        if traits.identity is not None
+    fuzz_hints = hints(
+        *(
+            f"""g (float[2,3] x) => (float[2,3] y) <float[1] c = {{0.0}}, float[3] b = {{0.5, -1, 2}},
+                float[3,3] w = {{1, -1, 2, 0.5, 3, 0, 0, 1, 2}}> {{ {body} }}"""
+            for body in (
+                "a = Abs (x) y = Add (c, a)",
+                "a = Gemm (x, w, b) d = Relu (a) e = Transpose (d) f = Transpose (e) y = Add (f, c)",
+                "a = Add (x, b) d = Neg (c) y = Sub (a, d)",
+                "a = Add (x, c) y = Softmax (a)",
+                "a = Add (c, x) y = Exp (a)",
+            )
+        ),
+        constants={"c": [0.0, -0.0, 1, 1.0, [1.0], -1, [[0.0]], 255]},
+    )
+    laws = (
+        *(
+            _law(
+                f"{f}(x, c) → x",
+                _CONSTANT,
+                When(f"is_neutral_to(x, {f!r}, c)", "the constant is not the neutral element"),
+                When("keeps_shape(x, result, c)", "the constant may widen the other operand"),
+                *([When("is_exact_in_double(x)", "large integers are rounded on the way")] if f == "Pow" else []),
+                *(
+                    [When("not scales_normalized(c, x)", "runtimes know a normalization by its scale")]
+                    if f == "Mul"
+                    else []
+                ),
+            )
+            for f, traits in TRAITS.standard().items()
+            if traits.identity is not None
+        ),
+        *(
+            _law(
+                f"{f}(s := x + c) → applied_to(result, x)",
+                When("adds_zero('Add', c)", "the constant is not zero"),
+                When("keeps_shape(x, s, c)", "the constant may widen the other operand"),
+                name=f"{f}OfSum",
+            )
+            for f in _BLIND
+        ),
     )

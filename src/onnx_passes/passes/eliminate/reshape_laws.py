@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.graph.arguments import argument, integer, integers, squeezed_axes
 from onnx_passes.graph.builder import Builder
-from onnx_passes.graph.shapes import dims, rank, same_dim, stays
+from onnx_passes.graph.shapes import Dim, dims, rank, same_dim, stays
 from onnx_passes.passes.move.rows import SIZES_TO_TRY, stacked_rows
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
@@ -46,7 +48,11 @@ def _reshaped_once(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten:
     if allow_zero:
         return op.Reshape(x, shape, allowzero=1)
     if target is None or allow_zero is None:
-        return no("the target is not constant and may copy dimensions", at=shape)
+        computed = shape is not None and shape.producer() is not None
+        copied = _copied(dims(x), dims(outer.outputs[0])) if computed else None
+        if copied is None:
+            return no("the target is not constant and may copy dimensions", at=shape)
+        return op.Reshape(x, np.array(copied, np.int64))
     if 0 not in target:
         return op.Reshape(x, shape)
     before, between = dims(x) or (), dims(outer.inputs[0])
@@ -59,6 +65,17 @@ def _reshaped_once(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten:
         elif axis >= len(before) or not same_dim(before[axis], dim):
             return no("the copied dimensions are not known", at=outer.inputs[0])
     return op.Reshape(x, np.array(target, np.int64))
+
+
+def _copied(before: Sequence[Dim] | None, after: Sequence[Dim] | None) -> list[int] | None:
+    """Return a constant target that copies the open sizes from where they are, if that is possible."""
+    if before is None or after is None:
+        return None
+    fits = all(
+        (isinstance(size, int) and size > 0) or (axis < len(before) and same_dim(before[axis], size))
+        for axis, size in enumerate(after)
+    )
+    return [size if isinstance(size, int) else 0 for size in after] if fits else None
 
 
 def _keeps_rank(node: ir.Node) -> Answer:
@@ -210,7 +227,7 @@ class EliminateReshape(LawPass):
               or the target only copies dimensions and infers the last one;
               ``Reshape(f(x), s)`` → ``Reshape(x, s)`` for ``Reshape``, ``Flatten``, ``Squeeze``, ``Unsqueeze``.
     Refuses:  a target that copies (``0``) a dimension that is not known or is zero; targets that are computed and may
-              hold zeros.
+              hold zeros, unless all open sizes of the result are those of ``x`` in the same place.
     Exactness: bit-exact.
     """
 

@@ -13,12 +13,13 @@ from onnx_passes.core.options import option
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.extents import Element, divide, multiply
-from onnx_passes.passes.fold.vectors import Vectors
+from onnx_passes.passes.fold.vectors import Vector, Vectors
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
 _COPY, _INFER = 0, -1
 _KNOWN, _TARGET = "shape known before the run", "constant shape of a Reshape or Expand"
+_SAME = "sizes that are equal"
 
 
 @passes.verify.equality
@@ -29,7 +30,8 @@ class FoldShapes(EditorPass):
     Rewrites: ``Shape (x)`` with ``x: float[2, 3]`` → ``[2, 3]``; ``Gather (Shape (x), 1)`` with ``x: float[N, 3]`` →
               ``3``; the same through Slice, Concat, arithmetic, comparisons and so on, in which named dimensions are
               followed; ``Reshape (x, [N, -1, 64])`` → ``Reshape (x, [0, -1, 64])``; ``Expand (x, [N, 4])`` →
-              ``Expand (x, [1, 4])``.
+              ``Expand (x, [1, 4])``; ``Gather (Shape (z), 0)`` with ``z: float[N]`` → ``Gather (Shape (x), 0)`` that is
+              there before it, with ``x: float[N, 3]``.
     Refuses:  dimensions that are not numbers, but where a Reshape can copy or infer them; to let a Reshape infer a
               dimension next to one that might be 0, unless ``nonempty``; function bodies.
     Exactness: bit-exact, if dimensions of the same name are equal.
@@ -58,6 +60,29 @@ def fold_shapes(editor: Editor, *, nonempty: bool) -> None:
     for node in nodes:
         if node.op_type in ("Expand", "Reshape") and node.domain == "" and node.graph is not None:
             _simplify_target(node, vectors, editor, nonempty=nonempty)
+    _share_sizes(editor, vectors)
+
+
+def _share_sizes(editor: Editor, vectors: Vectors) -> None:
+    """Let sizes that are known to be equal, though not by number, be computed once."""
+    first: dict[tuple[Vector, ir.DataType | None], ir.Node] = {}
+    for node in list(editor.graph):
+        value = node.outputs[0] if len(node.outputs) == 1 else None
+        vector = None if value is None else vectors.known.get(value)
+        if value is None or vector is None or None in vector.elements or node.graph is None or not value.uses():
+            continue
+        before = first.setdefault((vector, value.dtype), node)
+        if before.graph is None:
+            # It went with the last that read it.
+            first[vector, value.dtype] = node
+        elif before is not node and not value.is_graph_output() and not _are_alike(before, node):
+            with editor.rewrite(_SAME, node) as r:
+                r.replace(value, before.outputs[0])
+
+
+def _are_alike(before: ir.Node, node: ir.Node) -> bool:
+    """Tell whether a node is as another one: that is for eliminate-common-subexpression to see."""
+    return before.op_identifier() == node.op_identifier() and before.inputs == node.inputs
 
 
 def _known(nodes: Sequence[ir.Node], vectors: Vectors, editor: Editor) -> dict[ir.Node, dict[ir.Value, np.ndarray]]:
