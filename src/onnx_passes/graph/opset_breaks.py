@@ -62,6 +62,9 @@ def _clip(form: Form) -> None:
     for index, (name, bound) in enumerate((("min", -math.inf), ("max", math.inf)), start=1):
         if not form.input(index):
             form.set(name, bound)
+    least, most = form.constant(1), form.constant(2)
+    if least is not None and most is not None and (least > most).any():
+        form.refuse("its bounds are the wrong way round")
 
 
 def _pad_value(form: Form) -> None:

@@ -29,6 +29,14 @@ class Signature:
     allowed: Mapping[str, frozenset[ir.DataType]]
     attributes: Mapping[str, ir.AttributeType]
 
+    def variable_of_input(self, index: int) -> str | None:
+        """Return the type variable of an input."""
+        return _variable(self.inputs, index, variadic=self.variadic_inputs)
+
+    def variable_of_output(self, index: int) -> str | None:
+        """Return the type variable of an output."""
+        return _variable(self.outputs, index, variadic=self.variadic_outputs)
+
     def required_dtype(self, index: int, known: Sequence[ir.TypeProtocol | None]) -> ir.DataType | None:
         """Tell the type that an input must have: that of other inputs of its variable, or the only one allowed."""
         variable = _variable(self.inputs, index, variadic=self.variadic_inputs)
@@ -121,6 +129,19 @@ def signature(domain: str, op_type: str, version: int) -> Signature | None:
             name: ir.AttributeType(int(cast(Any, attribute.type))) for name, attribute in schema.attributes.items()
         },
     )
+
+
+@functools.cache
+def allows(domain: str, op_type: str, version: int, variable: str, dtype: ir.DataType) -> bool:
+    """Tell whether a type variable of an operator may stand for tensors of a type, whatever else it may stand for."""
+    import onnx
+
+    try:
+        schema = onnx.defs.get_schema(op_type, version, domain)
+    except onnx.defs.SchemaError:
+        return False
+    found = (c.allowed_type_strs for c in schema.type_constraints if c.type_param_str == variable)
+    return f"tensor({dtype.name.lower()})" in next(found, ())
 
 
 def _dtypes(types: Sequence[str]) -> frozenset[ir.DataType]:

@@ -72,9 +72,9 @@ def chosen(model: ir.Model, patterns: Iterable[str]) -> frozenset[str]:
     nodes = [node for container in (model.graph, *model.functions.values()) for node in all_nodes(container)]
     found: set[str] = set()
     for pattern in patterns:
-        fitting = {str(node.name) for node in nodes if any(fnmatchcase(text, pattern) for text in _texts(node))}
+        fitting = {str(node.name) for node in nodes if any(fnmatchcase(text, pattern) for text in texts_of(node))}
         if not fitting:
-            known = dict.fromkeys(text for node in nodes for text in _texts(node))
+            known = dict.fromkeys(text for node in nodes for text in texts_of(node))
             raise PassFailedError(
                 f"no node fits '{pattern}'",
                 hint=did_you_mean(pattern, known) or "give the name of a node, of its result or of an operator",
@@ -83,5 +83,6 @@ def chosen(model: ir.Model, patterns: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _texts(node: ir.Node) -> list[str]:
+def texts_of(node: ir.Node) -> list[str]:
+    """Return what a node can be called by: its name, its operator, its results."""
     return [text for text in (node.name, node.op_type, *(value.name for value in node.outputs)) if text]

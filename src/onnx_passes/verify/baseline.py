@@ -64,6 +64,8 @@ class Baseline:
     ties: Ties | None = None
     spent: float = 0.0
     anchor: list[Sample] | None = None
+    unit: float = 0.0
+    """The last place of the type that the model computes in since a pass converted it."""
     changes: list[ChangesInterface] = field(default_factory=list[ChangesInterface])
 
     def __post_init__(self) -> None:

@@ -32,10 +32,19 @@ def equality(cls: P) -> P:
 @overload
 def tolerance(cls: P) -> P: ...
 @overload
-def tolerance(*, atol: float | None = None, rtol: float | None = None) -> Callable[[P], P]: ...
-def tolerance(cls: P | None = None, *, atol: float | None = None, rtol: float | None = None) -> P | Callable[[P], P]:
-    """Promise results within a tolerance of the original model: that of the run, or the one given here."""
-    given = {key: value for key, value in (("atol", atol), ("rtol", rtol)) if value is not None}
+def tolerance(
+    *, atol: float | None = None, rtol: float | None = None, unit: float | None = None
+) -> Callable[[P], P]: ...
+def tolerance(
+    cls: P | None = None, *, atol: float | None = None, rtol: float | None = None, unit: float | None = None
+) -> P | Callable[[P], P]:
+    """Promise results within a tolerance of the original model: that of the run, or the one given here.
+
+    A pass that changes the type of numbers gives their ``unit`` in the last place: results may move as far as such
+    errors move those of the original, and what follows is held to the results in the new type.
+    """
+    named = (("atol", atol), ("rtol", rtol), ("unit", unit))
+    given = {key: value for key, value in named if value is not None}
     claim = Claim("tolerance", given)
     return (lambda c: _claim(c, claim)) if cls is None else _claim(cls, claim)
 

@@ -322,7 +322,8 @@ class Verification(Instrument):
         if baseline is None:
             return
         record, _ = self._pending[-1]
-        promise = promise_of([step.pass_ for _, step in self._pending], self.limits)
+        given = promise_of([step.pass_ for _, step in self._pending], self.limits)
+        promise = given.in_type(baseline.unit)
         results, obstacle = self._results(baseline, model)
         if obstacle:
             self._fail(model, Charge(obstacle, obstacle, application=suspect))
@@ -334,7 +335,8 @@ class Verification(Instrument):
             record.notes.append(excuse.reason)
         if baseline.ties is not None and not promise.is_equality:
             evidence = replace(evidence, level="tolerance", reason=str(baseline.ties))
-        baseline.accept(results, as_original=promise.claim.kind == "metric")
+        baseline.unit = max(baseline.unit, given.unit)
+        baseline.accept(results, as_original=promise.claim.kind == "metric" or given.unit > 0)
         self._settle(evidence, after=record.number)
 
     def _excuse(

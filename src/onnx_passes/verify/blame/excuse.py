@@ -63,7 +63,7 @@ class Excuses:
         try:
             original = self._replay.source()
             infer_types(original)
-            if not decisions_of(original.graph):
+            if promise.unit or not decisions_of(original.graph):
                 return self._by_rounding(original, model, results, promise, wrong)
             return self._by_ties(promise, wrong)
         except (OnnxPassesError, UnexplainedError) as error:
@@ -81,7 +81,8 @@ class Excuses:
         baseline, rounding = self._baseline, dict[int, Rounding]()
         outputs = [value for value in original.graph.outputs if value.producer() is not None]
         given = [baseline.given[number] for number in wrong]
-        for number, known in zip(wrong, each_bound(original, outputs, given, self._executor), strict=True):
+        bounds = each_bound(original, outputs, given, self._executor, unit=promise.unit)
+        for number, known in zip(wrong, bounds, strict=True):
             bound = reduce(lambda sample, change: change.outputs_after(sample), baseline.changes, known)
             comparison = compare(baseline.reference(promise)[number], results[number])
             if baseline.left(promise).broken(comparison, bound) is not None:

@@ -32,6 +32,8 @@ _LANES = 8
 _TERMS = 256
 """Terms of a sum whose length nobody knows."""
 _PRECISION = {ir.DataType.FLOAT16: 2.0**-10, ir.DataType.FLOAT: 2.0**-23, ir.DataType.DOUBLE: 2.0**-52}
+_MODERATE = {ir.DataType.FLOAT16: 2.0**8, ir.DataType.FLOAT: 2.0**100, ir.DataType.DOUBLE: 2.0**900}
+"""Numbers to which an error can be added without making an infinity."""
 _SUMS = frozenset(
     {"AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "Einsum", "Gemm", "GlobalAveragePool", "MatMul"}
     | {"Mean", "ReduceMean", "ReduceSum", "Sum"}
@@ -69,11 +71,15 @@ def each_bound(
     executor: Executor,
     *,
     at: Collection[ir.Node] | None = None,
+    unit: float = 0.0,
 ) -> Iterator[Sample]:
-    """Yield what :func:`rounding_bounds` returns, as long as it is asked for. Raises ExecutionError and ModelError."""
+    """Yield what :func:`rounding_bounds` returns, as long as it is asked for. Raises ExecutionError and ModelError.
+
+    Results err by their own last place, or by that of a shorter type if its ``unit`` is given.
+    """
     infer_types(model)
     at_once = _AT_ONCE if at is None else _RUNS
-    moved = _Noisy(model, None if at is None else frozenset(at), at_once).apply(wanted)
+    moved = _Noisy(model, None if at is None else frozenset(at), at_once, unit).apply(wanted)
     ready = executor.prepare(model, also=[*wanted, *moved.values()], engine="onnxruntime")
     for sample in samples:
         yield _bound(ready, sample, moved, _RUNS // at_once)
@@ -97,7 +103,8 @@ def _bound(ready: Executable, sample: Sample, moved: Mapping[ir.Value, ir.Value]
 class _Noisy:
     """Puts copies with random errors beside the nodes of a graph; what no error reaches is computed once for all."""
 
-    def __init__(self, model: ir.Model, at: frozenset[ir.Node] | None, copies: int) -> None:
+    def __init__(self, model: ir.Model, at: frozenset[ir.Node] | None, copies: int, unit: float = 0.0) -> None:
+        self.unit = unit
         self.graph = model.graph
         self.at = at
         self.count = 0
@@ -109,8 +116,15 @@ class _Noisy:
             for value in self.graph.inputs:
                 self._err(value, [value] * len(self.copies), value, 1.0)
         for node in list(self.graph):
-            self._beside(node, errs=(self.at is None or node in self.at) and not _is_exact(node))
+            is_exact = self._is_exact_in_type(node) if self.unit else _is_exact(node)
+            self._beside(node, errs=(self.at is None or node in self.at) and not is_exact)
         return {value: self._moved(value) for value in wanted if value in self.copies[0] and value.dtype in _PRECISION}
+
+    def _is_exact_in_type(self, node: ir.Node) -> bool:
+        """Tell whether a node is exact in a shorter type, which rounds what is gathered from weights."""
+        if node.op_type == "Constant":
+            return True
+        return _is_exact(node) and not (node.op_type == "Gather" and constant(node.inputs[0]) is not None)
 
     def _beside(self, node: ir.Node, *, errs: bool) -> None:
         touched = any(value in self.copies[0] for value in _read_by(node))
@@ -158,19 +172,32 @@ class _Noisy:
         if array is None:
             size = self._node("Abs", [value], value)
             return size if sign > 0 else self._node("Neg", [size], value)
-        self.count += 1
-        held = ir.Value(name=f"{_MARK}{self.count}", type=value.type, const_value=ir.Tensor(sign * np.abs(array)))
-        held.shape = ir.Shape(array.shape)
-        self.graph.register_initializer(held)
-        return held
+        return self._hold(sign * np.abs(array), value)
 
     def _err(self, value: ir.Value, copies: Sequence[ir.Value], size: ir.Value, units: float) -> None:
         """Add a random part of a size to the copies of a value, of so many units in the last place at most."""
         if value.dtype is None or value.dtype not in _PRECISION:
             return
+        if self.unit:
+            size = self._moderate(size, value)
         for known, copy in zip(self.copies, copies, strict=True):
-            error = self._node("Mul", [size, self._part(value, units * _PRECISION[value.dtype])], value)
+            error = self._node("Mul", [size, self._part(value, units * max(self.unit, _PRECISION[value.dtype]))], value)
             known[value] = self._node("Add", [copy, error], value)
+
+    def _moderate(self, size: ir.Value, like: ir.Value) -> ir.Value:
+        """Leave out infinities and what is next to them, such as masks: an error makes NaN of them."""
+        assert like.dtype is not None
+        for operator, sign in (("Min", 1), ("Max", -1)):
+            bound = sign * _MODERATE[like.dtype]
+            size = self._node(operator, [size, self._hold(np.array(bound, like.dtype.numpy()), like)], like)
+        return size
+
+    def _hold(self, array: np.ndarray, like: ir.Value) -> ir.Value:
+        self.count += 1
+        held = ir.Value(name=f"{_MARK}{self.count}", type=like.type, const_value=ir.Tensor(array))
+        held.shape = ir.Shape(array.shape)
+        self.graph.register_initializer(held)
+        return held
 
     def _part(self, value: ir.Value, most: float) -> ir.Value:
         attributes = [

@@ -69,17 +69,28 @@ DEFAULT = Limits(given=False)
 class Promise:
     """What one step, or several together, promise about results: the weakest of their claims.
 
-    ``ignores`` are the flags of what they do not promise anything about.
+    ``ignores`` are the flags of what they do not promise anything about, ``unit`` is the last place of the type that
+    results are computed in, where that is another one than before.
     """
 
     claim: Claim
     limits: Limits | None
     ignores: frozenset[str] = frozenset()
+    unit: float = 0.0
 
     @property
     def is_equality(self) -> bool:
         """Tell whether results must stay as they were."""
         return self.claim.kind == "equality"
+
+    def in_type(self, unit: float) -> Promise:
+        """Return a tolerance as wide as results need that are computed in a shorter type, if nobody gave another."""
+        if self.claim.kind != "tolerance" or self.limits is None or unit <= self.unit:
+            return self
+        limits = self.limits
+        if not limits.given:
+            limits = replace(limits, atol=max(limits.atol, unit), rtol=max(limits.rtol, 8 * unit))
+        return replace(self, limits=limits, unit=unit)
 
     def holds(self, comparison: Comparison, rounding: Rounding = NONE) -> bool:
         """Tell whether results are as promised; a metric promises no more than the interface.
@@ -145,7 +156,8 @@ def _weakest(passes: Iterable[Pass], limits: Limits) -> Promise:
     for kind in ("metric", "tolerance"):
         weak = [claim for claim in claims if claim.kind == kind]
         if weak:
-            return Promise(weak[0], Limits.widest([limits_of(claim, limits) for claim in weak]))
+            unit = max(float(str(claim.parameters.get("unit", 0))) for claim in weak)
+            return Promise(weak[0], Limits.widest([limits_of(claim, limits) for claim in weak]), unit=unit)
     unsigned = any("nsz" in pass_.fast_math for pass_ in passes)
     return Promise(Claim("equality"), Limits(0, 0) if unsigned else None)
 

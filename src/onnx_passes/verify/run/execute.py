@@ -23,6 +23,7 @@ from onnx_passes.graph.external import require_unchanged
 from onnx_passes.graph.load import root_cause
 from onnx_passes.graph.serialise import serialise
 from onnx_passes.ops.expand import expand_nodes, uses_custom_operators
+from onnx_passes.verify.run.bfloats import with_wide_bfloats
 from onnx_passes.verify.run.child import Child, DiedError, Run, can_fork
 from onnx_passes.verify.run.halves import with_rounded_halves
 from onnx_passes.verify.run.pack import WEIGHTS, Key, Packed, missing_functions, pack
@@ -118,7 +119,7 @@ class Executor:
         return self._pack(model, (), feeds).key
 
     def _pack(self, model: ir.Model, also: Collection[ir.Value], feeds: Collection[str] | None) -> Packed:
-        executed = with_rounded_halves(model) if self.profile.round_halves else model
+        executed = with_wide_bfloats(with_rounded_halves(model) if self.profile.round_halves else model)
         return pack(executed, _outputs(model, also), self.functions, self._handed, feeds)
 
     def _with_onnxruntime(

@@ -1,0 +1,31 @@
+"""How great the values inside a model become, as measured by running it."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.verify.run.activations import Activations
+from onnx_passes.verify.run.execute import Executor
+from onnx_passes.verify.samples.generate import Sampling, draft
+from onnx_passes.verify.samples.reference import read_inputs
+
+_SAMPLES = 2
+
+
+def greatest_values(model: ir.Model, data: str = "") -> dict[ir.Value, np.ndarray]:
+    """Return the greatest finite magnitude of each floating-point value, on data of a file or generated.
+
+    Raises ExecutionError if the model cannot be run.
+    """
+    executor = Executor()
+    samples = read_inputs(model, [data]) if data else draft(model, Sampling(0, _SAMPLES), executor).samples
+    known = Activations(executor)
+    known.fill(model, samples)
+    found: dict[ir.Value, np.ndarray] = {}
+    for value in (*model.graph.inputs, *(value for node in model.graph for value in node.outputs)):
+        arrays = [array for array in known.get(value) or () if array.dtype.kind == "f"]
+        finite = [np.abs(array[np.isfinite(array)]).max(initial=0.0) for array in arrays]
+        if finite:
+            found[value] = np.array([max(finite)], np.float64)
+    return found

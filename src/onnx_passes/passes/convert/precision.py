@@ -1,0 +1,310 @@
+"""Another floating-point type for a model: which nodes compute in it, and where Casts are needed between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.core.walk import all_graphs, all_nodes
+from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.edits import subgraphs_of
+from onnx_passes.graph.names import Names
+from onnx_passes.graph.randomness import is_random
+from onnx_passes.graph.schemas import Signature, allows, signature
+from onnx_passes.graph.traits import traits_of
+
+Objection = Callable[[ir.Node], str]
+"""Says why a node is to stay as it is; nothing if it need not."""
+
+_MOVES = "it moves a value that stays"
+_QUANTIZERS = ("Quantize", "Dequantize", "QLinear", "DynamicQuantize")
+_EXACT = {"Resize": frozenset({"T2"})}
+"""Variables of types that coordinates have, which are no data."""
+_COUNTS = frozenset({ir.DataType.INT64, ir.DataType.INT32})
+_FEW = 4096
+"""With more constants than this, numbers are data of a layer."""
+_HOLDS_VALUE = {"Constant", "ConstantOfShape"}
+
+
+@dataclass
+class Precision:
+    """What becomes of a model whose values of some types become those of another.
+
+    Finding out changes nothing yet; ``stay`` says of nodes why they compute as before.
+    """
+
+    model: ir.Model
+    sources: frozenset[ir.DataType]
+    target: ir.DataType
+    keeps_interface: bool
+    objection: Objection
+    stay: dict[ir.Node, str] = field(default_factory=dict[ir.Node, str])
+    _converted: dict[ir.Node, frozenset[str]] = field(default_factory=dict[ir.Node, frozenset[str]])
+    """Nodes that compute in the new type, with the variables of their schema that it stands for."""
+
+    _new_inputs: frozenset[ir.Value] = frozenset()
+
+    def __post_init__(self) -> None:
+        for node in all_nodes(self.model.graph):
+            variables = self._variables(node)
+            if variables is None:
+                continue
+            reason = "" if variables else self._untaken(node)
+            reason = reason or _unsuitable(node) or self.objection(node) or self._followed(node)
+            if reason:
+                self.stay[node] = reason
+            else:
+                self._converted[node] = variables
+        for node in reversed(list(self._converted)):
+            if traits_of(node).kind == "movement" and self._serves_others(node):
+                del self._converted[node]
+                self.stay[node] = _MOVES
+
+    @property
+    def nodes(self) -> list[ir.Node]:
+        """List the nodes that compute in the new type."""
+        return list(self._converted)
+
+    def __bool__(self) -> bool:
+        graph = self.model.graph
+        interface = (*graph.inputs, *graph.outputs)
+        return bool(self._converted) or (not self.keeps_interface and any(map(self._is_source, interface)))
+
+    def _is_source(self, value: ir.Value | None) -> bool:
+        return value is not None and isinstance(value.type, ir.TensorType) and value.dtype in self.sources
+
+    def _signature(self, node: ir.Node) -> Signature | None:
+        return signature(node.domain, node.op_type, self.model.opset_imports.get(node.domain, 1))
+
+    def _variables(self, node: ir.Node) -> frozenset[str] | None:
+        """Return the variables that may stand for the new type; nothing of nodes that have no such value."""
+        if not any(map(self._is_source, (*node.inputs, *node.outputs))) or node.op_type == "Constant":
+            return None
+        types = self._signature(node)
+        if types is None or node.op_identifier() in self.model.functions or subgraphs_of(node):
+            return frozenset()
+        found = [types.variable_of_input(index) for index, value in enumerate(node.inputs) if self._is_source(value)]
+        found += [types.variable_of_output(index) for index, value in enumerate(node.outputs) if self._is_source(value)]
+        version = self.model.opset_imports.get(node.domain, 1)
+        named = frozenset(name for name in found if name is not None)
+        allowed = frozenset(name for name in named if allows(node.domain, node.op_type, version, name, self.target))
+        return allowed - _EXACT.get(node.op_type, frozenset())
+
+    def _followed(self, node: ir.Node) -> str:
+        """Keep what only moves values that stay: it would need Casts, and save nothing."""
+        first = node.inputs[0] if node.inputs else None
+        producer = None if first is None else first.producer()
+        if traits_of(node).kind == "movement" and producer in self.stay:
+            return _MOVES
+        return ""
+
+    def _serves_others(self, node: ir.Node) -> bool:
+        """Tell whether all that read the results of a node stay."""
+        users = [user for value in node.outputs for user, _ in value.uses()]
+        returned = any(value.is_graph_output() for value in node.outputs)
+        return bool(users) and not returned and all(user in self.stay for user in users)
+
+    def _untaken(self, node: ir.Node) -> str:
+        if subgraphs_of(node):
+            return "its subgraphs keep their interface"
+        if self._signature(node) is None or node.op_identifier() in self.model.functions:
+            return "nothing is known of its operator"
+        return f"{node.op_type} does not take {self.target.name.lower()} in opset {self.model.opset_imports.get('', 1)}"
+
+    def _reads_new(self, node: ir.Node, index: int) -> bool:
+        variables, types = self._converted.get(node), self._signature(node)
+        return variables is not None and types is not None and types.variable_of_input(index) in variables
+
+    def _yields_new(self, value: ir.Value) -> bool:
+        node = value.producer()
+        if node is None:
+            return value in self._new_inputs
+        variables, types = self._converted.get(node), self._signature(node)
+        return variables is not None and types is not None and types.variable_of_output(value.index() or 0) in variables
+
+    def apply(self) -> None:
+        """Convert the model in place."""
+        graph = self.model.graph
+        graphs = [graph, *all_graphs(graph)]
+        self._names = Names.of(graph)
+        if not self.keeps_interface:
+            self._new_inputs = frozenset(value for value in graph.inputs if self._is_source(value))
+        values = [value for one in graphs for value in _values(one) if self._is_source(value)]
+        kinds = {value: self._yields_new(value) for value in values}
+        dtypes = {value: value.dtype for value in values}
+        for value in values:
+            if constant_tensor(value) is not None:
+                self._convert_constant(value)
+            else:
+                self._convert_value(value, dtypes[value] or self.target, is_new=kinds[value])
+        for node in self._converted:
+            _state_type(node, self.sources, self.target)
+
+    def _convert_constant(self, value: ir.Value) -> None:
+        """Convert a constant for all that read it in the new type."""
+        uses = list(value.uses())
+        reading = [use for use in uses if self._reads_new(*use)]
+        returned = value.is_graph_output() and value.graph is self.model.graph and not self.keeps_interface
+        tensor = constant_tensor(value)
+        if not reading and not returned:
+            return
+        assert tensor is not None
+        made = converted(tensor, self.target)
+        if len(reading) == len(uses) and (returned or not value.is_graph_output()):
+            _put(value, made)
+            return
+        twin = ir.Value(name=self._names.value(f"{value.name}_{self.target.name.lower()}"), const_value=made)
+        twin.type, twin.shape = ir.TensorType(self.target), value.shape
+        graph = value.graph
+        assert isinstance(graph, ir.Graph)
+        graph.register_initializer(twin)
+        for node, index in reading:
+            node.replace_input_with(index, twin)
+
+    def _convert_value(self, value: ir.Value, dtype: ir.DataType, *, is_new: bool) -> None:
+        """Give a value its type, and a Cast to all that read it in the other one."""
+        graph = value.graph
+        assert isinstance(graph, ir.Graph)
+        other = [(node, index) for node, index in value.uses() if self._reads_new(node, index) != is_new]
+        is_output = value.is_graph_output()
+        wants_new = graph is self.model.graph and not self.keeps_interface
+        if is_new:
+            value.type = ir.TensorType(self.target)
+        if not other and (not is_output or wants_new == is_new):
+            return
+        target = dtype if is_new else self.target
+        cast = ir.Node("", "Cast", [value], [ir.AttrInt64("to", target.value)])
+        result = cast.outputs[0]
+        result.type, result.shape = ir.TensorType(target), value.shape
+        cast.name = self._names.node(f"{value.name}_Cast")
+        result.name = self._names.value(f"{value.name}_{target.name.lower()}")
+        producer = value.producer()
+        if producer is not None:
+            producer.append(cast)
+        elif len(graph):
+            graph.insert_before(graph[0], cast)
+        else:
+            graph.append(cast)
+        for node, index in other:
+            node.replace_input_with(index, result)
+        if is_output and wants_new != is_new:
+            _return_instead(graph, value, result)
+
+
+def converted(tensor: ir.TensorProtocol, target: ir.DataType) -> ir.TensorProtocol:
+    """Return a tensor in another type, rounded."""
+    with np.errstate(over="ignore"):
+        array = tensor.numpy().astype(target.numpy())
+    return ir.Tensor(array, target, name=tensor.name)
+
+
+def beyond(array: np.ndarray, target: ir.DataType) -> str:
+    """Say that a type cannot hold numbers: the greatest is too great, or the only one too small."""
+    kind = cast(Any, ml_dtypes.finfo(target.numpy()))
+    sizes = np.abs(array[np.isfinite(array)].astype(np.float64))
+    if sizes.size and sizes.max() > float(kind.max):
+        return f"is {sizes.max():.3g}, and {target.name.lower()} ends at {float(kind.max):g}"
+    if sizes.size == 1 and 0 < sizes[0] < float(kind.smallest_subnormal):
+        return f"is {sizes[0]:.3g}, which {target.name.lower()} takes for 0"
+    return ""
+
+
+def _unsuitable(node: ir.Node) -> str:
+    if is_random(node):
+        return "it would draw other numbers"
+    if node.op_type.startswith(_QUANTIZERS):
+        return "its scale would be rounded"
+    has_type = any(name in node.attributes for name in ("dtype", "output_dtype"))
+    return "it names the type of its result" if has_type else ""
+
+
+def _state_type(node: ir.Node, sources: frozenset[ir.DataType], target: ir.DataType) -> None:
+    """Write the new type where a node says what it yields."""
+    if node.op_type == "Cast" and node.attributes.get_int("to", 0) in {source.value for source in sources}:
+        node.attributes.add(ir.AttrInt64("to", target.value))
+    if node.op_type == "ConstantOfShape":
+        value = node.attributes.get("value")
+        held = ir.Tensor(np.zeros(1, np.float32)) if value is None else value.as_tensor()
+        node.attributes.add(ir.AttrTensor("value", converted(held, target)))
+
+
+def _values(graph: ir.Graph) -> Iterator[ir.Value]:
+    yield from graph.inputs
+    yield from (value for value in graph.initializers.values() if not value.is_graph_input())
+    for node in graph:
+        yield from node.outputs
+
+
+def _put(value: ir.Value, tensor: ir.TensorProtocol) -> None:
+    """Let a constant be another one."""
+    node = value.producer()
+    if node is not None:
+        node.attributes.clear()
+        node.attributes.add(ir.AttrTensor("value", tensor))
+    value.const_value, value.type = tensor, ir.TensorType(tensor.dtype)
+
+
+def _return_instead(graph: ir.Graph, value: ir.Value, result: ir.Value) -> None:
+    """Return a result in the place of a value, under its name."""
+    name, inner = value.name, result.name
+    if not value.is_graph_input():
+        value.name, result.name = inner, name
+        result.metadata_props.update(value.metadata_props)
+    for index, output in enumerate(graph.outputs):
+        if output is value:
+            graph.outputs[index] = result
+
+
+def all_of(*objections: Objection) -> Objection:
+    """Object if any of some does."""
+    return lambda node: next((reason for one in objections if (reason := one(node))), "")
+
+
+def overflows(greatest: Mapping[ir.Value, np.ndarray], target: ir.DataType) -> Objection:
+    """Object to nodes that read or yield what a type cannot hold: constants, and values as they were measured."""
+    found: dict[ir.Value, str] = {}
+
+    def reason(value: ir.Value) -> str:
+        if value not in found:
+            tensor = constant_tensor(value)
+            if tensor is not None:
+                text = beyond(tensor.numpy(), target) if tensor.dtype.is_floating_point() else ""
+            else:
+                text = beyond(greatest[value], target) if value in greatest else ""
+            found[value] = f"'{value.name}' {text}" if text else ""
+        return found[value]
+
+    def objection(node: ir.Node) -> str:
+        if node.op_type in _HOLDS_VALUE and "value" in node.attributes:
+            text = beyond(node.attributes["value"].as_tensor().numpy(), target)
+            if text:
+                return f"its value {text}"
+        values = (value for value in (*node.inputs, *node.outputs) if value is not None)
+        return next((text for value in values if (text := reason(value))), "")
+
+    return objection
+
+
+def counts() -> Objection:
+    """Object to nodes that compute with positions and sizes alone, which a short type cannot tell apart."""
+    counted: set[ir.Value] = set()
+
+    def objection(node: ir.Node) -> str:
+        given = [value for value in node.inputs if value is not None and constant_tensor(value) is None]
+        if node.op_type == "Cast":
+            first = node.inputs[0]
+            found = first is not None and first.dtype in _COUNTS
+        else:
+            floats = [value for value in given if value.dtype is not None and value.dtype.is_floating_point()]
+            weights = sum(tensor.size for value in node.inputs if (tensor := constant_tensor(value)) is not None)
+            found = bool(floats) and all(value in counted for value in floats) and weights <= _FEW
+        if found or node.op_type == "Range":
+            counted.update(node.outputs)
+        return "it computes with positions or sizes" if found else ""
+
+    return objection
