@@ -88,7 +88,8 @@ class Pair(torch.nn.Module):
         self.first = "input_features" if features else "input_ids"
 
     def forward(self, source: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        given = {self.first: source, "decoder_input_ids": tokens, "use_cache": False}
+        mask = torch.ones_like(tokens)  # Without one, some models look for packed sequences, which TorchScript cannot.
+        given = {self.first: source, "decoder_input_ids": tokens, "decoder_attention_mask": mask, "use_cache": False}
         return self.model(**given).last_hidden_state
 
 

@@ -417,3 +417,21 @@ def test_a_size_meets_the_lesser_of_itself_and_a_number():
     )
     found = infer(model)
     assert (found["c"], found["y"], found["e"]) == ("FLOAT[1,Min(64, N)]", "FLOAT[1,N]", "FLOAT[1,N]")
+
+
+def test_a_constant_condition_chooses_sizes():
+    model = model_of(
+        """g (float[1,N] x, float[B,N] z) => (float[?,?] y)
+        <bool[2] c = {0, 1}, int64[2] ones = {1, 1}, int64[1] any = {-1}> {
+            b = Shape <end = 1> (z) s = Concat <axis = 0> (b, any) t = Where (c, ones, s) y = Expand (x, t)
+        }"""
+    )
+    assert infer(model)["y"] == "FLOAT[B,N]"
+
+
+def test_names_of_torchscript_are_inferred_again_if_asked_for():
+    model = model_of("g (float[B,N] x) => (float[Relu_y_dim_0,N] y) { y = Relu (x) }")
+    ShapeInference()(model)
+    assert described(value(model, "y")) == "FLOAT[Relu_y_dim_0,N]"
+    ShapeInference(renew=True)(model)
+    assert described(value(model, "y")) == "FLOAT[B,N]"

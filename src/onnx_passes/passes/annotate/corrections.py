@@ -13,6 +13,7 @@ from types import MappingProxyType
 import onnx_ir as ir
 from onnx_shape_inference import ShapeInferenceContext
 
+from onnx_passes.graph.constants import constant
 from onnx_passes.graph.extents import is_limited
 
 Correction = Callable[[ShapeInferenceContext, ir.Node, list[ir.Shape | None]], None]
@@ -20,7 +21,7 @@ Correction = Callable[[ShapeInferenceContext, ir.Node, list[ir.Shape | None]], N
 
 _BROADCASTING = (
     "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual",
-    "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor",
+    "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Xor",
 )  # fmt: skip
 
 
@@ -63,6 +64,20 @@ def _forget_unequal(
             axis = len(output.shape) - back
             doubtful += [] if _settle(output, axis, dims) else [axis]
     _forget(ctx, output, doubtful, declared[0])
+
+
+def _where(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
+    """Choose the elements of a vector where the condition is constant."""
+    _broadcast(ctx, node, declared)
+    condition, *others = node.inputs
+    chosen = constant(condition)
+    values = [None if value is None else ctx.get_symbolic_value(value) for value in others]
+    if chosen is None or chosen.ndim != 1 or any(value is None or len(value) != chosen.size for value in values):
+        return
+    first, second = (value or [] for value in values)
+    ctx.set_symbolic_value(
+        node.outputs[0], [a if is_first else b for is_first, a, b in zip(chosen, first, second, strict=True)]
+    )
 
 
 def _settle(output: ir.Value, axis: int, dims: Iterable[int | ir.SymbolicDim]) -> bool:
@@ -155,6 +170,7 @@ CORRECTIONS: Mapping[tuple[str, str], Correction] = MappingProxyType(
         ("", "MatMul"): _matmul,
         ("", "MatMulInteger"): _matmul,
         ("", "Expand"): _expand,
+        ("", "Where"): _where,
         ("", "Reshape"): _reshape,
         ("", "Split"): _split,
         ("", "Squeeze"): _squeeze,

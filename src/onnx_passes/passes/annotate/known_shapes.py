@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 import onnx_ir as ir
 
@@ -11,8 +12,8 @@ from onnx_passes.graph import annotations
 from onnx_passes.graph.edits import copy_type
 from onnx_passes.graph.extents import parse
 
-_MADE_UP = re.compile(r"\b_d\d+\b")
-"""The names that inference gives to dimensions."""
+_MADE_UP = re.compile(r"\b_d\d+\b|\w_dim_\d+\b")
+"""The names that inference gives to dimensions, and those that the exporter of TorchScript gives to ones of outputs."""
 
 
 class KnownShapes:
@@ -50,14 +51,17 @@ class KnownShapes:
 
 def forget_made_up(graph: ir.Graph) -> None:
     """Forget the shapes of results with a dimension that an inference named: another may find out what it is."""
+    given = {dim.value for value in graph.inputs for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)}
     for node in all_nodes(graph):
         for value in node.outputs:
-            if value.shape is not None and not value.is_graph_output() and any(map(_is_made_up, value.shape)):
+            if value.shape is not None and any(_is_made_up(dim, given) for dim in value.shape):
                 value.shape = None
 
 
-def _is_made_up(dim: int | ir.SymbolicDim) -> bool:
-    return not isinstance(dim, int) and dim.value is not None and _MADE_UP.search(dim.value) is not None
+def _is_made_up(dim: int | ir.SymbolicDim, given: Collection[str | None]) -> bool:
+    if isinstance(dim, int) or dim.value is None or dim.value in given:
+        return False
+    return _MADE_UP.search(dim.value) is not None
 
 
 def _is_same(shape: ir.Shape, before: ir.Shape) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 
 from onnx_passes.graph.builder import Builder
-from onnx_passes.graph.constants import number
+from onnx_passes.graph.constants import constant, number
 from onnx_passes.graph.permutations import permutation, permuted, transposed
 from onnx_passes.graph.shapes import Dim, dims, rank, same_dim
 from onnx_passes.graph.uses import is_used_elsewhere
@@ -135,9 +135,11 @@ def merged(value: ir.Value, batch: Dim, sequence: Dim) -> tuple[ir.Node, ir.Node
     join = _only_user(turn.outputs[0]) if permutation(turn) == list(SEQUENCE_FIRST) and turn is not None else None
     if turn is None or join is None or not is_standard(join, "Reshape") or join.inputs[0] is not turn.outputs[0]:
         return None
-    whole = dims(join.outputs[0])
-    is_merged = whole is not None and len(whole) == len(HEADS_FIRST) - 1 and _same(whole[:2], [batch, sequence])
-    return (turn, join) if is_merged else None
+    whole, target = dims(join.outputs[0]), constant(join.inputs[1])
+    if whole is None or len(whole) != len(HEADS_FIRST) - 1:
+        return None
+    copies = target is not None and not target[:2].any() and not join.attributes.get_int("allowzero", 0)
+    return (turn, join) if copies or _same(whole[:2], [batch, sequence]) else None
 
 
 def _walk(heads: Heads, *steps: Callable[[Heads], Heads | None]) -> Heads:
