@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
+import onnxruntime
 import pytest
 
 from tests.passes.fuse.tools import applied, reasons
@@ -113,3 +114,12 @@ def test_rotates_in_front_of_the_split():
     text = rotary(inner, "float[B,S,16] w, float[B,S,4] c, float[B,S,4] s")
     model = applied("fuse-rotary-embedding", text, opset=23, sizes=SIZES)
     assert [node.op_type for node in model.graph] == ["RotaryEmbedding", "Reshape", "Transpose"]
+
+
+def test_each_of_a_batch_gets_its_angles():
+    text = rotary("y = RotaryEmbedding (x, c, s)", "float[B,2,S,8] x, float[1,S,4] c, float[1,S,4] s")
+    model = applied("fuse-rotary-embedding", text, opset=23, sizes={"B": 1, "S": 3})
+    assert [node.op_type for node in model.graph].count("Expand") == 2
+    feeds = {"x": np.ones((2, 2, 3, 8), np.float32), **dict.fromkeys("cs", np.ones((1, 3, 4), np.float32))}
+    (found,) = onnxruntime.InferenceSession(ir.to_proto(model).SerializeToString()).run(None, feeds)
+    assert found.shape == (2, 2, 3, 8)

@@ -30,7 +30,7 @@ class FuseRotaryEmbedding(EditorPass):
     Rewrites: ``x * cos + Concat(-second half of x, first half) * sin`` → ``RotaryEmbedding(x, cos, sin)``; of
               neighbours instead of halves, of the first elements of each head only, with angles that are computed or
               looked up. Where heads are split from ``[batch, sequence, heads * size]`` it rotates that, in front of
-              the split; so does a RotaryEmbedding that is there.
+              the split; so does a RotaryEmbedding that is there, and gives each of a batch its angles.
     Refuses:  opsets below 23; a rotation the other way round, or of other elements; angles that differ between heads or
               between the elements of a pair; other types than single and half precision; a value inside that is used
               elsewhere.
@@ -56,7 +56,7 @@ class FuseRotaryEmbedding(EditorPass):
                 else:
                     _write(r, rotation, shared)
         for node in [node for node in all_nodes(editor.graph) if is_standard(node, "RotaryEmbedding")]:
-            _move_before_split(editor, node)
+            _improve(editor, node)
 
 
 def _write(r: Rewrite, rotation: Rotation, shared: dict[tuple[Any, ...], Angles]) -> None:
@@ -111,10 +111,7 @@ def _angles(op: Builder, rotation: Rotation, axis: int, batch: Dim) -> Angles | 
             return None
         half = op.Unsqueeze(half, [0]) if rank(value) != len(HEADS_FIRST) else _without(op, half, axis)
         if batch != 1 and (rank(value) != len(HEADS_FIRST) or dimension(value, 0) == 1):
-            # Beside angles for one, ONNX Runtime takes no batch of several.
-            count = op.Shape(rotation.x, start=0, end=1)
-            target = [batch, 1, 1] if isinstance(batch, int) else op.Concat(count, [1, 1], axis=0)
-            half = op.Expand(half, target)
+            half = _for_each(op, half, rotation.x, batch)
         made.append(half)
     return made[0], made[1]
 
@@ -138,14 +135,28 @@ def _rotated(op: Builder, heads: Heads, x: ir.Value, angles: Angles, attributes:
     return op.Transpose(parts, perm=list(SEQUENCE_FIRST)) if x is not split.outputs[0] else parts
 
 
-def _move_before_split(editor: Editor, node: ir.Node) -> None:
-    """Rotate what heads are split from, where they are split and transposed in front of the operator."""
-    x = node.inputs[0]
-    heads = None if x is None or rank(x) != len(HEADS_FIRST) else read_value(x)
-    if x is None or heads is None or heads.split is None or x is heads.split.outputs[0]:
+def _improve(editor: Editor, node: ir.Node) -> None:
+    """Rotate what heads are split from, in front of the split; and give each of a batch its angles."""
+    x, cos, sin = node.inputs[:3]
+    if x is None or cos is None or sin is None or rank(x) != len(HEADS_FIRST):
         return
-    with editor.rewrite(f"{_RULE} before the split", node) as r:
-        flat = heads.split.inputs[0]
-        made = r.op.like(node, [flat, *node.inputs[1:]], num_heads=heads.sizes[1])
-        parts = r.op.like(heads.split, [made, heads.split.inputs[1]])
+    heads, batch = read_value(x), (dims(x) or (1,))[0]
+    split = None if x is heads.value else heads.split
+    is_shared = rank(cos) == len(HEADS_FIRST) - 1 and dimension(cos, 0) == dimension(sin, 0) == 1 != batch
+    if split is None and not is_shared:
+        return
+    with editor.rewrite(f"{_RULE} that is there", node) as r:
+        angles = [_for_each(r.op, angle, x, batch) if is_shared else angle for angle in (cos, sin)]
+        if split is None:
+            r.replace(node.outputs[0], r.op.like(node, [x, *angles, *node.inputs[3:]]))
+            return
+        made = r.op.like(node, [split.inputs[0], *angles, *node.inputs[3:]], num_heads=heads.sizes[1])
+        parts = r.op.like(split, [made, split.inputs[1]])
         r.replace(node.outputs[0], r.op.Transpose(parts, perm=list(SEQUENCE_FIRST)))
+
+
+def _for_each(op: Builder, angles: ir.Value, x: ir.Value, batch: Dim) -> ir.Value:
+    """Repeat angles for each of a batch: beside those for one, ONNX Runtime takes no batch of several."""
+    if isinstance(batch, int):
+        return op.Expand(angles, [batch, 1, 1])
+    return op.Expand(angles, op.Concat(op.Shape(x, start=0, end=1), [1, 1], axis=0))
