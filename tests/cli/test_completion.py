@@ -87,14 +87,14 @@ def test_bash_completes_passes_options_values_and_operators(folder, line, words,
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("onnx-passes mod", ()),
+        ("onnx-passes model", ()),
         ("onnx-passes -c cf", ()),
         ("onnx-passes --config=cf", ("onnx-passes", "--config", "=", "cf")),
         ("onnx-passes diff model.onnx mo", ()),
-        ("onnx-passes run mod", ()),
-        ("onnx-passes inspect mod", ()),
-        ("onnx-passes plan mod", ()),
-        ("onnx-passes -o out.onnx mod", ()),
+        ("onnx-passes run model", ()),
+        ("onnx-passes inspect model", ()),
+        ("onnx-passes plan model", ()),
+        ("onnx-passes -o out.onnx model", ()),
         ("onnx-passes model.onnx --inputs mo", ()),
     ],
 )
@@ -104,6 +104,11 @@ def test_bash_keeps_file_names(folder, line, words):
 
 def test_a_command_and_a_file_may_both_come_first(folder):
     assert bash(folder, "onnx-passes run") == ["compopt -o filenames", "run", "run-model", "runner.onnx"]
+
+
+def test_a_pass_may_come_first_and_models_behind_it(folder):
+    assert bash(folder, "onnx-passes cleanu") == ["compopt -o filenames", "cleanup"]
+    assert bash(folder, "onnx-passes cleanup runn") == ["compopt -o bashdefault -o default", ""]
 
 
 def test_words_of_nobody_are_nothing(folder):
@@ -135,7 +140,7 @@ def zsh(folder: Path, *words: str) -> list[str]:
 
 def test_zsh(folder):
     assert zsh(folder, "onnx-passes", "model.onnx", "cleanup,shape-inf") == ["plain cleanup,shape-inference"]
-    assert zsh(folder, "onnx-passes", "mod") == ["file mod"]
+    assert zsh(folder, "onnx-passes", "model") == ["file model"]
     assert zsh(folder, "onnx-passes", "m.onnx", "streamline{infer-thresholds.max") == [
         "plain streamline{infer-thresholds.max-bits="
     ]

@@ -429,3 +429,14 @@ def test_an_error_in_the_code_of_a_user_shows_their_lines():
     assert 'raise ValueError("oh")' in text
     assert "manager.py" not in text
     assert s.failure is not None
+
+
+def test_data_of_the_original_serve_a_part_that_was_cut_out():
+    model = onnx_passes.load(
+        b'<ir_version: 9, opset_import: ["" : 18]> g (float[2] x) => (float[2] y) { a = Relu(x) b = Neg(a) y = Exp(b) }'
+    )
+    s = onnx_passes.open(model, inputs=[{"x": np.array([-1, 2], np.float32)}])
+    s.apply("extract{inputs=[a], outputs=[b]}")
+    s.apply("rename-interface{b=c}")
+    np.testing.assert_array_equal(s.run()["c"], [0, -2])
+    assert s.verify().equal

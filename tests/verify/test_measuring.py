@@ -439,3 +439,17 @@ def test_a_changed_interface_is_followed():
     measured = [step.metrics for step in result.steps if step.metrics]
     assert measured == [{"max_abs_error": 0.0}] * len(measured)
     assert len(measured) >= 2
+
+
+def test_outputs_that_passes_rename_add_or_drop_are_measured_as_what_they_were():
+    text = "rename-interface{y=v, x=rows}, add-outputs{names=[z]}, rename-interface{v=s}, drop-outputs{names=[u]}"
+    model = ir.from_onnx_text(
+        LINEAR.format(batch="N, ")
+        .replace("float[N, 3] y)", "float[N, 3] y, float[N, 3] u)")
+        .replace("{ y =", "{ z = Abs (x) u = MatMul (z, w) y =")
+    )
+    measuring = Measuring({"accuracy": (0.5, None), "max_abs_error": (None, 0)}, dataset=[ROWS], expect=[LABELS])
+    result = apply(model, text, metrics=measuring, inputs=[{"x": ROWS}])
+    measured = [step.metrics for step in result.steps if step.metrics]
+    assert measured
+    assert all(values == result.record.metrics for values in measured)

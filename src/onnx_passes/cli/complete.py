@@ -73,6 +73,15 @@ def model_or_pass(ctx: click.Context, parameter: click.Parameter, incomplete: st
     return passes if given else [*passes, CompletionItem(incomplete, type="file")]
 
 
+def models_and_passes(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete passes, and file names where models may stand: first, or behind passes that come first."""
+    from onnx_passes.cli.words import is_pass
+
+    passes = pass_names(ctx, parameter, incomplete)
+    given = ctx.params.get(parameter.name or "")
+    return [*passes, CompletionItem(incomplete, type="file")] if not given or is_pass(str(given[0])) else passes
+
+
 def tags(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete a tag of passes."""
     from onnx_passes.core.registry import REGISTRY

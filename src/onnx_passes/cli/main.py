@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 import onnx_passes
+from onnx_passes.cli.complete import models_and_passes
 from onnx_passes.cli.failures import ErrorReport, failure_of
 from onnx_passes.cli.signals import Terminated, cleaning_up
 from onnx_passes.core.errors import ExitCode, RegistrationError
@@ -46,12 +47,12 @@ class LazyGroup(click.Group):
         return importlib.import_module(f"onnx_passes.cli.commands.{cmd_name.replace('-', '_')}").command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete what may come first: a command, a model, or an option of ``run``."""
-        found = super().shell_complete(ctx, incomplete)
-        if not incomplete.startswith("-"):
-            return [*found, CompletionItem(incomplete, type="file")]
-        plain = self.get_command(ctx, DEFAULT)
-        return found if plain is None else [*found, *plain.shell_complete(ctx, incomplete)]
+        """Complete what may come first: a command, a model, a pass, or an option of ``run``."""
+        found, plain = super().shell_complete(ctx, incomplete), self.get_command(ctx, DEFAULT)
+        assert plain is not None
+        if incomplete.startswith("-"):
+            return [*found, *plain.shell_complete(ctx, incomplete)]
+        return [*found, *models_and_passes(ctx, plain.params[0], incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

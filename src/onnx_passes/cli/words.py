@@ -32,7 +32,7 @@ class Words:
 
 def sort_words(words: Sequence[str], *, has_output: bool = False) -> Words:
     """Tell models from passes; behind passes, the last of several models is the output, unless an option is."""
-    if not _is_pass(words[0]):
+    if not is_pass(words[0]):
         first, *others = words
         more = tuple(takewhile(_is_model, others))
         return Words((first, *more), tuple(others[len(more) :]))
@@ -70,7 +70,7 @@ def require_first(word: str, commands: Sequence[str]) -> None:
 
 
 def _is_model(word: str) -> bool:
-    return _is_surely_model(word) or (not _is_pass(word) and Path(word).exists())
+    return _is_surely_model(word) or (not is_pass(word) and Path(word).exists())
 
 
 def _is_surely_model(word: str) -> bool:
@@ -78,7 +78,8 @@ def _is_surely_model(word: str) -> bool:
     return word == "-" or "/" in head or os.sep in head or Path(word).suffix.lower() in FORMATS
 
 
-def _is_pass(word: str) -> bool:
+def is_pass(word: str) -> bool:
+    """Tell whether a word names a pass or group, alone or with options."""
     if _is_surely_model(word) or not _head(word):
         return False
     try:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from onnx_passes.core.base import Pass
 
 
+_GLOB = set("*?[")
+
+
 class Skipping:
     """What is left out, ``fuse-bias`` or ``eliminate-slice/SliceOfSlice``, and which of it was found.
 
@@ -28,12 +31,9 @@ class Skipping:
         """Tell whether a pass or group that has these names is left out, and note it."""
         known = [kebab(name) for name in names]
         self._seen.update(dict.fromkeys(known))
-        for wanted in self._wanted:
-            pass_, _, rule = wanted.partition("/")
-            if not rule and any(_fits(name, pass_) for name in known):
-                self._found.add(wanted)
-                return True
-        return False
+        found = {wanted for wanted in self._wanted if "/" not in wanted and any(_fits(name, wanted) for name in known)}
+        self._found |= found
+        return bool(found)
 
     def leave_out_rules(self, pass_: Pass) -> None:
         """Leave out rules of a pass; those that it tells of beforehand must be among them."""
@@ -58,7 +58,9 @@ class Skipping:
 
 
 def _fits(name: str, pattern: str) -> bool:
-    return fnmatchcase(fold(name), fold(pattern))
+    if not _GLOB & set(pattern):
+        return fold(name) == fold(pattern)
+    return fnmatchcase(name, pattern) or fnmatchcase(kebab(name), pattern.lower())
 
 
 def _rules_of(pass_: Pass) -> list[str] | None:

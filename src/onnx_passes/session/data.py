@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import onnx_ir as ir
@@ -13,10 +14,10 @@ from onnx_passes.session.states import SessionState
 from onnx_passes.verify.baseline import Start
 from onnx_passes.verify.blame.culprit import first_divergence
 from onnx_passes.verify.comparison.compare import compare
-from onnx_passes.verify.comparison.declarations import ChangesInterface
+from onnx_passes.verify.comparison.declarations import ChangesInterface, ShowsInside
 from onnx_passes.verify.equivalence import Equivalence
 from onnx_passes.verify.narrowing import Narrowing
-from onnx_passes.verify.run.execute import Executor
+from onnx_passes.verify.run.execute import Executor, Sample
 from onnx_passes.verify.samples.generate import Sampling
 from onnx_passes.verify.samples.reference import read_inputs
 
@@ -35,8 +36,8 @@ class Data:
             return self.inputs
         narrowing = Narrowing(_original(state), plan_of(state))
         samples = [narrowing.read(sample) for sample in read_inputs(narrowing.model, self.inputs)]
-        for change in changes:
-            samples = list(map(change.inputs_after, samples))
+        for model, change in changes:
+            samples = _taken(change, model, samples)
         return samples
 
     def compare_with_original(self, state: SessionState) -> Equivalence:
@@ -44,7 +45,8 @@ class Data:
         original, executor = _original(state), Executor()
         narrowing = Narrowing(original, plan_of(state))
         baseline = Start(original, self.inputs, Sampling(self.seed), executor, narrowing).establish()
-        for change in _changes(state):
+        for model, change in _changes(state):
+            baseline.look_inside(change, model, executor)
             baseline.follow(change, state.model)
         found = baseline.run(executor, state.model)
         results = tuple(compare(old, new) for old, new in zip(baseline.original, found, strict=True))
@@ -69,6 +71,20 @@ def _original(state: SessionState) -> ir.Model:
     return state.path()[0].model
 
 
-def _changes(state: SessionState) -> list[ChangesInterface]:
-    """List the passes on the way to a state that changed inputs or outputs."""
-    return [step.pass_ for _, step in plan_of(state).walk() if isinstance(step.pass_, ChangesInterface)]
+def _changes(state: SessionState) -> list[tuple[ir.Model, ChangesInterface]]:
+    """List the passes on the way to a state that changed inputs or outputs, with the model of the state before."""
+    return [
+        (before.model, step.pass_)
+        for before, after in pairwise(state.path())
+        for _, step in after.plan.walk()
+        if isinstance(step.pass_, ChangesInterface)
+    ]
+
+
+def _taken(change: ChangesInterface, model: ir.Model, samples: Sequence[Sample]) -> list[Sample]:
+    """Return inputs for a model as a pass lets it take them, with values from inside it if it shows some."""
+    values = change.values_inside(model) if isinstance(change, ShowsInside) else ()
+    if values:
+        ready = Executor().prepare(model, also=values, feeds={name for sample in samples for name in sample})
+        samples = [{**ready.run(sample), **sample} for sample in samples]
+    return list(map(change.inputs_after, samples))

@@ -15,7 +15,7 @@ from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Plan, Step
 from onnx_passes.core.records import Evidence, RunRecord, StepRecord
 from onnx_passes.graph.hashing.fingerprint import Fingerprinter
-from onnx_passes.verify.comparison.declarations import ChangesInterface
+from onnx_passes.verify.comparison.declarations import ChangesInterface, RenamesInterface, ShowsInside
 from onnx_passes.verify.comparison.ulp import Array
 from onnx_passes.verify.failure import Failure, VerificationError, failed_step
 from onnx_passes.verify.metrics.expectations import Originals, expectations
@@ -92,6 +92,7 @@ class Measuring(Instrument):
         self._baseline: dict[str, float] = {}
         self._pending: list[tuple[StepRecord, Step]] = []
         self._changes: list[ChangesInterface] = []
+        self._outputs: tuple[str, ...] = ()
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Measure the model as it came; every later value is told against these."""
@@ -116,6 +117,7 @@ class Measuring(Instrument):
     def _start(self, model: ir.Model, narrowing: Narrowing) -> None:
         given = Dataset.read(narrowing.model, self.dataset, self.expect, batch=self.batch) if self.dataset else None
         self._state = self._identity.structural(model)
+        self._outputs = tuple(str(value.name) for value in model.graph.outputs)
         ready = self.executor.prepare(model)
         self._engine: Engine = ready.engine
         self._data = given or self._generate(narrowing, ready)
@@ -208,12 +210,11 @@ class Measuring(Instrument):
     def _measure(self, run: Callable[[int, Batch], Sample]) -> dict[str, float]:
         states = {name: accumulator(metric) for name, metric in self._metrics.items()}
         for number, batch in enumerate(self._data):
-            found = run(number, batch)
+            found = self._under_old_names(run(number, batch))
             for name, state in states.items():
-                for output, expected in expectations(self._metrics[name], number, batch, found, self._originals):
-                    if output not in found:
-                        raise UsageError(f"there is no output '{output}'")
-                    state.update(self._as_returned_now(output, expected, found[output]), found[output])
+                known = dict(expectations(self._metrics[name], number, batch, found, self._originals))
+                for output in self._left(known, found):
+                    state.update(self._as_returned_now(output, known[output], found[output]), found[output])
         return {name: state.value() for name, state in states.items()}
 
     def _as_taken_now(self, batch: Batch) -> Batch:
@@ -223,11 +224,28 @@ class Measuring(Instrument):
             inputs = change.inputs_after(inputs)
         return replace(batch, inputs=inputs)
 
+    def _left(self, expected: Sample, found: Sample) -> list[str]:
+        """Return the outputs of which something is expected; only a pass that says so may have taken some away."""
+        may_drop = any(isinstance(change, ShowsInside) for change in self._changes)
+        left = [output for output in expected if output in found or not may_drop]
+        for output in left if left else expected:
+            if output not in found:
+                raise UsageError(f"there is no output '{output}'")
+        return left
+
+    def _under_old_names(self, found: Sample) -> Sample:
+        """Return results of outputs that the original has, too, under the names that they have there."""
+        named = {output: output for output in self._outputs}
+        for change in self._changes:
+            renamed = change.renamed if isinstance(change, RenamesInterface) else {}
+            named = {old: renamed.get(now, now) for old, now in named.items()}
+        return {old: found[now] for old, now in named.items() if now in found}
+
     def _as_returned_now(self, name: str, expected: Array, found: Array) -> Array:
         """Give what is expected of an output the form that it has now; labels have none."""
         if expected.ndim == found.ndim:
             for change in self._changes:
-                expected = change.outputs_after({name: expected})[name]
+                ((name, expected),) = change.outputs_after({name: expected}).items()
         return expected
 
     def _require(

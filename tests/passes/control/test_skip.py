@@ -95,3 +95,9 @@ def test_python_takes_several_passes_and_keeps_nodes():
     assert "onnx_passes.keep" not in result.model.metadata_props
     notes = [note for step in result.record.steps for note in step.notes]
     assert "kept as they are: 2 nodes (i, m)" in notes
+
+
+def test_a_pattern_of_passes_is_not_their_group():
+    found = [step.name for _, step in plan("skip{names=['eliminate-s*', eliminate-slice]}(eliminate)").walk()]
+    assert "eliminate-slice" not in found
+    assert "eliminate-identity" in found

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from onnx_passes.cli.batch import refuse_for_several, run_batch
-from onnx_passes.cli.complete import pass_names
+from onnx_passes.cli.complete import models_and_passes
 from onnx_passes.cli.execution import Done, execute
 from onnx_passes.cli.files import require_writable, write_text
 from onnx_passes.cli.interface import interface_options
@@ -66,7 +66,7 @@ class Choices:
 
 
 @click.command("run", short_help="Apply passes to a model (the default).")
-@click.argument("words", nargs=-1, metavar="MODEL… [PASS]…", shell_complete=pass_names)
+@click.argument("words", nargs=-1, metavar="MODEL… [PASS]…", shell_complete=models_and_passes)
 @config_option
 @interface_options
 @click.option(

@@ -46,6 +46,11 @@ class ExportHls4ml(EditorPass):
         for text in unsupported(model.graph):
             editor.context.note(text)
 
+    @property
+    def renamed(self) -> Mapping[str, str]:
+        """Return the new names of inputs and outputs, of the last call."""
+        return self._names
+
     def inputs_after(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return data for the model before the last call as the model after it takes it."""
         return {self._names.get(name, name): array for name, array in sample.items()}

@@ -72,6 +72,11 @@ class RenameInterface(EditorPass):
         if editor.change("names of inputs and outputs", (), put):
             self._renamed = old_names
 
+    @property
+    def renamed(self) -> Mapping[str, str]:
+        """Return the new names by the old ones, of the last call."""
+        return self._renamed
+
     def inputs_after(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the same data under the new names."""
         return {self._renamed.get(name, name): array for name, array in sample.items()}

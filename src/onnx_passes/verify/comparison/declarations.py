@@ -29,6 +29,16 @@ class ChangesInterface(Protocol):
 
 
 @runtime_checkable
+class RenamesInterface(ChangesInterface, Protocol):
+    """A pass after which inputs and outputs have other names."""
+
+    @property
+    def renamed(self) -> Mapping[str, str]:
+        """Return the new names by the old ones."""
+        ...
+
+
+@runtime_checkable
 class ShowsInside(ChangesInterface, Protocol):
     """A pass after which values inside a model are inputs or outputs of it: data have these beside what they had."""
 
