@@ -123,6 +123,17 @@ def test_what_is_cut_already_is_left_alone():
     assert [step.modified for step in result.record.steps if step.name == "extract"] == [True, False]
 
 
+def test_inputs_with_a_default_of_old_models_go_with_what_reads_them():
+    text = """g (float[2] x, float[2] w, float[2] v) => (float[2] y) <float[2] w = {1, 2}, float[2] v = {3, 4}> {
+        a = Mul(x, w)
+        y = Add(a, v)
+    }"""
+    result = run_pipeline(model_of(text, ir_version=3, opset=8), "extract{inputs=[a], outputs=[y]}")
+    assert names(result.model.graph.inputs) == ["a", "v"]
+    assert list(result.model.graph.initializers) == ["v"]
+    assert result.record.level == "sampled"
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.errors import OptionError, PassFailedError
 from onnx_passes.core.options import internal, option
+from onnx_passes.graph import annotations
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.edits import carry_annotations, copy_type_and_shape, remove_all
 from onnx_passes.graph.liveness import between
@@ -68,6 +69,11 @@ class Extract(EditorPass):
             graph.outputs[:] = outputs
             graph.inputs[:] = [value if value.is_graph_input() else _as_input(value, editor) for value in inputs]
             remove_all(graph, removed)
+            # ONNX Runtime does not take initializers of old models that nothing reads and that are no inputs.
+            named = annotations.referenced_names(graph)
+            for name in [name for name in graph.initializers if name not in named]:
+                if graph.initializers[name] not in part.values:
+                    graph.initializers.pop(name)
 
         editor.change("cut out", removed, put)
 
