@@ -237,7 +237,7 @@ class Measuring(Instrument):
         """Return results of outputs that the original has, too, under the names that they have there."""
         named = {output: output for output in self._outputs}
         for change in self._changes:
-            renamed = change.renamed if isinstance(change, RenamesInterface) else {}
+            renamed: Mapping[str, str] = change.renamed if isinstance(change, RenamesInterface) else {}
             named = {old: renamed.get(now, now) for old, now in named.items()}
         return {old: found[now] for old, now in named.items() if now in found}
 
