@@ -84,7 +84,7 @@ def _write(r: Rewrite, form: AttentionForm) -> None:
     if form.softmax_in is not None and form.softmax_in != form.dtype:
         attributes["softmax_precision"] = form.softmax_in.value
     q, k, v = _inputs(r.op, form)
-    _put(r, form, [q, k, v, _mask(r.op, form, q, k)], attributes)
+    _put(r, form, [q, k, v, full_mask(r.op, form, q, k)], attributes)
 
 
 def _inputs(op: Builder, form: AttentionForm) -> tuple[ir.Value, ir.Value, ir.Value]:
@@ -117,9 +117,9 @@ def _widen(editor: Editor, node: ir.Node) -> None:
         _put(r, form, [*_inputs(r.op, form), mask], dict(node.attributes))
 
 
-def _mask(op: Builder, form: AttentionForm, q: ir.Value, k: ir.Value) -> ir.Value | None:
-    """Build the mask; ONNX Runtime wants it to have as many rows and columns as the scores."""
-    mask = form.condition(op) or form.bias(op)
+def full_mask(op: Builder, form: AttentionForm, q: ir.Value, k: ir.Value, *, added: bool = False) -> ir.Value | None:
+    """Build the mask, if asked for as what is added; ONNX Runtime wants as many rows and columns as the scores have."""
+    mask = (None if added else form.condition(op)) or form.bias(op)
     if mask is None:
         return None
     rows, columns = (covers(form.masks, form.scores, axis) for axis in (-2, -1))
@@ -129,8 +129,12 @@ def _mask(op: Builder, form: AttentionForm, q: ir.Value, k: ir.Value) -> ir.Valu
         is_known = isinstance(queries, list) and isinstance(keys, list)
         mask = op.Expand(mask, [*queries, *keys] if is_known else op.Concat(queries, keys, axis=0))
     # A mask of rank three is one for each head: without heads, it is one for each of the batch.
-    length = max(rank(term.value) or 0 for term in form.masks)
-    return op.Unsqueeze(mask, [1]) if length == _FLAT == len(form.q.perm) else mask
+    return op.Unsqueeze(mask, [1]) if mask_rank(form) == _FLAT == len(form.q.perm) else mask
+
+
+def mask_rank(form: AttentionForm) -> int:
+    """Return the rank of the mask."""
+    return max(rank(term.value) or 0 for term in form.masks)
 
 
 def _count(op: Builder, size: Dim, value: ir.Value, past: ir.Value | None = None) -> Any:

@@ -1,0 +1,79 @@
+"""What attentions of ONNX Runtime have in common: when they can stand for one, and how they take masks and the past."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.builder import Builder
+from onnx_passes.passes.attention.form import AttentionForm
+from onnx_passes.passes.attention.fuse_attention import full_mask, mask_rank, own_nodes
+from onnx_passes.passes.attention.recognise import recognise
+from onnx_passes.rewrite.editor import Editor, Rewrite
+from onnx_passes.rewrite.refusal import Refusal, no
+
+DOMAIN = "com.microsoft"
+_SINCE = 15
+"""The opset from which on a size can be asked for."""
+_RANK = 4
+
+Writer = Callable[[Rewrite, AttentionForm, tuple[ir.Value, ir.Value, ir.Value]], Refusal | None]
+
+
+def fuse_attentions(editor: Editor, operator: str, write: Writer) -> None:
+    """Let a writer put an operator in the place of every attention that it can stand for."""
+    for node in [node for node in all_nodes(editor.graph) if node.op_type == "MatMul"]:
+        form = recognise(node)
+        if form is None:
+            continue
+        if isinstance(form, Refusal):
+            editor.refuse(operator, form.reason, node, at=form.at)
+            continue
+        with editor.rewrite(operator, form.root, matched=own_nodes(form)) as r:
+            refusal = refusal_of(form, r.op)
+            flat = form.flat
+            if refusal is None and flat is not None:
+                refusal = write(r, form, flat)
+            if refusal is not None:
+                r.refuse(refusal.reason, refusal.at)
+
+
+def refusal_of(form: AttentionForm, op: Builder) -> Refusal | None:
+    """Say what no attention of ONNX Runtime can do."""
+    if form.flat is None or form.merge is None:
+        return no("heads are not split from three dimensions and merged to three", at=form.root)
+    if form.dtype is not ir.DataType.FLOAT or form.softmax_in not in (None, form.dtype):
+        return no("it is not in single precision", at=form.root)
+    if form.guarded and form.masks:
+        return no("queries without keys give zeros here, and NaN in ONNX Runtime", at=form.root)
+    if op.opset < _SINCE:
+        return no(f"sizes of tensors need opset {_SINCE}", at=form.root)
+    return None
+
+
+def attention_bias(r: Rewrite, form: AttentionForm, q: ir.Value, k: ir.Value) -> ir.Value | None:
+    """Build the mask as ONNX Runtime takes it: added to the scores, and of four dimensions."""
+    mask = full_mask(r.op, form, q, k, added=True)
+    missing = 0 if mask is None else _RANK - max(mask_rank(form), 2)
+    return r.op.Unsqueeze(mask, list(range(missing))) if missing else mask
+
+
+def replace_results(r: Rewrite, form: AttentionForm, made: Any) -> None:
+    """Let everybody use the new results, those for the next run included."""
+    if form.past is None:
+        r.replace(form.output, made if isinstance(made, ir.Value) else made[0])
+        return
+    r.replace(form.output, made[0])
+    for old, new in ((form.past.present_key, made[1]), (form.past.present_value, made[2])):
+        if old.is_graph_output():
+            r.replace(old, new)
+
+
+def scale_of(form: AttentionForm) -> float | None:
+    """Return the scale, unless it is that which operators take by themselves."""
+    usual = form.size is not None and math.isclose(form.scale, form.size**-0.5, rel_tol=1e-6)
+    return None if usual else form.scale

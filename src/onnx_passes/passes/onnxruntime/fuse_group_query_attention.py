@@ -1,0 +1,97 @@
+"""Put the operator GroupQueryAttention of ONNX Runtime in the place of what computes one."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.shapes import same_dim
+from onnx_passes.passes.attention.form import AttentionForm
+from onnx_passes.passes.onnxruntime.attentions import (
+    DOMAIN,
+    attention_bias,
+    fuse_attentions,
+    replace_results,
+    scale_of,
+)
+from onnx_passes.rewrite.editor import Editor, Rewrite
+from onnx_passes.rewrite.passes import EditorPass
+from onnx_passes.rewrite.refusal import Refusal, no
+
+_MULTIPLE = 8
+"""Of which the size of a head has to be one."""
+
+
+@passes.verify.tolerance
+@passes.register("fuse-onnxruntime")
+class FuseGroupQueryAttention(EditorPass):
+    """Fuse attention in which several queries share keys and values into GroupQueryAttention of ONNX Runtime.
+
+    The mask stays what it is, and the operator is told not to be causal by itself, which takes ONNX Runtime 1.31.
+    Rotations stay outside, so that those of parts of heads, or of pairs beside each other, are not confused.
+
+    Rewrites: ``MatMul(Softmax(MatMul(q, Transpose(repeated(k))) * scale + mask), repeated(v))``, with heads split
+              before and merged behind it → ``com.microsoft.GroupQueryAttention(q, k, v, …, mask)``; with the keys and
+              values of the past.
+    Refuses:  what ``fuse-attention`` refuses, but for the opset, which must be 15 or above; as many keys as queries,
+              which ``fuse-multi-head-attention`` is for; heads whose size is no multiple of 8; keys of another sequence
+              than the queries; several new queries behind a past, in more than one sequence; other types than single
+              precision; a guard for queries without keys; heads that are not split from three dimensions.
+    Exactness: rounding; scores that a mask makes infinite may become finite.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
+
+    def edit(self, model: ir.Model, editor: Editor) -> None:
+        """Look at the products of the graph and its subgraphs."""
+        fuse_attentions(editor, "GroupQueryAttention", _write)
+
+
+def _write(r: Rewrite, form: AttentionForm, flat: tuple[ir.Value, ir.Value, ir.Value]) -> Refusal | None:
+    refusal = _refusal(form)
+    if refusal is not None:
+        return refusal
+    q, k, v = flat
+    bias = attention_bias(r, form, q, k)
+    past = (None, None) if form.past is None else (form.past.key, form.past.value)
+    made = r.op.op(
+        "GroupQueryAttention",
+        *(q, k, v, *past, *_lengths(r.op, form, q, k)),
+        *(() if bias is None else (None, None, None, bias)),
+        _domain=DOMAIN,
+        _outputs=3,
+        num_heads=form.heads,
+        kv_num_heads=form.kv_heads,
+        scale=scale_of(form),
+        softcap=form.softcap or None,
+        causal=int(form.causal),
+    )
+    replace_results(r, form, made)
+    return None
+
+
+def _refusal(form: AttentionForm) -> Refusal | None:
+    if form.heads is None or form.kv_heads is None or form.heads == form.kv_heads:
+        return no("no queries share keys, or the number of heads is not known", at=form.root)
+    if form.size is None or form.size % _MULTIPLE or form.v.sizes[3] != form.size:
+        return no(
+            f"the size of a head is no multiple of {_MULTIPLE}, or not the same for keys and values", at=form.root
+        )
+    if not same_dim(form.q.sizes[2], form.k.sizes[2]):
+        return no("keys are not of the same sequence as queries", at=form.root)
+    if form.past is not None and 1 not in (form.q.sizes[0], form.q.sizes[2]):
+        return no("behind a past there are several queries, and perhaps several sequences", at=form.root)
+    return None
+
+
+def _lengths(op: Builder, form: AttentionForm, q: ir.Value, k: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Build how many keys there are: for each sequence the place of the last one, and their number."""
+    one = op.initializer(np.array([1], np.int32), "one")
+    count = op.Cast(op.Shape(k, start=1, end=2), to=ir.DataType.INT32.value)
+    if form.past is not None:
+        count = op.Add(op.Cast(op.Shape(form.past.key, start=2, end=3), to=ir.DataType.INT32.value), count)
+    last = op.Expand(op.Sub(count, one), op.Shape(q, start=0, end=1))
+    return last, op.Squeeze(count, op.initializer(np.array([0], np.int64), "axes"))

@@ -1,0 +1,62 @@
+"""Put the operator MultiHeadAttention of ONNX Runtime in the place of what computes one."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.passes.attention.form import AttentionForm
+from onnx_passes.passes.onnxruntime.attentions import (
+    DOMAIN,
+    attention_bias,
+    fuse_attentions,
+    replace_results,
+    scale_of,
+)
+from onnx_passes.rewrite.editor import Editor, Rewrite
+from onnx_passes.rewrite.passes import EditorPass
+from onnx_passes.rewrite.refusal import Refusal, no
+
+
+@passes.verify.tolerance
+@passes.register("fuse-onnxruntime")
+class FuseMultiHeadAttention(EditorPass):
+    """Fuse attention whose heads are split and merged into MultiHeadAttention of ONNX Runtime.
+
+    Rewrites: ``MatMul(Softmax(MatMul(q, Transpose(k)) * scale + mask), v)``, with heads split before and merged behind
+              it → ``com.microsoft.MultiHeadAttention(q, k, v, …, mask)``; with the keys and values of the past.
+    Refuses:  what ``fuse-attention`` refuses, but for the opset, which must be 15 or above; groups of queries, which
+              ``fuse-group-query-attention`` is for; a soft cap; other types than single precision; a guard for queries
+              without keys; heads that the graph does not split from three dimensions and merge to three.
+    Exactness: rounding; scores that a mask makes infinite may become finite.
+    """
+
+    needs = ("shape-inference",)
+    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
+
+    def edit(self, model: ir.Model, editor: Editor) -> None:
+        """Look at the products of the graph and its subgraphs."""
+        fuse_attentions(editor, "MultiHeadAttention", _write)
+
+
+def _write(r: Rewrite, form: AttentionForm, flat: tuple[ir.Value, ir.Value, ir.Value]) -> Refusal | None:
+    if form.heads is None or form.heads != form.kv_heads:
+        return no("queries share keys, or the number of heads is not known", at=form.root)
+    if form.softcap or form.causal:
+        return no("MultiHeadAttention has no soft cap, and is not causal behind a past", at=form.root)
+    q, k, v = flat
+    inputs = [q, k, v, None, None, attention_bias(r, form, q, k)]
+    if form.past is not None:
+        inputs += [form.past.key, form.past.value]
+    while inputs[-1] is None:
+        inputs.pop()
+    made = r.op.op(
+        "MultiHeadAttention",
+        *inputs,
+        _domain=DOMAIN,
+        _outputs=1 if form.past is None else 3,
+        num_heads=form.heads,
+        scale=scale_of(form),
+    )
+    replace_results(r, form, made)
+    return None
