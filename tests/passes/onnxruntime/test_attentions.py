@@ -50,8 +50,8 @@ def graph(
     repeated = REPEAT if kv == 2 else "k = Identity (k1) v = Identity (v1)"
     masked = "s = Add (s0, m)" if mask else "s = Identity (s0)"
     constants = f"""int64[4] four = {{0,0,4,{size}}}, int64[4] two = {{0,0,2,{size}}},
-        int64[3] merge = {{0,0,{4 * size}}}, int64[1] axis = {{2}}, int64[5] twice = {{1,1,2,1,1}}, int64[4] repeated = {{0,4,-1,{size}}},
-        {dtype} scale = {{{scale}}}"""
+        int64[3] merge = {{0,0,{4 * size}}}, int64[1] axis = {{2}}, int64[5] twice = {{1,1,2,1,1}},
+        int64[4] repeated = {{0,4,-1,{size}}}, {dtype} scale = {{{scale}}}"""
     body = f"{SPLIT[kv]} {TRANSPOSE} {cached} {repeated} {SCORES} {masked} {softmax} {MERGE}"
     return f"g ({', '.join(inputs)}) => ({', '.join(outputs)}) <{constants}> {{ {body} }}"
 
@@ -122,6 +122,16 @@ def test_refuses(pass_: str, text: str, opset: int, reason: str):
     rules = result.steps[-1].rules
     assert not any(rule.applied for rule in rules)
     assert reason in "; ".join(each for rule in rules for each in rule.refused)
+
+
+@pytest.mark.parametrize(("pass_", "kv"), [("fuse-multi-head-attention", 4), ("fuse-group-query-attention", 2)])
+def test_heads_that_are_rotated_are_merged_and_split_again(pass_: str, kv: int):
+    rotated = graph(kv=kv).replace("(q, t)", "(qr, t)").replace("t = Transpose", "qr = Neg (q) t = Transpose")
+    model = onnx_passes.apply(model_of(rotated, opset=17), f"simplify, shape-inference, {pass_}, simplify").model
+    assert [node.op_type for node in model.graph if node.domain] == [
+        "MultiHeadAttention" if kv == 4 else "GroupQueryAttention"
+    ]
+    assert operators(model.graph)[-1].endswith("Attention")
 
 
 def test_group_fuses_all_of_a_layer():

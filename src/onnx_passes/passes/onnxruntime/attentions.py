@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import onnx_ir as ir
 
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.permutations import transposed
 from onnx_passes.passes.attention.form import AttentionForm
 from onnx_passes.passes.attention.fuse_attention import full_mask, mask_rank, own_nodes
+from onnx_passes.passes.attention.heads import Heads
 from onnx_passes.passes.attention.recognise import recognise
 from onnx_passes.rewrite.editor import Editor, Rewrite
 from onnx_passes.rewrite.refusal import Refusal, no
@@ -21,7 +23,9 @@ _SINCE = 15
 """The opset from which on a size can be asked for."""
 _RANK = 4
 
-Writer = Callable[[Rewrite, AttentionForm, tuple[ir.Value, ir.Value, ir.Value]], Refusal | None]
+_SEQUENCE_FIRST = [0, 2, 1, 3]
+
+Writer = Callable[[Rewrite, AttentionForm], Refusal | None]
 
 
 def fuse_attentions(editor: Editor, operator: str, write: Writer) -> None:
@@ -35,17 +39,16 @@ def fuse_attentions(editor: Editor, operator: str, write: Writer) -> None:
             continue
         with editor.rewrite(operator, form.root, matched=own_nodes(form)) as r:
             refusal = refusal_of(form, r.op)
-            flat = form.flat
-            if refusal is None and flat is not None:
-                refusal = write(r, form, flat)
+            refusal = write(r, form) if refusal is None else refusal
             if refusal is not None:
                 r.refuse(refusal.reason, refusal.at)
 
 
 def refusal_of(form: AttentionForm, op: Builder) -> Refusal | None:
     """Say what no attention of ONNX Runtime can do."""
-    if form.flat is None or form.merge is None:
-        return no("heads are not split from three dimensions and merged to three", at=form.root)
+    sizes = (form.heads, form.kv_heads, form.size, form.v.sizes[3])
+    if len(form.q.perm) != _RANK or not all(isinstance(size, int) for size in sizes):
+        return no("there is no axis of heads, or their number and sizes are not known", at=form.root)
     if form.dtype is not ir.DataType.FLOAT or form.softmax_in not in (None, form.dtype):
         return no("it is not in single precision", at=form.root)
     if form.guarded and form.masks:
@@ -53,6 +56,20 @@ def refusal_of(form: AttentionForm, op: Builder) -> Refusal | None:
     if op.opset < _SINCE:
         return no(f"sizes of tensors need opset {_SINCE}", at=form.root)
     return None
+
+
+def flat_inputs(op: Builder, form: AttentionForm) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Return queries, keys and values as ``[batch, sequence, heads * size]``; what the graph does not have is built."""
+    q, k, v = (heads.flat or _merged(op, heads) for heads in (form.q, form.k, form.v))
+    return q, k, v
+
+
+def _merged(op: Builder, heads: Heads) -> ir.Value:
+    perm = [heads.perm[axis] for axis in _SEQUENCE_FIRST]
+    _, count, _, size = heads.sizes
+    assert isinstance(count, int)
+    assert isinstance(size, int)
+    return op.Reshape(transposed(op, heads.value, perm), [0, 0, count * size])
 
 
 def attention_bias(r: Rewrite, form: AttentionForm, q: ir.Value, k: ir.Value) -> ir.Value | None:
@@ -64,11 +81,13 @@ def attention_bias(r: Rewrite, form: AttentionForm, q: ir.Value, k: ir.Value) ->
 
 def replace_results(r: Rewrite, form: AttentionForm, made: Any) -> None:
     """Let everybody use the new results, those for the next run included."""
-    if form.past is None:
-        r.replace(form.output, made if isinstance(made, ir.Value) else made[0])
-        return
-    r.replace(form.output, made[0])
-    for old, new in ((form.past.present_key, made[1]), (form.past.present_value, made[2])):
+    result, *presents = cast("list[ir.Value]", made if isinstance(made, list) else [made])
+    if form.merge is None:
+        split = r.op.Reshape(result, [0, 0, form.heads, form.v.sizes[3]])
+        result = r.op.Transpose(split, perm=_SEQUENCE_FIRST)
+    r.replace(form.output, result)
+    olds = () if form.past is None else (form.past.present_key, form.past.present_value)
+    for old, new in zip(olds, presents, strict=False):
         if old.is_graph_output():
             r.replace(old, new)
 

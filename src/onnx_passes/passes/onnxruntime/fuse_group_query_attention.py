@@ -12,6 +12,7 @@ from onnx_passes.passes.attention.form import AttentionForm
 from onnx_passes.passes.onnxruntime.attentions import (
     DOMAIN,
     attention_bias,
+    flat_inputs,
     fuse_attentions,
     replace_results,
     scale_of,
@@ -34,11 +35,12 @@ class FuseGroupQueryAttention(EditorPass):
 
     Rewrites: ``MatMul(Softmax(MatMul(q, Transpose(repeated(k))) * scale + mask), repeated(v))``, with heads split
               before and merged behind it → ``com.microsoft.GroupQueryAttention(q, k, v, …, mask)``; with the keys and
-              values of the past.
+              values of the past. Where the graph does not split or merge heads right there, as behind a rotation,
+              that is added.
     Refuses:  what ``fuse-attention`` refuses, but for the opset, which must be 15 or above; as many keys as queries,
               which ``fuse-multi-head-attention`` is for; heads whose size is no multiple of 8; keys of another sequence
               than the queries; several new queries behind a past, in more than one sequence; other types than single
-              precision; a guard for queries without keys; heads that are not split from three dimensions.
+              precision; a guard for queries without keys; heads of unknown number or size.
     Exactness: rounding; scores that a mask makes infinite may become finite.
     """
 
@@ -50,11 +52,11 @@ class FuseGroupQueryAttention(EditorPass):
         fuse_attentions(editor, "GroupQueryAttention", _write)
 
 
-def _write(r: Rewrite, form: AttentionForm, flat: tuple[ir.Value, ir.Value, ir.Value]) -> Refusal | None:
+def _write(r: Rewrite, form: AttentionForm) -> Refusal | None:
     refusal = _refusal(form)
     if refusal is not None:
         return refusal
-    q, k, v = flat
+    q, k, v = flat_inputs(r.op, form)
     bias = attention_bias(r, form, q, k)
     past = (None, None) if form.past is None else (form.past.key, form.past.value)
     made = r.op.op(

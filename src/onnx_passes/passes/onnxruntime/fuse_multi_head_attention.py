@@ -9,6 +9,7 @@ from onnx_passes.passes.attention.form import AttentionForm
 from onnx_passes.passes.onnxruntime.attentions import (
     DOMAIN,
     attention_bias,
+    flat_inputs,
     fuse_attentions,
     replace_results,
     scale_of,
@@ -21,13 +22,14 @@ from onnx_passes.rewrite.refusal import Refusal, no
 @passes.verify.tolerance
 @passes.register("fuse-onnxruntime")
 class FuseMultiHeadAttention(EditorPass):
-    """Fuse attention whose heads are split and merged into MultiHeadAttention of ONNX Runtime.
+    """Fuse attention into MultiHeadAttention of ONNX Runtime.
 
     Rewrites: ``MatMul(Softmax(MatMul(q, Transpose(k)) * scale + mask), v)``, with heads split before and merged behind
-              it → ``com.microsoft.MultiHeadAttention(q, k, v, …, mask)``; with the keys and values of the past.
+              it → ``com.microsoft.MultiHeadAttention(q, k, v, …, mask)``; with the keys and values of the past. Where
+              the graph does not split or merge heads right there, as behind a rotation, that is added.
     Refuses:  what ``fuse-attention`` refuses, but for the opset, which must be 15 or above; groups of queries, which
               ``fuse-group-query-attention`` is for; a soft cap; other types than single precision; a guard for queries
-              without keys; heads that the graph does not split from three dimensions and merge to three.
+              without keys; heads of unknown number or size.
     Exactness: rounding; scores that a mask makes infinite may become finite.
     """
 
@@ -39,12 +41,12 @@ class FuseMultiHeadAttention(EditorPass):
         fuse_attentions(editor, "MultiHeadAttention", _write)
 
 
-def _write(r: Rewrite, form: AttentionForm, flat: tuple[ir.Value, ir.Value, ir.Value]) -> Refusal | None:
+def _write(r: Rewrite, form: AttentionForm) -> Refusal | None:
     if form.heads is None or form.heads != form.kv_heads:
         return no("queries share keys, or the number of heads is not known", at=form.root)
     if form.softcap or form.causal:
         return no("MultiHeadAttention has no soft cap, and is not causal behind a past", at=form.root)
-    q, k, v = flat
+    q, k, v = flat_inputs(r.op, form)
     inputs = [q, k, v, None, None, attention_bias(r, form, q, k)]
     if form.past is not None:
         inputs += [form.past.key, form.past.value]
