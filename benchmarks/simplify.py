@@ -3,9 +3,9 @@
     python benchmarks/simplify.py --peers PYTHON [--out FOLDER] [--tools TOOL…] MODEL-OR-FOLDER…
 
 PYTHON is the interpreter of an environment of peers.txt. On each model the tools take turns, each in a process of its
-own whose start-up is not counted; what they write is checked, run in ONNX Runtime and compared with the original. A
-folder that zoo.py filled has its models' classes in its manifest; other models are of the class of their folder.
-FOLDER gets simplify.json, and simplify.md with the goals, the classes and the models.
+own that is warm; one that dies or takes too long is started again. What they write is checked, run in ONNX Runtime and
+compared with the original. A folder that zoo.py filled has its models' classes in its manifest; other models are of the
+class of their folder. FOLDER gets simplify.json, and simplify.md with the goals, the classes and the models.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import onnx
+from simplify_one import ANSWER
 from simplify_table import OURS, PEERS, markdown
 
 import onnx_passes
@@ -44,13 +46,16 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     rows: list[Figures] = []
+    tools = {name: Tool(name, sys.executable if name in OURS else arguments.peers) for name in arguments.tools}
     for path, kind in found(arguments.models):
-        row = simplified(path, kind, arguments.tools, arguments.peers)
+        row = simplified(path, kind, tools)
         rows.append(row)
         cells = (f"{tool} {text(cell)}" for tool, cell in row["tools"].items())
         print(f"{row['model'][:44]:45}{row['nodes']:6}  " + "  ".join(cells), flush=True)
         (arguments.out / "simplify.json").write_text(json.dumps(rows, indent=1) + "\n")
         (arguments.out / "simplify.md").write_text(markdown(rows))
+    for tool in tools.values():
+        tool.close()
     print(markdown(rows).split("\n## ")[0])
 
 
@@ -67,31 +72,52 @@ def found(paths: list[Path]) -> Iterator[tuple[Path, str]]:
             yield model, path.name if known is None else f"{known['library']}, {known['exporter']}"
 
 
-def simplified(path: Path, kind: str, tools: list[str], peers: str) -> Figures:
+def simplified(path: Path, kind: str, tools: Mapping[str, Tool]) -> Figures:
     """Simplify one model with all tools, and judge what they made."""
     original = Original(path)
     cells: dict[str, Figures] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for tool in tools:
-            output = Path(folder) / f"{tool}.onnx"
-            cells[tool] = called(tool, sys.executable if tool in OURS else peers, path, output)
-            if cells[tool]["status"] == "ok":
-                cells[tool] |= original.judge(output)
+        for name, tool in tools.items():
+            output = Path(folder) / f"{name}.onnx"
+            cells[name] = tool.simplify(path, output)
+            if cells[name]["status"] == "ok":
+                cells[name] |= original.judge(output)
     return {"model": path.stem, "class": kind, "nodes": original.nodes, "tools": cells}
 
 
-def called(tool: str, python: str, model: Path, output: Path) -> Figures:
-    command = [python, str(HERE / "simplify_one.py"), tool, str(model), str(output)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-    except subprocess.TimeoutExpired:
-        return {"status": "refused", "detail": f"more than {TIMEOUT} s"}
-    if done.returncode:
-        return {
-            "status": "refused",
-            "detail": (done.stderr.strip().splitlines() or [f"code {done.returncode}"])[-1][:200],
-        }
-    return {"status": "ok", **json.loads(done.stdout.strip().splitlines()[-1])}
+class Tool:
+    """A process that simplifies models with one tool."""
+
+    def __init__(self, name: str, python: str):
+        self.command = [python, str(HERE / "simplify_one.py"), name]
+        self.process: subprocess.Popen[str] | None = None
+
+    def simplify(self, model: Path, output: Path) -> Figures:
+        if self.process is None or self.process.poll() is not None:
+            pipe = subprocess.PIPE
+            self.process = subprocess.Popen(self.command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        watch = threading.Timer(TIMEOUT, self.process.kill)
+        watch.start()
+        try:
+            self.process.stdin.write(json.dumps([str(model), str(output)]) + "\n")
+            self.process.stdin.flush()
+            answers = (line for line in self.process.stdout if line.startswith(ANSWER))
+            answer = json.loads(next(answers, "{}").removeprefix(ANSWER))
+        except BrokenPipeError:
+            answer = {}
+        finally:
+            watch.cancel()
+        if "cpu" in answer:
+            return {"status": "ok", **answer}
+        self.close()
+        return {"status": "refused", "detail": answer.get("failure", "the process ended, or took too long")[:200]}
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
 
 
 class Original:

@@ -1,20 +1,25 @@
-"""Simplify one model with one tool and print figures as JSON; called by simplify.py, in the environment of the tool.
+"""Simplify models with one tool, one by one; started by simplify.py, in the environment of the tool.
 
-    python simplify_one.py TOOL MODEL OUTPUT
+    python simplify_one.py TOOL
 
-CPU time is of the call alone: loading and saving are left out, as far as the tool lets us. For us, also how much of it
-goes into running the model, into making ready to, and into inferring shapes with dynamic dimensions.
+Each line of standard input is a job, ``[MODEL, OUTPUT]``, and is answered by a line of figures as JSON. CPU time is of
+the call alone: start-up, loading and saving are left out, as far as the tool lets us. For us, also how much of it goes
+into running the model, into making ready to, and into inferring shapes with dynamic dimensions.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+ANSWER = "figures: "
+"""Tells answers from what tools print."""
 
 
 def onnxsim(path: str, output: str) -> dict[str, float]:
@@ -117,14 +122,20 @@ def nodes(path: str) -> int:
 
 
 def main() -> None:
-    tool, path, output = sys.argv[1:]
     tools = {f.__name__: f for f in (onnxsim, onnxslim, onnxoptimizer, onnxscript, ours, ours_unverified)}
+    tool = tools[sys.argv[1]]
     # Warmed up on a tiny model that has something of all, lest imports be counted.
-    warm = Path(output).with_suffix(".warm.onnx")
-    _tiny(warm)
-    tools[tool](str(warm), output)
-    figures = tools[tool](path, output)
-    print(json.dumps({**figures, "nodes": nodes(output)}))
+    with tempfile.TemporaryDirectory() as folder:
+        warm = Path(folder) / "warm.onnx"
+        _tiny(warm)
+        tool(str(warm), f"{folder}/out.onnx")
+    for line in sys.stdin:
+        path, output = json.loads(line)
+        try:
+            figures: dict[str, Any] = {**tool(path, output), "nodes": nodes(output)}
+        except Exception as problem:  # noqa: BLE001 - a refusal is a result
+            figures = {"failure": f"{type(problem).__name__}: {problem}"}
+        print(f"{ANSWER}{json.dumps(figures)}", flush=True)
 
 
 def _tiny(path: Path) -> None:

@@ -9,7 +9,9 @@ PEERS = ("onnxsim", "onnxslim", "onnxoptimizer", "onnxscript")
 OURS = ("ours", "ours_unverified")
 _ROWS = "products with a bias on stacks of rows stay MatMul and Add, which attention fusions look for; not Gemm"
 _MERGED = "a peer merges products of one input, which costs a copy: merge-matmuls does so on demand"
+_SIGNS = "adding zero makes negative zeros positive: it stays where they may occur"
 REASONS: dict[str, str] = {
+    "hgnet": _SIGNS,
     **dict.fromkeys(("t5", "whisper"), _MERGED),
     **dict.fromkeys(("albert", "bert", "dinov2", "marian", "maxvit", "mobilevit", "mpnet", "qwen2"), _ROWS),
 }
