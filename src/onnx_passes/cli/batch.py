@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -15,8 +16,11 @@ from onnx_passes.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from onnx_passes.cli.jobs import Job
+    from onnx_passes.core.plan import Plan
 
 Done = tuple["Job", Answer]
+_SHARED = ("onnxruntime", "onnx_passes.api", "onnx_passes.report.summary")
+"""What every run imports."""
 
 
 def run_batch(
@@ -50,6 +54,17 @@ def run_batch(
         click.echo(json.dumps({"exit_code": int(worst), "models": models}, indent=2, default=str))
     _show(done, quiet=quiet)
     return worst
+
+
+def load_once(planned: Plan) -> None:
+    """Import what all runs need, and compile the rules, before processes are copied; no model runs here."""
+    for name in _SHARED:
+        importlib.import_module(name)
+    from onnx_passes.rewrite.together import Together
+
+    for _, step in planned.walk():
+        if isinstance(step.pass_, Together):
+            step.pass_.compile()
 
 
 def refuse_for_several(**files: str | None) -> None:

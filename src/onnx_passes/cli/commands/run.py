@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from onnx_passes.cli.batch import refuse_for_several, run_batch
+from onnx_passes.cli.batch import load_once, refuse_for_several, run_batch
 from onnx_passes.cli.complete import models_and_passes
 from onnx_passes.cli.execution import Done, execute
 from onnx_passes.cli.files import require_writable, write_text
@@ -190,7 +190,7 @@ def _run(words: Words, config_file: str | None, choices: Choices) -> int:
     at_once = choices.jobs or os.cpu_count() or 1
     with sharing_processors(at_once):
         jobs = jobs_of(words.models, output)
-        settings(config_file, words.passes, quiet=choices.quiet).plan()
+        load_once(settings(config_file, words.passes, quiet=choices.quiet).plan())
         one = partial(_run_job, passes=words.passes, config_file=config_file, choices=choices)
         return run_batch(jobs, one, at_once, quiet=choices.quiet, as_json=choices.as_json)
 
