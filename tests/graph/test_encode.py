@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnx_passes.graph.encode import Encoder
+from onnx_passes.graph.encode import INPUT, OUTPUT, VALUE, Encoder, ValueEncoder
 from tests.helpers.random_models import random_model
 
 TEXT = """
@@ -71,3 +71,35 @@ def test_texts_of_any_length(length):
     (found,) = decoded(ir.Graph([], [], nodes=[node]))
     assert found.attribute[0].s.decode() == "ä" * length
     assert len(found.name) == length
+
+
+VALUES = {
+    "plain": ir.val("x", ir.DataType.FLOAT, [2, 0, 3]),
+    "names": ir.val("x", ir.DataType.INT4, ["N", "2*N + 1", None]),
+    "negative": ir.Value(name="x", type=ir.TensorType(ir.DataType.BFLOAT16), shape=ir.Shape([-1])),
+    "scalar": ir.val("ß", ir.DataType.BOOL, []),
+    "no shape": ir.Value(name="x", type=ir.TensorType(ir.DataType.STRING)),
+    "sequence": ir.Value(name="x", type=ir.SequenceType(ir.TensorType(ir.DataType.FLOAT)), shape=ir.Shape([2])),
+    "optional": ir.Value(name="x", type=ir.OptionalType(ir.TensorType(ir.DataType.FLOAT))),
+}
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+def test_values_read_back_as_serialised_by_onnx_ir(value):
+    encoder = ValueEncoder()
+    graph = onnx.GraphProto.FromString(b"".join(encoder.value(field, value) for field in (INPUT, OUTPUT, VALUE, VALUE)))
+    expected = ir.serde.serialize_value(value)
+    assert [*graph.input, *graph.output, *graph.value_info] == [expected] * 4
+
+
+@pytest.mark.parametrize("dtype", [ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.INT4, ir.DataType.BFLOAT16])
+def test_initializers_read_back_as_serialised_by_onnx_ir(dtype):
+    tensor = ir.Tensor(np.arange(5).astype(dtype.numpy()), dtype, name="other")
+    texts = ir.StringTensor([b"a", b"b"], shape=ir.Shape([2]), name="w")
+    encoder = ValueEncoder()
+    fields = [*(encoder.initializer("w", held) for held in (tensor, texts)), encoder.typed(INPUT, "w", tensor)]
+    graph = onnx.GraphProto.FromString(b"".join(fields))
+    expected = ir.serde.serialize_tensor(tensor)
+    expected.name = "w"
+    assert list(graph.initializer) == [expected, ir.serde.serialize_tensor(texts)]
+    assert list(graph.input) == [ir.serde.serialize_value(ir.val("w", dtype, [5]))]

@@ -20,7 +20,11 @@ _INPUT, _OUTPUT, _NAME, _OPERATOR, _ATTRIBUTE, _DOMAIN, _OVERLOAD = (tag(number)
 _NODE = tag(1)
 _MODEL_GRAPH = 7
 _ATTRIBUTE_NAME, _STRING, _TENSOR, _GRAPH = tag(1), tag(4), tag(5), tag(6)
-_DIMENSION, _ELEMENT_TYPE, _RAW = b"\x08", b"\x10", tag(9)
+_DIMENSION, _ELEMENT_TYPE, _RAW, _TENSOR_NAME = b"\x08", b"\x10", tag(9), tag(8)
+_VALUE_NAME, _VALUE_TYPE, _TENSOR_TYPE, _SHAPE, _AXIS = tag(1), tag(2), tag(1), tag(2), tag(1)
+_ELEMENT, _NUMBER, _SYMBOL = b"\x08", b"\x08", tag(2)
+INITIALIZER, INPUT, OUTPUT, VALUE = (tag(number) for number in (5, 11, 12, 13))
+"""Fields of a graph."""
 _FLOAT, _INT, _FLOATS, _INTS, _TYPE = b"\x15", b"\x18", b"\x3d", b"\x40", b"\xa0\x01"
 _Kind = ir.AttributeType
 
@@ -38,13 +42,16 @@ def skeleton(model: ir.Model, *, ir_version: int | None = None, expand: Expand |
     return proto
 
 
-def encode(proto: onnx.ModelProto, nodes: Iterable[ir.Node], expand: Expand | None = None) -> bytes:
+def encode(
+    proto: onnx.ModelProto, nodes: Iterable[ir.Node], expand: Expand | None = None, *, also: bytes = b""
+) -> bytes:
     """Encode a message and nodes before those that its graph has; the message loses its graph.
 
-    With ``expand``, nodes are encoded as what stands for them, and the operator sets of that are imported.
+    With ``expand``, nodes are encoded as what stands for them, and the operator sets of that are imported; ``also`` are
+    other fields of the graph, encoded already.
     """
     encoder = Encoder(expand, {item.domain: item.version for item in proto.opset_import})
-    body = encoder.nodes(nodes) + proto.graph.SerializeToString()
+    body = encoder.nodes(nodes) + also + proto.graph.SerializeToString()
     for domain, version in encoder.added.items():
         proto.opset_import.add(domain=domain, version=version)
     proto.ClearField("graph")
@@ -81,7 +88,7 @@ class Encoder:
         expand = self._expand
         try:
             if expand is None:
-                return b"".join(self._prefixed(_NODE, self._node(node)) for node in nodes)
+                return b"".join(_field(_NODE, self._node(node)) for node in nodes)
             return b"".join(self._expanded(node, expand) for node in nodes)
         except ir.serde.SerdeError as error:
             raise ModelError(f"the model cannot be serialised: {root_cause(error)}") from error
@@ -89,12 +96,12 @@ class Encoder:
     def _expanded(self, node: ir.Node, expand: Expand) -> bytes:
         built = expand(node, self._imports) if node.domain else None
         if built is None:
-            return self._prefixed(_NODE, self._node(node))
+            return _field(_NODE, self._node(node))
         try:
             for domain, version in built.opsets.items():
                 if domain not in self._imports:
                     self.added[domain] = version or 1
-            return b"".join(self._prefixed(_NODE, self._node(inner)) for inner in built.nodes)
+            return b"".join(_field(_NODE, self._node(inner)) for inner in built.nodes)
         finally:
             built.discard()
 
@@ -113,7 +120,7 @@ class Encoder:
         if node.overload:
             parts += (_OVERLOAD, text(node.overload))
         for attribute in node.attributes.values():
-            parts.append(self._prefixed(_ATTRIBUTE, self._attribute(attribute)))
+            parts.append(_field(_ATTRIBUTE, self._attribute(attribute)))
         return b"".join(parts)
 
     def _attribute(self, attribute: ir.Attr) -> bytes:
@@ -131,7 +138,7 @@ class Encoder:
         elif kind is _Kind.STRING and isinstance(value, str):
             body = _STRING + self._text(value)
         elif kind is _Kind.TENSOR and type(value) is ir.Tensor and value.dtype is not ir.DataType.STRING:
-            body = self._prefixed(_TENSOR, _tensor(attribute.as_tensor()))
+            body = _field(_TENSOR, _tensor(attribute.as_tensor()))
         elif kind is _Kind.GRAPH and self._expand is not None:
             graph = self._graph(attribute.as_graph())
             body = _GRAPH + varint(len(graph)) + graph
@@ -159,9 +166,58 @@ class Encoder:
             found = self._texts[text] = varint(len(encoded)) + encoded
         return found
 
-    @staticmethod
-    def _prefixed(field: bytes, body: bytes) -> bytes:
-        return field + varint(len(body)) + body
+
+class ValueEncoder:
+    """Encodes names, types and shapes of values, and small initializers, as fields of a graph; types only once."""
+
+    def __init__(self) -> None:
+        self._types: dict[tuple[object, ...], bytes] = {}
+
+    def value(self, field: bytes, value: ir.Value) -> bytes:
+        """Encode a value, without documentation and metadata."""
+        if type(value.type) is not ir.TensorType:
+            return _field(field, ir.serde.serialize_value(value).SerializeToString())
+        return _field(field, _text(_VALUE_NAME, value.name or "") + self._type(value.type.dtype, value.shape))
+
+    def typed(self, field: bytes, name: str, tensor: ir.TensorProtocol) -> bytes:
+        """Encode a value of the type and shape of a tensor."""
+        return _field(field, _text(_VALUE_NAME, name) + self._type(tensor.dtype, tensor.shape))
+
+    def initializer(self, name: str, tensor: ir.TensorProtocol) -> bytes:
+        """Encode an initializer with its data."""
+        if _is_array(tensor):
+            return _field(INITIALIZER, _tensor(tensor) + _text(_TENSOR_NAME, name))
+        stored = ir.serde.serialize_tensor(tensor)
+        stored.name = name
+        return _field(INITIALIZER, stored.SerializeToString())
+
+    def _type(self, dtype: ir.DataType, shape: ir.Shape | ir.ShapeProtocol | None) -> bytes:
+        dims = None if shape is None else tuple(dim if isinstance(dim, int) else dim.value for dim in shape)
+        found = self._types.get((dtype, dims))
+        if found is None:
+            body = _ELEMENT + varint(dtype.value)
+            if dims is not None:
+                body += _field(_SHAPE, b"".join(_field(_AXIS, _axis(dim)) for dim in dims))
+            found = self._types[dtype, dims] = _field(_VALUE_TYPE, _field(_TENSOR_TYPE, body))
+        return found
+
+
+def _is_array(tensor: ir.TensorProtocol) -> bool:
+    return type(tensor) is ir.Tensor and tensor.dtype is not ir.DataType.STRING
+
+
+def _axis(dim: int | str | None) -> bytes:
+    if dim is None:
+        return b""
+    return _NUMBER + _signed(dim) if isinstance(dim, int) else _text(_SYMBOL, dim)
+
+
+def _text(field: bytes, text: str) -> bytes:
+    return _field(field, text.encode())
+
+
+def _field(field: bytes, body: bytes) -> bytes:
+    return field + varint(len(body)) + body
 
 
 def _tensor(tensor: ir.TensorProtocol) -> bytes:

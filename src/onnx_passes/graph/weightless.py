@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from onnx_passes.core.walk import all_graphs
-from onnx_passes.graph.encode import encode, skeleton
+from onnx_passes.graph.encode import INPUT, OUTPUT, VALUE, ValueEncoder, encode, skeleton
 from onnx_passes.graph.external import standing_in, stub
 
 if TYPE_CHECKING:
@@ -37,28 +37,23 @@ def encode_weightless(model: ir.Model, *, without: Collection[str | None] = ()) 
     """
     if any(value.graph is not model.graph for value, _ in _big_initializers(model)):
         return None
-    proto = skeleton(model)
-    graph = proto.graph
-    inputs = list(model.graph.inputs)
-    given = set(inputs)
+    given = set(model.graph.inputs)
+    encoder, fields = ValueEncoder(), list[bytes]()
     for value in model.graph.initializers.values():
-        tensor = value.const_value
+        tensor, name = value.const_value, value.name or ""
         if tensor is None or value.name in without:
             continue
         if tensor.nbytes <= _SMALL and not isinstance(tensor, ir.ExternalTensor):
-            stored = ir.serde.serialize_tensor(tensor)
-            stored.name = value.name or ""
-            graph.initializer.append(stored)
+            fields.append(encoder.initializer(name, tensor))
         elif value not in given:
-            typed = ir.Value(name=value.name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()))
-            graph.input.append(ir.serde.serialize_value(typed))
-    graph.input.extend(map(ir.serde.serialize_value, inputs))
-    graph.output.extend(map(ir.serde.serialize_value, model.graph.outputs))
+            fields.append(encoder.typed(INPUT, name, tensor))
+    fields.extend(encoder.value(INPUT, value) for value in model.graph.inputs)
+    fields.extend(encoder.value(OUTPUT, value) for value in model.graph.outputs)
     for node in model.graph:
         for value in node.outputs:
             if value.name and value.type is not None and not value.is_graph_output():
-                graph.value_info.append(ir.serde.serialize_value(value))
-    return encode(proto, model.graph)
+                fields.append(encoder.value(VALUE, value))
+    return encode(skeleton(model), model.graph, also=b"".join(fields))
 
 
 def _big_initializers(model: ir.Model) -> Iterator[tuple[ir.Value, ir.TensorProtocol]]:

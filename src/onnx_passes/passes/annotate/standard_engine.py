@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -59,7 +60,7 @@ def fill_gaps(model: ir.Model, *, data_prop: bool) -> bool:
             inferred = onnx.ModelProto.FromString(inferred)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError):
         return False
-    return _Filling(_names_in_use(model.graph)).fill(model.graph, inferred.graph)
+    return _Filling(model.graph).fill(model.graph, inferred.graph)
 
 
 def _is_gap(value: ir.Value) -> bool:
@@ -79,9 +80,14 @@ def _names_in_use(graph: ir.Graph) -> set[str]:
 
 
 class _Filling:
-    def __init__(self, names: set[str]) -> None:
-        self.names = names
-        self.fresh = (name for number in count() if (name := f"_d{number}") not in names)
+    def __init__(self, graph: ir.Graph) -> None:
+        self.graph = graph
+        self.fresh = (name for number in count() if (name := f"_d{number}") not in self.names)
+
+    @cached_property
+    def names(self) -> set[str]:
+        """The names of dimensions in the graph as it came, which models of fixed sizes never need."""
+        return _names_in_use(self.graph)
 
     def fill(self, graph: ir.Graph, proto: onnx.GraphProto) -> bool:
         """Walk both forms of a graph side by side."""
