@@ -10,8 +10,6 @@ from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.samples.generate import Sampling, draft
 from onnx_passes.verify.samples.reference import read_inputs
 
-_SAMPLES = 2
-
 
 def greatest_values(model: ir.Model, data: str = "") -> dict[ir.Value, np.ndarray]:
     """Return the greatest finite magnitude of each floating-point value, on data of a file or generated.
@@ -19,7 +17,8 @@ def greatest_values(model: ir.Model, data: str = "") -> dict[ir.Value, np.ndarra
     Raises ExecutionError if the model cannot be run.
     """
     executor = Executor()
-    samples = read_inputs(model, [data]) if data else draft(model, Sampling(0, _SAMPLES), executor).samples
+    # By default those are the samples that verification draws: what overflows there is known beforehand.
+    samples = read_inputs(model, [data]) if data else draft(model, Sampling(0, None, None), executor).finish()
     known = Activations(executor)
     known.fill(model, samples)
     found: dict[ir.Value, np.ndarray] = {}

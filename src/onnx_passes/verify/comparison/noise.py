@@ -142,8 +142,8 @@ class _Noisy:
     def _again(self, node: ir.Node, known: Mapping[ir.Value, ir.Value]) -> ir.Node:
         """Copy a node for values with errors, in its subgraphs as well."""
         inputs = [None if value is None else known.get(value, value) for value in node.inputs]
-        attributes = [_cloned(attribute, known) for attribute in node.attributes.values()]
         self.count += 1
+        attributes = [_cloned(attribute, known, self.count) for attribute in node.attributes.values()]
         made = copy_node(node, inputs, attributes, name=f"{_MARK}{self.count}")
         for place, (old, new) in enumerate(zip(node.outputs, made.outputs, strict=True)):
             new.name, new.type = (f"{made.name}.{place}" if old.name else ""), old.type
@@ -236,8 +236,8 @@ def _read_by(node: ir.Node) -> Iterator[ir.Value | None]:
             yield from inner.inputs
 
 
-def _cloned(attribute: ir.Attr, known: Mapping[ir.Value, ir.Value]) -> ir.Attr:
-    """Copy a subgraph, with what it reads from outside replaced; other attributes stay."""
+def _cloned(attribute: ir.Attr, known: Mapping[ir.Value, ir.Value], number: int) -> ir.Attr:
+    """Copy a subgraph, with what it reads from outside replaced, and results of its own; other attributes stay."""
     if attribute.is_ref() or attribute.type is not ir.AttributeType.GRAPH:
         return attribute
     graph = attribute.as_graph().clone(allow_outer_scope_values=True)
@@ -245,6 +245,8 @@ def _cloned(attribute: ir.Attr, known: Mapping[ir.Value, ir.Value]) -> ir.Attr:
         for index, value in enumerate(inner.inputs):
             if value is not None and value in known:
                 inner.replace_input_with(index, known[value])
+        for value in inner.outputs:
+            value.name = f"{value.name}{_MARK}{number}" if value.name else value.name
     return ir.AttrGraph(attribute.name, graph)
 
 

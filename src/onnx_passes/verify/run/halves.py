@@ -24,7 +24,14 @@ _RESULT, _SEQUENCE, _FIRST = "//result", "//sequence", "//first"
 def computes_halves(model: ir.Model) -> bool:
     """Tell whether a model computes with float16."""
     graph = model.graph
-    return any(value.dtype is _HALF for value in (*graph.inputs, *graph.outputs, *graph.initializers.values()))
+    known = (*graph.inputs, *graph.outputs, *graph.initializers.values())
+    return any(value.dtype is _HALF for value in known) or any(map(_yields_halves, graph))
+
+
+def _yields_halves(node: ir.Node) -> bool:
+    if any(value.dtype is _HALF for value in node.outputs):
+        return True
+    return node.op_type == "Cast" and node.attributes.get_int("to", 0) == _HALF.value
 
 
 def with_rounded_halves(model: ir.Model) -> ir.Model:
