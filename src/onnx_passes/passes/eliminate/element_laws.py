@@ -171,12 +171,14 @@ class EliminateComparison(LawPass):
 
     fuzz_hints = hints(
         *(
-            f"""g (int64 n, float[N,2] x) => (bool[A] y) <int64 o = {{0}}, int64 d = {{1}}, int64 c = {{{c}}},
-                int64[1] axes = {{0}}> {{ {body} }}"""
+            f"""g (int64 n, float[N,2] x) => (bool[A] y) <int64[A] r, int64[2] s, int64 o = {{0}}, int64 d = {{1}},
+                int64 c = {{{c}}}> {{ {body} }}"""
             for c in (0, -3)
             for body in (
                 "r = Range (o, n, d) y = GreaterOrEqual (r, c)",
                 "r = Range (o, n, d) y = Less (r, c)",
+                "s = Shape (x) y = GreaterOrEqual (s, c)",
+                "s = Shape (x) y = Less (s, c)",
                 "s = Shape (x) y = LessOrEqual (c, s)",
                 "s = Shape (x) y = Greater (c, s)",
             )

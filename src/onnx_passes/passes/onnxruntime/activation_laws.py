@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.graph.shapes import dimension, rank
-from onnx_passes.passes.fuse.activation_laws import GELU_NUMBERS, gelu_laws, is_finite, is_single
+from onnx_passes.passes.fuse.activation_laws import gelu_laws, gelu_samples, is_finite, is_single
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 
@@ -46,7 +46,7 @@ class FuseMicrosoftGelu(LawPass):
     """
 
     fast_math = ("ninf", "nsz", "reassoc", "contract")
-    fuzz_hints = hints(constants={name: (value,) for name, value in GELU_NUMBERS.items()}, dtypes=("float",))
+    fuzz_hints = hints(*gelu_samples(17, 18))
     laws = gelu_laws(
         {"Erf": "com.microsoft.Gelu(x)", "Tanh": "com.microsoft.FastGelu(x)"},
         When("opset < 20", "ONNX has Gelu from opset 20 on: fuse-gelu makes it"),
