@@ -27,6 +27,13 @@ def test_takes_all_other_inputs_along():
     assert [len(node.inputs) for node in model.graph] == [3]
 
 
+def test_keeps_floats_whose_zeros_would_meet_in_another_order():
+    text = """g (float x) => (float[2] y) <float[2] c = {3.0, 4.0}, float[1] e = {0.0}, float d = {2.0}> {
+        a = Min (x, c, e) y = Min (a, d)
+    }"""
+    assert "zeros of both signs may meet in another order" in refusals(EliminateMinMax(), text)
+
+
 def test_keeps_single_inputs():
     text = "g (float[2] x) => (float[2] y) {a = Min (x) y = Min (a)}"
     assert not refusals(EliminateMinMax(), text)

@@ -105,6 +105,9 @@ def _with_both(op: Builder, outer: ir.Node, inner: ir.Node, c: ir.Value, d: ir.V
     kept = [value for value in others if value not in (inner.outputs[0], c, d)]
     if len(kept) + 3 != len(others):
         return no("an input comes twice", at=outer)
+    if len(kept) > 1 and not is_integral(c):
+        # ONNX Runtime decides between them by their place, and by the loop that broadcasts.
+        return no("zeros of both signs may meet in another order", at=outer)
     return op.op(outer.op_type, *kept, _combined(outer.op_type, c, d))
 
 
@@ -139,9 +142,10 @@ class EliminateClip(LawPass):
 class EliminateMinMax(LawPass):
     """Merge two consecutive Max, or Min, nodes with constant operands.
 
-    Rewrites: ``Max(Max(x, c), d)`` → ``Max(x, max(c, d))``, also with more inputs than one, in any order.
-    Refuses:  constants that a caller may override; NaN; a zero as the larger (smaller) constant of floats, whose sign
-              depends on the order; constants that would grow by broadcasting; an inner node that others use.
+    Rewrites: ``Max(Max(x, c), d)`` → ``Max(x, max(c, d))``, of integers also with more inputs than one, in any order.
+    Refuses:  constants that a caller may override; NaN; a zero as the larger (smaller) constant of floats, or several
+              other inputs of floats: the sign of zeros depends on the order; constants that would grow by
+              broadcasting; an inner node that others use.
     Exactness: bit-exact.
     """
 
