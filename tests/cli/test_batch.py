@@ -166,6 +166,8 @@ def test_an_interrupt_leaves_only_whole_files(models, tmp_path):
         "    def call(self, model):\n        time.sleep(60)\n"
     )
     command = [sys.executable, "-m", "onnx_passes", "--import", str(slow), "-o", str(tmp_path / "out"), "-j", "2"]
+    # Where tests run in the background of a shell, Ctrl-C is ignored by all that they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [*command, str(models), "Slow", "--verify", "off"], stderr=subprocess.PIPE, text=True, start_new_session=True
     )

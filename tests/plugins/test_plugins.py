@@ -131,7 +131,7 @@ def test_they_are_fuzzed(name: str):
 
 def test_a_lowering_that_contradicts_its_definition_is_found(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ternary.Ternary, "quantize", lambda self, inputs, attributes: np.sign(inputs[0]))
-    (report,) = fuzz_each("Ternary", 30, 0)
+    (report,) = fuzz_each("Ternary", 60, 1)
     assert not report.ok
 
 

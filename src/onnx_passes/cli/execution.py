@@ -34,12 +34,15 @@ def execute(source: str, target: str, passes: tuple[str, ...], config_file: str 
     """Load a model, run the passes, and write what came of it."""
     chosen = settings(config_file, passes, quiet=choices.quiet)
     planned = chosen.plan()
+    from onnx_passes.graph.data_layout import require_shareable
     from onnx_passes.graph.load import load
     from onnx_passes.graph.origin import origin
     from onnx_passes.graph.save import save
     from onnx_passes.report.summary import RunSummary
 
     model = load(source)
+    if choices.share_data:
+        require_shareable(model, Path(target).parent)
     loaded_from = origin(model)
     if loaded_from is not None and not choices.quiet:
         for repair in loaded_from.repairs:
@@ -50,7 +53,7 @@ def execute(source: str, target: str, passes: tuple[str, ...], config_file: str 
     result = run_watched(planned, model, instruments, source, report=choices.report, trace=choices.trace)
     if choices.as_json and target == "-":
         return Done(result, RunSummary.of(result.record))
-    saved = save(result.model, target, external=choices.external)
+    saved = save(result.model, target, external="shared" if choices.share_data else choices.external)
     if size is not None and loaded_from is not None and loaded_from.external:
         size += result.record.before.bytes
     stored = None if size is None or saved.path is None else (size, saved.nbytes)

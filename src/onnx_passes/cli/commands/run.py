@@ -208,6 +208,8 @@ def _run_one(
     source: str, output: str | None, passes: tuple[str, ...], config_file: str | None, choices: Choices
 ) -> int:
     target = source if choices.in_place else output or "-"
+    if choices.share_data and (target == "-" or choices.external is not None):
+        raise click.UsageError("--share-data goes with --output or --in-place and without --external.")
     if not choices.in_place and "-" not in (target, source) and _is_same_file(Path(target), Path(source)):
         raise UsageError("this is the input file", where=target, hint="use --in-place to overwrite it")
     for beside in (choices.record, choices.report, choices.trace):

@@ -22,7 +22,7 @@ Objection = Callable[[ir.Node], str]
 """Says why a node is to stay as it is; nothing if it need not."""
 
 _MOVES = "it moves a value that stays"
-_QUANTIZERS = ("Quantize", "Dequantize", "QLinear", "DynamicQuantize")
+_FIXED_SCALES = ("Quantize", "Dequantize", "QLinear", "DynamicQuantize")
 _EXACT = {"Resize": frozenset({"T2"})}
 """Variables of types that coordinates have, which are no data."""
 _COUNTS = frozenset({ir.DataType.INT64, ir.DataType.INT32})
@@ -217,7 +217,7 @@ def beyond(array: np.ndarray, target: ir.DataType) -> str:
 def _unsuitable(node: ir.Node) -> str:
     if is_random(node):
         return "it would draw other numbers"
-    if node.op_type.startswith(_QUANTIZERS):
+    if node.op_type.startswith(_FIXED_SCALES):
         return "its scale would be rounded"
     has_type = any(name in node.attributes for name in ("dtype", "output_dtype"))
     return "it names the type of its result" if has_type else ""
