@@ -256,6 +256,19 @@ class EliminateSlice(LawPass):
     Exactness: bit-exact.
     """
 
+    fuzz_hints = hints(
+        *(
+            f"""g (float[{shape}] x) => (float[?,?] y) <int64[1] a = {{1}}, int64[1] b = {{{end}}},
+                int64[1] k = {{{axis}}}, int64[1] c = {{{start}}}, int64[1] d = {{99}}, int64[1] l = {{{other}}},
+                int64[1] o = {{0}}> {{ {body} }}"""
+            for shape in ("6,8", "N,7")
+            for end, axis, start, other in ((5, 1, 1, 1), (7, 1, 0, 0), (4, -1, 1, -2), (6, 1, 2, 1))
+            for body in (
+                "s = Slice (x, a, b, k) y = Slice (s, c, d, l)",
+                "y = Slice (x, o, d, l)",
+            )
+        )
+    )
     laws = (
         _law("Slice(x, ...) → x", When("takes_everything(result)")),
         _law("Slice(inner := Slice(x, ...), ...) → sliced_once(result, inner)", name="SliceOfSlice", forks="duplicate"),
