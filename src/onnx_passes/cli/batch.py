@@ -100,6 +100,7 @@ def _line(job: Job, answer: Answer) -> str:
 
 def _show(done: Sequence[Done], *, quiet: bool) -> None:
     """Print the table, unless nobody wants it, and what went wrong."""
+    from onnx_passes.graph.wording import count
     from onnx_passes.report.summary import RunSummary, models_table
     from onnx_passes.report.tables import standard_error
 
@@ -120,4 +121,4 @@ def _show(done: Sequence[Done], *, quiet: bool) -> None:
         text = str(answer["text"]).removeprefix("onnx-passes: ")
         click.echo(text if text.startswith(str(job.source)) else f"{job.source}: {text}", err=True)
     if not quiet:
-        click.echo(f"{len(done)} models, {len(done) - len(failed)} written, {len(failed)} failed", err=True)
+        click.echo(f"{count(done, 'model')}, {len(done) - len(failed)} written, {len(failed)} failed", err=True)

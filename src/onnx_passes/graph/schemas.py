@@ -167,7 +167,7 @@ def default_attribute(domain: str, op_type: str, name: str, version: int) -> Any
 
 
 @functools.cache
-def holds_graphs(domain: str, op_type: str) -> bool:
+def takes_graphs(domain: str, op_type: str) -> bool:
     """Tell whether a standard operator takes graphs, as If and Loop do."""
     import onnx
 
@@ -178,6 +178,7 @@ def holds_graphs(domain: str, op_type: str) -> bool:
     return any(attribute.type == onnx.defs.OpSchema.AttrType.GRAPH for attribute in attributes)
 
 
+@functools.cache
 def parameter_names(domain: str, op_type: str) -> tuple[str, ...]:
     """Return what a standard operator calls its inputs; nothing of operators that ONNX does not know."""
     import onnx

@@ -7,7 +7,7 @@ from typing import Literal
 import onnx_ir as ir
 
 from onnx_passes.graph.operators import Key
-from onnx_passes.graph.schemas import holds_graphs, parameter_names
+from onnx_passes.graph.schemas import parameter_names, takes_graphs
 from onnx_passes.graph.traits import TRAITS, Kind
 from onnx_passes.ops.collection import DEFINITIONS
 from onnx_passes.ops.quantizing import QUANTIZERS, Quantizing
@@ -38,7 +38,7 @@ def family_of(operator: ir.Node | Key) -> Family:
     if traits is not None and traits.kind == "elementwise":
         return "activation" if traits.arity == 1 else "arithmetic"
     domain, op_type = (operator.domain, operator.op_type) if isinstance(operator, ir.Node) else operator
-    if holds_graphs(domain, op_type):
+    if takes_graphs(domain, op_type):
         return "control"
     return "other" if traits is None else _FAMILIES.get(traits.kind, "other")
 

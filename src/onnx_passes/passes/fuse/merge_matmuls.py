@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,10 +44,11 @@ class MergeMatmuls(EditorPass):
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
         """Look at all that several products read."""
+        places = {node: place for place, node in enumerate(all_nodes(editor.graph))}
         for x in list(dict.fromkeys(node.inputs[0] for node in all_nodes(editor.graph) if _is_product(node))):
             siblings = [] if x is None else [node for node in dict.fromkeys(x.consumers()) if _is_product(node)]
             for group in _groups(x, siblings, editor):
-                _merge(editor, group)
+                _merge(editor, group, places)
 
 
 @dataclass(frozen=True)
@@ -132,13 +133,12 @@ def _bias(array: np.ndarray | None, columns: int) -> np.ndarray | None:
     return np.broadcast_to(array.reshape(-1), (columns,))
 
 
-def _merge(editor: Editor, group: Sequence[_Product]) -> None:
+def _merge(editor: Editor, group: Sequence[_Product], places: Mapping[ir.Node, int]) -> None:
     # A bias that not all have is added to its own part.
     if group[0].node.op_type == "MatMul" and any(product.bias is None for product in group):
         group = [_Product(product.node, product.matrix, None, None) for product in group]
     nodes = [node for product in group for node in (product.node, product.sum) if node is not None]
-    order = {node: place for place, node in enumerate(nodes[0].graph or ())}
-    nodes.sort(key=order.__getitem__)
+    nodes.sort(key=places.__getitem__)
     with editor.rewrite(_RULE, nodes[-1], matched=nodes) as r:
         if r.op.opset < _FROM_THE_END:
             r.refuse("Split counts axes from the front in this opset")

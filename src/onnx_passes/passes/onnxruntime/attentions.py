@@ -13,17 +13,14 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.permutations import transposed
 from onnx_passes.passes.attention.form import AttentionForm
 from onnx_passes.passes.attention.fuse_attention import full_mask, mask_rank, own_nodes
-from onnx_passes.passes.attention.heads import Heads
+from onnx_passes.passes.attention.heads import SEQUENCE_FIRST, Heads
 from onnx_passes.passes.attention.recognise import recognise
 from onnx_passes.rewrite.editor import Editor, Rewrite
 from onnx_passes.rewrite.refusal import Refusal, no
 
-DOMAIN = "com.microsoft"
 _SINCE = 15
 """The opset from which on a size can be asked for."""
 _RANK = 4
-
-_SEQUENCE_FIRST = [0, 2, 1, 3]
 
 Writer = Callable[[Rewrite, AttentionForm], Refusal | None]
 
@@ -65,7 +62,7 @@ def flat_inputs(op: Builder, form: AttentionForm) -> tuple[ir.Value, ir.Value, i
 
 
 def _merged(op: Builder, heads: Heads) -> ir.Value:
-    perm = [heads.perm[axis] for axis in _SEQUENCE_FIRST]
+    perm = [heads.perm[axis] for axis in SEQUENCE_FIRST]
     _, count, _, size = heads.sizes
     assert isinstance(count, int)
     assert isinstance(size, int)
@@ -84,7 +81,7 @@ def replace_results(r: Rewrite, form: AttentionForm, made: Any) -> None:
     result, *presents = cast("list[ir.Value]", made if isinstance(made, list) else [made])
     if form.merge is None:
         split = r.op.Reshape(result, [0, 0, form.heads, form.v.sizes[3]])
-        result = r.op.Transpose(split, perm=_SEQUENCE_FIRST)
+        result = r.op.Transpose(split, perm=list(SEQUENCE_FIRST))
     r.replace(form.output, result)
     olds = () if form.past is None else (form.past.present_key, form.past.present_value)
     for old, new in zip(olds, presents, strict=False):

@@ -56,7 +56,6 @@ def _is_normalized_only(value: ir.Value) -> bool:
         return len(value.uses()) == 1
     means = [node for node, index in value.uses() if node.op_type == "ReduceMean" and not index]
     subs = [node for node, index in value.uses() if node.op_type == "Sub" and not index]
-    return (
-        len(means) == 1 and bool(subs) and len(value.uses()) == 1 + len(subs)
-        and all(node.inputs[1] is means[0].outputs[0] for node in subs)
-    )  # fmt: skip
+    if len(means) != 1 or not subs or len(value.uses()) != 1 + len(subs):
+        return False
+    return all(node.inputs[1] is means[0].outputs[0] for node in subs)

@@ -8,9 +8,9 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import same_dim
+from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN
 from onnx_passes.passes.attention.form import AttentionForm
 from onnx_passes.passes.onnxruntime.attentions import (
-    DOMAIN,
     attention_bias,
     flat_inputs,
     fuse_attentions,
@@ -63,7 +63,7 @@ def _write(r: Rewrite, form: AttentionForm) -> Refusal | None:
         "GroupQueryAttention",
         *(q, k, v, *past, *_lengths(r.op, form, q, k)),
         *(() if bias is None else (None, None, None, bias)),
-        _domain=DOMAIN,
+        _domain=CONTRIBUTED_DOMAIN,
         _outputs=3,
         num_heads=form.heads,
         kv_num_heads=form.kv_heads,

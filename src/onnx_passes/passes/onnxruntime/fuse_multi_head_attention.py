@@ -5,9 +5,9 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN
 from onnx_passes.passes.attention.form import AttentionForm
 from onnx_passes.passes.onnxruntime.attentions import (
-    DOMAIN,
     attention_bias,
     flat_inputs,
     fuse_attentions,
@@ -55,7 +55,7 @@ def _write(r: Rewrite, form: AttentionForm) -> Refusal | None:
     made = r.op.op(
         "MultiHeadAttention",
         *inputs,
-        _domain=DOMAIN,
+        _domain=CONTRIBUTED_DOMAIN,
         _outputs=1 if form.past is None else 3,
         num_heads=form.heads,
         scale=scale_of(form),

@@ -10,12 +10,12 @@ from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.shapes import dimension, rank, same_dtype, same_shape
 from onnx_passes.graph.uses import is_used_elsewhere
+from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.passes import EditorPass
 from onnx_passes.rewrite.refusal import Refusal, no
 
-DOMAIN = "com.microsoft"
 _OPERATORS = {
     "LayerNormalization": "SkipLayerNormalization",
     "RMSNormalization": "SkipSimplifiedLayerNormalization",
@@ -74,7 +74,7 @@ class FuseSkipLayernorm(EditorPass):
                 results = r.op.op(
                     _OPERATORS[norm.op_type],
                     *given,
-                    _domain=DOMAIN,
+                    _domain=CONTRIBUTED_DOMAIN,
                     _outputs=[None, "", "", None] if forked else 1,
                     epsilon=norm.attributes.get_float("epsilon", _EPSILON),
                 )
