@@ -288,3 +288,11 @@ def test_an_attention_that_is_there_repeats_heads_by_itself():
 def test_an_attention_with_nothing_around_it_stays():
     text = attention("out = Attention (q, k, v)")
     assert not onnx_passes.apply(model_of(text, opset=23, ir_version=11), "fuse-attention").steps[-1].modified
+
+
+def test_a_causal_attention_does_not_take_in_the_past_which_would_move_its_mask():
+    text = """g (float[1,2,3,4] q, float[1,2,3,4] k, float[1,2,3,4] v,
+        float[1,2,2,4] pk, float[1,2,2,4] pv) => (float[1,2,3,4] y) {
+            ck = Concat <axis = 2> (pk, k) cv = Concat <axis = 2> (pv, v) y = Attention <is_causal = 1> (q, ck, cv)
+        }"""
+    assert "behind a past, is_causal counts keys from its end" in reasons("fuse-attention", text, opset=23)

@@ -21,6 +21,7 @@ from onnx_passes.rewrite.passes import EditorPass
 from onnx_passes.rewrite.refusal import Refusal
 
 _SINCE = 23
+_HEADS = "heads of Attention"
 _FLAT = 3
 """The rank of tensors without an axis of heads."""
 
@@ -112,7 +113,10 @@ def _widen(editor: Editor, node: ir.Node) -> None:
     form = reread(node)
     if form is None:
         return
-    with editor.rewrite("heads of Attention", form.root, matched=own_nodes(form)) as r:
+    if isinstance(form, Refusal):
+        editor.refuse(_HEADS, form.reason, node, at=form.at)
+        return
+    with editor.rewrite(_HEADS, form.root, matched=own_nodes(form)) as r:
         mask = node.inputs[3] if len(node.inputs) > 3 else None
         _put(r, form, [*_inputs(r.op, form), mask], dict(node.attributes))
 

@@ -91,7 +91,7 @@ def recognise(last: ir.Node) -> AttentionForm | Refusal | None:
     return _checked(_with_heads(form))
 
 
-def reread(node: ir.Node) -> AttentionForm | None:
+def reread(node: ir.Node) -> AttentionForm | Refusal | None:
     """Read an Attention that is there, if it could do what is done around it: split, repeat and cache heads."""
     q, k, v = node.inputs[:3]
     if q is None or k is None or v is None or q.dtype is None or any(node.inputs[4:]) or len(node.outputs) != 1:
@@ -102,8 +102,10 @@ def reread(node: ir.Node) -> AttentionForm | None:
     scores = (*heads[0].sizes[:3], heads[1].sizes[2])
     before = AttentionForm(node, node.outputs[0], *heads, scale=1.0, scores=scores, dtype=q.dtype, nodes=(node,))
     form = _with_heads(before)
+    if form.past is not None and node.attributes.get_int("is_causal", 0):
+        return no("behind a past, is_causal counts keys from its end, and here from its beginning", at=node)
     gains = form.merge is not None or form.past is not None or form.kv_heads != before.kv_heads
-    return form if gains and not isinstance(_checked(form), Refusal) else None
+    return _checked(form) if gains else None
 
 
 def _softmax(value: ir.Value | None, weights: _Weights) -> ir.Node | None:
