@@ -151,15 +151,6 @@ def sparse(folder: Path, dtype: int, elements: int, nbytes: int, count: int) -> 
     return write(folder / "m.onnx", nodes, initializers, "y", [1])
 
 
-@pytest.fixture
-def unread(monkeypatch):
-    def refuse(self):
-        raise AssertionError("the weight was read")
-
-    monkeypatch.setattr(MappedTensor, "bytes", property(refuse))
-    monkeypatch.setattr(MappedTensor, "numpy", refuse)
-
-
 @pytest.mark.usefixtures("unread")
 @pytest.mark.parametrize("dtype", ["INT8", "INT4"])
 @pytest.mark.parametrize("passes", ["cleanup", "simplify"])

@@ -21,9 +21,8 @@ from onnx_passes.datatypes.smallest import smallest_for
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.traits import is_product, traits_of
 from onnx_passes.graph.wording import name_of
-from onnx_passes.ops.quantizing import is_quantizer
+from onnx_passes.ops.quantizing import SCALED_PRODUCTS, is_quantizer
 
-_SCALED_PRODUCTS = frozenset({"QLinearConv", "QLinearMatMul", "QGemm"})
 """Operators that multiply integers and scale the sums."""
 _INPUT_BITS = 16
 """Inputs of wider integer types are indices and sizes, no data that were quantized."""
@@ -141,7 +140,7 @@ def streamlined(model: ir.Model, reasons_of: ReasonsOf | None = None) -> Streaml
             macs += work or 0
             if node not in behind:
                 head += work or 0
-            elif node.op_type in _SCALED_PRODUCTS:
+            elif node.op_type in SCALED_PRODUCTS:
                 integer += work or 0
             elif _is_integer_product(node, known):
                 integer += work or 0

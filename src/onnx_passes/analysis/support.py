@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, cast
 import onnx_ir as ir
 
 from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.schemas import schema_of
 from onnx_passes.graph.wording import operator_name
 from onnx_passes.ops.definition import DEFINITIONS, GENERAL_DOMAINS
 
@@ -71,11 +72,8 @@ def _support(node: ir.Node, version: int | None, *, is_function: bool) -> Suppor
 
 def _schema(domain: str, name: str, version: int) -> tuple[int | None, bool]:
     """Return the version in which ONNX defined an operator as it is, and whether it has a body in ONNX."""
-    import onnx
-
-    try:
-        schema = cast(Any, onnx.defs.get_schema(name, version, domain))
-    except onnx.defs.SchemaError:
+    schema = cast(Any, schema_of(domain, name, version))
+    if schema is None:
         return None, False
     return int(schema.since_version), bool(schema.has_function or schema.has_context_dependent_function)
 

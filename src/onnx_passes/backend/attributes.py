@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, cast
 
-import onnx
 import onnx_ir as ir
 
 from onnx_passes.analysis.windows import windows_of
 from onnx_passes.backend.network import Attribute
 from onnx_passes.graph.arguments import argument
-from onnx_passes.graph.schemas import default_attribute
+from onnx_passes.graph.schemas import default_attribute, schema_of
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.wording import attribute_text
 from onnx_passes.ops.collection import definition_of
@@ -41,10 +40,8 @@ def _defaults(node: ir.Node, version: int) -> dict[str, Attribute]:
     if definition is not None:
         known = ((attribute.name, attribute.default) for attribute in definition.attributes)
     else:
-        try:
-            names = onnx.defs.get_schema(node.op_type, version, node.domain).attributes
-        except onnx.defs.SchemaError:
-            return {}
+        schema = schema_of(node.domain, node.op_type, version)
+        names = () if schema is None else schema.attributes
         known = ((name, default_attribute(node.domain, node.op_type, name, version)) for name in names)
     return {name: _frozen(value) for name, value in known if value is not None}
 

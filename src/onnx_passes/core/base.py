@@ -83,6 +83,7 @@ class Pass(ir.passes.PassBase):
     the model, ``preserves`` the results of earlier passes that stay true (``("*",)`` for all of them).
     ``fast_math`` says what the claim of a pass does not cover, as in LLVM: NaN (``nnan``), infinities (``ninf``),
     the sign of zeros (``nsz``); and how rounding may differ: regrouping (``reassoc``), fusing (``contract``).
+    ``lowers`` names the operators that it writes in terms of others.
     ``takes_body`` is set for passes that are given others to run, as ``fixpoint(a, b)``.
     """
 
@@ -93,6 +94,7 @@ class Pass(ir.passes.PassBase):
     preserves: ClassVar[tuple[str, ...]] = ()
     claims: ClassVar[tuple[Claim, ...]] = ()
     fast_math: ClassVar[tuple[FastMath, ...]] = ()
+    lowers: ClassVar[tuple[str, ...]] = ()
     takes_body: ClassVar[bool] = False
     writes_init: ClassVar[bool] = False
     skipped_rules: ClassVar[frozenset[str]] = frozenset()
@@ -103,7 +105,7 @@ class Pass(ir.passes.PassBase):
         for name, annotation in inspect.get_annotations(cls).items():
             if "ClassVar" in str(annotation):
                 continue
-            if name in ("kind", "needs", "followed_by", "preserves", "claims", "fast_math"):
+            if name in ("kind", "needs", "followed_by", "preserves", "claims", "fast_math", "lowers"):
                 raise RegistrationError(
                     f"'{name}' of pass '{cls.__name__}' is a declaration, not an option",
                     hint=f"write '{name} = (…)' without an annotation",
@@ -118,6 +120,7 @@ class Pass(ir.passes.PassBase):
             "followed_by",
             "preserves",
             "fast_math",
+            "lowers",
             *(("passes",) if cls.kind == "sequence" else ()),
         ):
             if isinstance(getattr(cls, name), str):

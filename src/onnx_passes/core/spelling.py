@@ -17,6 +17,7 @@ _DECLARATIONS = (
     "followed_by",
     "preserves",
     "fast_math",
+    "lowers",
     "commute",
     "forks",
     "functions",

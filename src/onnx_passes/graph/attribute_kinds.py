@@ -9,6 +9,7 @@ from typing import Any, cast
 import onnx
 
 from onnx_passes.graph.operators import Interface
+from onnx_passes.graph.schemas import schema_of
 
 KIND_NAMES = {
     int(onnx.AttributeProto.FLOAT): "a number",
@@ -39,12 +40,6 @@ def attribute_kinds(domain: str, operator: str, version: int | None) -> Mapping[
     defined = ATTRIBUTES.get((domain, operator)) if domain else None
     if defined is not None:
         return defined
-    standard = "" if domain == "ai.onnx" else domain
-    try:
-        if version is None:
-            schema = onnx.defs.get_schema(operator, standard)
-        else:
-            schema = onnx.defs.get_schema(operator, version, standard)
-    except onnx.defs.SchemaError:
-        return {}
-    return {name: int(cast(Any, attribute.type)) for name, attribute in schema.attributes.items()}
+    schema = schema_of("" if domain == "ai.onnx" else domain, operator, version)
+    known = {} if schema is None else schema.attributes
+    return {name: int(cast(Any, attribute.type)) for name, attribute in known.items()}

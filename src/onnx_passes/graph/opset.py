@@ -1,42 +1,36 @@
 """Convert a model from one version of the default operator set to another, in place.
 
-Upwards it is onnx's own converter that knows what changed. It drops functions, metadata and annotations, and reads
-every weight. So each kind of node that changed is given to it alone, and only what it makes of that node is brought
-back: the node itself stays, with its name, its metadata and the values it yields. Downwards see ``opset_down``.
+Each kind of node that changed is converted alone, upwards (``opset_up``) or downwards (``opset_down``), and only what
+is made of it is brought back: the node itself stays, with its name, its metadata and the values it yields.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import onnx
 import onnx.checker
 import onnx.helper
-import onnx.version_converter
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph import opset_rules
 from onnx_passes.graph.builder import type_outputs
-from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.edits import remove_unused_constants, subgraphs_of
 from onnx_passes.graph.names import Names
-from onnx_passes.graph.opset_down import descend, schema_of
-from onnx_passes.graph.opset_form import Form, NoEquivalentError
-from onnx_passes.graph.schemas import signature
+from onnx_passes.graph.opset_down import descend
+from onnx_passes.graph.opset_form import NoEquivalentError
+from onnx_passes.graph.opset_kinds import Kind, attributes_of, describe
+from onnx_passes.graph.opset_up import ascend
+from onnx_passes.graph.schemas import schema_of, signature
 from onnx_passes.graph.wellformed import node_label
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
 Scope = ir.Graph | ir.Function
 Refused = tuple[ir.Node, str]
 """A node that has no equivalent, and what it uses."""
-
-_SMALL = 1024
-"""Constants of up to so many bytes are shown to the converter, which needs axes, shapes and the like."""
-
 
 _INITIALIZERS_SINCE, _FUNCTIONS_SINCE, _OVERLOADS_SINCE = 4, 8, 10
 """Versions of the format with initializers that are no inputs, with functions, and with several of one name."""
@@ -127,46 +121,6 @@ def _ir_version(model: ir.Model, version: int, *, lower: bool) -> int:
     return min(model.ir_version, max(needed, _INITIALIZERS_SINCE))
 
 
-@dataclasses.dataclass
-class _Kind:
-    """Nodes that look the same to the converter: one node with placeholders for its values."""
-
-    proto: onnx.NodeProto
-    inputs: list[onnx.ValueInfoProto]
-    constants: list[onnx.TensorProto]
-    outputs: list[onnx.ValueInfoProto]
-    used: frozenset[str] = frozenset()
-    """Outputs that somebody reads."""
-    nodes: list[ir.Node] = dataclasses.field(default_factory=list[ir.Node])
-    result: list[onnx.NodeProto] = dataclasses.field(default_factory=list[onnx.NodeProto])
-    """What the converter made of it; the last node yields the outputs."""
-
-    def key(self) -> tuple[bytes, ...]:
-        parts = (self.proto, *self.inputs, *self.constants, *self.outputs)
-        return (*(part.SerializeToString(deterministic=True) for part in parts), *map(str.encode, sorted(self.used)))
-
-    def prefix_names(self, prefix: str) -> None:
-        for part in (*self.inputs, *self.constants, *self.outputs):
-            part.name = prefix + part.name
-        for names in (self.proto.input, self.proto.output):
-            names[:] = [prefix + name if name else "" for name in names]
-        self.used = frozenset(prefix + name for name in self.used)
-
-    def form(self) -> Form:
-        """Return the node as something that can be written otherwise, with what is known of its values."""
-        proto = onnx.NodeProto()
-        proto.CopyFrom(self.proto)
-        constants = {tensor.name: tensor for tensor in self.constants}
-        return Form(proto, constants, {info.name: info.type for info in (*self.inputs, *self.outputs)}, self.used)
-
-    def is_changed(self) -> bool:
-        if len(self.result) != 1:
-            return True
-        before, after = self.proto, self.result[0]
-        same = before.op_type == after.op_type and list(before.input) == list(after.input)
-        return not same or _attributes(before) != _attributes(after)
-
-
 class _Conversion:
     """The conversion of one graph with its subgraphs, or of one function; finding out changes nothing yet."""
 
@@ -175,7 +129,7 @@ class _Conversion:
         self.source = source
         self._target = target
         self.refused: list[Refused] = []
-        self._kinds: dict[tuple[bytes, ...], _Kind] = {}
+        self._kinds: dict[tuple[bytes, ...], Kind] = {}
         for node in scope.all_nodes():
             if node.domain == "" and node.op_identifier() not in functions:
                 self._examine(node)
@@ -199,10 +153,10 @@ class _Conversion:
         self._scope.opset_imports[""] = self._target
 
     def _examine(self, node: ir.Node) -> None:
-        before = schema_of(node.op_type, self.source)
+        before = schema_of("", node.op_type, self.source)
         if before is None:
             raise ModelError(f"{node_label(node)} is no operator of opset {self.source}")
-        after = schema_of(node.op_type, self._target)
+        after = schema_of("", node.op_type, self._target)
         if after is not None and before.since_version == after.since_version:
             return
         reason = opset_rules.objection(node, self.source, self._target)
@@ -210,7 +164,7 @@ class _Conversion:
             self.refused.append((node, reason))
         if reason is not None or subgraphs_of(node):
             return
-        kind = _describe(node, opset_rules.stand_in(node.op_type, self.source, self._target), self.source)
+        kind = describe(node, opset_rules.stand_in(node.op_type, self.source, self._target), self.source)
         key = (node.op_type.encode(), *kind.key())
         known = self._kinds.setdefault(key, kind)
         if known is kind:
@@ -228,25 +182,16 @@ class _Conversion:
 
     def _ascend(self) -> None:
         kinds = list(self._kinds.values())
-        try:
-            result = _run_converter(kinds, self.source, self._target)
-        except Exception as error:
-            self._blame(kinds)
-            if not self.refused:
-                what = f"opset {self.source} cannot be converted to {self._target}: {_message(error)}"
-                raise ModelError(what) from error
-            return
-        producers = {name: node for node in result.graph.node for name in node.output if name}
-        constants = {tensor.name: tensor for tensor in result.graph.initializer}
-        order = {id(node): position for position, node in enumerate(result.graph.node)}
-        for kind in kinds:
-            kind.result = _made_of(kind, producers, constants, order)
-            opset_rules.mend(kind.result, kind.nodes[0], self.source, self._target)
-            self._check(kind)
+        blamed = ascend(kinds, self.source, self._target)
+        for position, reason in blamed.items():
+            self._refuse(kinds[position], reason)
+        if not blamed:
+            for kind in kinds:
+                self._check(kind)
 
-    def _check(self, kind: _Kind) -> None:
+    def _check(self, kind: Kind) -> None:
         """Refuse what cannot be put in the place of all nodes of a kind, or is not as the version wants it."""
-        if _has_references(kind.nodes[0]) and kind.is_changed():
+        if kind.has_references() and kind.is_changed():
             self._refuse(kind, "it takes an attribute from its function")
             return
         context = type(onnx.checker.DEFAULT_CONTEXT)()
@@ -258,118 +203,11 @@ class _Conversion:
         except onnx.checker.ValidationError as error:
             self._refuse(kind, str(error).splitlines()[0])
 
-    def _refuse(self, kind: _Kind, reason: str) -> None:
+    def _refuse(self, kind: Kind, reason: str) -> None:
         self.refused += [(node, reason) for node in kind.nodes]
 
-    def _blame(self, kinds: list[_Kind]) -> None:
-        """Find the nodes that the converter stumbles over: it does not say."""
-        for kind in kinds:
-            try:
-                _run_converter([kind], self.source, self._target)
-            except Exception as reason:  # noqa: BLE001 - becomes part of the error that is raised
-                self._refuse(kind, _message(reason))
 
-
-def _message(error: Exception) -> str:
-    return str(error).rpartition("failed: ")[2].strip().rstrip(".") or type(error).__name__
-
-
-def _has_references(node: ir.Node) -> bool:
-    return any(attribute.is_ref() for attribute in node.attributes.values())
-
-
-def _describe(node: ir.Node, op_type: str, version: int) -> _Kind:
-    kind = _Kind(onnx.NodeProto(op_type=op_type), [], [], [])
-    for position, value in enumerate(node.inputs):
-        kind.proto.input.append("" if value is None else f"i{position}")
-        tensor = constant_tensor(value)
-        if tensor is not None and tensor.nbytes <= _SMALL:
-            proto = ir.serde.serialize_tensor(tensor)
-            proto.name = f"i{position}"
-            kind.constants.append(proto)
-        elif value is not None:
-            kind.inputs.append(_typed(value, f"i{position}"))
-    for position, value in enumerate(node.outputs):
-        kind.proto.output.append(f"o{position}" if value.name else "")
-        if value.name:
-            kind.outputs.append(_typed(value, f"o{position}"))
-        if value.is_graph_output() or value.uses():
-            kind.used |= {f"o{position}"}
-    for attribute in node.attributes.values():
-        proto = kind.proto.attribute.add()
-        if attribute.is_ref():
-            proto.CopyFrom(_example(attribute, node.op_type, version))
-        else:
-            ir.serde.serialize_attribute_into(proto, from_=attribute)
-    return kind
-
-
-def _typed(value: ir.Value, name: str) -> onnx.ValueInfoProto:
-    info = onnx.ValueInfoProto(name=name)
-    if value.type is not None:
-        ir.serde.serialize_type_into(info.type, value.type)
-        if value.shape is not None:
-            ir.serde.serialize_shape_into(info.type, value.shape)
-    return info
-
-
-def _example(reference: ir.Attr, op_type: str, version: int) -> onnx.AttributeProto:
-    """Return some value for an attribute that a function gets from its caller."""
-    schema = schema_of(op_type, version)
-    declared = None if schema is None else schema.attributes.get(reference.name)
-    if declared is not None and declared.default_value.type:
-        return declared.default_value
-    examples = {
-        ir.AttributeType.INT: 0,
-        ir.AttributeType.FLOAT: 0.5,
-        ir.AttributeType.STRING: "",
-        ir.AttributeType.INTS: [0],
-        ir.AttributeType.FLOATS: [0.5],
-        ir.AttributeType.STRINGS: [""],
-        ir.AttributeType.TENSOR: onnx.helper.make_tensor("", onnx.TensorProto.FLOAT, [], [0.5]),
-    }
-    return onnx.helper.make_attribute(reference.name, examples[reference.type])
-
-
-def _run_converter(kinds: Iterable[_Kind], source: int, target: int) -> onnx.ModelProto:
-    model = onnx.ModelProto(ir_version=10)
-    model.opset_import.add(domain="", version=source)
-    graph = model.graph
-    graph.name = "kinds"
-    for kind in kinds:
-        graph.node.append(kind.proto)
-        graph.input.extend(kind.inputs)
-        graph.initializer.extend(kind.constants)
-        graph.output.extend(kind.outputs)
-    return onnx.version_converter.convert_version(model, target)
-
-
-def _made_of(
-    kind: _Kind,
-    producers: Mapping[str, onnx.NodeProto],
-    constants: Mapping[str, onnx.TensorProto],
-    order: Mapping[int, int],
-) -> list[onnx.NodeProto]:
-    """List the nodes that compute the outputs of a kind from its inputs, in order."""
-    found: dict[int, onnx.NodeProto] = {}
-    added: dict[str, onnx.NodeProto] = {}
-    waiting = [info.name for info in kind.outputs]
-    while waiting:
-        name = waiting.pop()
-        node = producers.get(name)
-        if node is not None and id(node) not in found:
-            found[id(node)] = node
-            waiting += node.input
-        elif name in constants and name not in kind.proto.input:
-            added[name] = onnx.helper.make_node("Constant", [], [name], value=constants[name])
-    return [*added.values(), *sorted(found.values(), key=lambda node: order[id(node)])]
-
-
-def _attributes(node: onnx.NodeProto) -> dict[str, bytes]:
-    return {attribute.name: attribute.SerializeToString(deterministic=True) for attribute in node.attribute}
-
-
-def _rewrite(node: ir.Node, kind: _Kind, names: Names, version: int) -> None:
+def _rewrite(node: ir.Node, kind: Kind, names: Names, version: int) -> None:
     """Make a node the last one of the result of its kind, with the others in front of it."""
     values: dict[str, ir.Value | None] = {**dict(zip(kind.proto.input, node.inputs, strict=True)), "": None}
     wish = next((value.name for value in node.outputs if value.name), node.op_type)
@@ -389,7 +227,7 @@ def _rewrite(node: ir.Node, kind: _Kind, names: Names, version: int) -> None:
         type_outputs(helper, signature("", helper.op_type, version))
         node.prepend(helper)
     node.op_type = last.op_type
-    before, after = _attributes(kind.proto), _attributes(last)
+    before, after = attributes_of(kind.proto), attributes_of(last)
     for name in before.keys() - after.keys():
         del node.attributes[name]
     for attribute in last.attribute:

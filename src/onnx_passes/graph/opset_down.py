@@ -7,7 +7,6 @@ stays. Where a version means something else by the same words, ``opset_breaks`` 
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import onnx.helper
 
 from onnx_passes.graph.opset_breaks import BREAKS, COUNTED_BACKWARDS_ALWAYS
 from onnx_passes.graph.opset_form import Form, NoEquivalentError
+from onnx_passes.graph.schemas import schema_of
 
 _COUNT_BACKWARDS = 11
 """The version from which on axes may be negative."""
@@ -42,24 +42,15 @@ def descend(form: Form, source: int, target: int) -> list[onnx.NodeProto]:
     return result
 
 
-@functools.cache
-def schema_of(op_type: str, version: int) -> onnx.defs.OpSchema | None:
-    """Look up an operator of the default domain."""
-    try:
-        return onnx.defs.get_schema(op_type, version, "")
-    except onnx.defs.SchemaError:
-        return None
-
-
 def _step(form: Form, version: int) -> None:
     """Go from a version to the one below."""
     name = form.node.op_type
-    new = schema_of(name, version)
+    new = schema_of("", name, version)
     if new is not None and new.since_version == version:
         if (name, version) in BREAKS:
             BREAKS[name, version](form)
         if form.node.op_type == name:
-            old = schema_of(name, version - 1)
+            old = schema_of("", name, version - 1)
             if old is None:
                 form.refuse(f"there is no {name} below opset {version}")
             _fit(form, new, old)
@@ -134,7 +125,7 @@ def _default(declared: Any) -> Any:
 
 def _fit_types(form: Form, node: onnx.NodeProto, version: int) -> None:
     """Refuse types that a version does not take, as far as they are known."""
-    schema = schema_of(node.op_type, version)
+    schema = schema_of("", node.op_type, version)
     if schema is None:
         form.refuse(f"there is no {node.op_type} in opset {version}")
     bound: dict[str, str] = {}

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
-import onnx.defs
 import onnx.helper
 import onnx.numpy_helper
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import subgraphs_of
+from onnx_passes.graph.schemas import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,9 +113,8 @@ def _control_objection(node: ir.Node, source: int, target: int) -> str | None:
     axes = (node.attributes.get(name) for name in ("scan_input_axes", "scan_output_axes"))
     if target < 11 <= source and any(min(given.as_ints(), default=0) < 0 for given in axes if given is not None):
         return "negative axes need opset 11"
-    try:
-        schema = onnx.defs.get_schema(node.op_type, target, "")
-    except onnx.defs.SchemaError:
+    schema = schema_of("", node.op_type, target)
+    if schema is None:
         return f"there is no {node.op_type} in opset {target}"
     for values, parameters in ((node.inputs, schema.inputs), (node.outputs, schema.outputs)):
         for position, value in enumerate(values):

@@ -6,11 +6,14 @@ import difflib
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import onnx_ir as ir
 
 from onnx_passes.core.errors import did_you_mean
+
+if TYPE_CHECKING:
+    import onnx
 
 _PREFERRED_INTEGER = ir.DataType.INT64
 
@@ -89,6 +92,19 @@ def _variable(variables: tuple[str | None, ...], index: int, *, variadic: bool) 
 
 
 @functools.cache
+def schema_of(domain: str, op_type: str, version: int | None = None) -> onnx.defs.OpSchema | None:
+    """Look up what ONNX says of an operator in a version, or in the newest; nothing of operators it does not know."""
+    import onnx
+
+    try:
+        if version is None:
+            return onnx.defs.get_schema(op_type, domain)
+        return onnx.defs.get_schema(op_type, version, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+@functools.cache
 def standard_operators() -> frozenset[str]:
     """Return the names of all operators of ONNX, of any version."""
     import onnx
@@ -111,9 +127,8 @@ def signature(domain: str, op_type: str, version: int) -> Signature | None:
     """Look up the signature of a standard operator."""
     import onnx
 
-    try:
-        schema = onnx.defs.get_schema(op_type, version, domain)
-    except onnx.defs.SchemaError:
+    schema = schema_of(domain, op_type, version)
+    if schema is None:
         return None
     variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
     parameters = (*schema.inputs, *schema.outputs)
@@ -134,11 +149,8 @@ def signature(domain: str, op_type: str, version: int) -> Signature | None:
 @functools.cache
 def allows(domain: str, op_type: str, version: int, variable: str, dtype: ir.DataType) -> bool:
     """Tell whether a type variable of an operator may stand for tensors of a type, whatever else it may stand for."""
-    import onnx
-
-    try:
-        schema = onnx.defs.get_schema(op_type, version, domain)
-    except onnx.defs.SchemaError:
+    schema = schema_of(domain, op_type, version)
+    if schema is None:
         return False
     found = (c.allowed_type_strs for c in schema.type_constraints if c.type_param_str == variable)
     return f"tensor({dtype.name.lower()})" in next(found, ())
@@ -156,10 +168,8 @@ def default_attribute(domain: str, op_type: str, name: str, version: int) -> Any
     """Return the value that an attribute has where a node leaves it out; nothing if it has no default."""
     import onnx
 
-    try:
-        declared = onnx.defs.get_schema(op_type, version, domain).attributes.get(name)
-    except onnx.defs.SchemaError:
-        return None
+    schema = schema_of(domain, op_type, version)
+    declared = None if schema is None else schema.attributes.get(name)
     if declared is None or not declared.default_value.name:
         return None
     value: Any = onnx.helper.get_attribute_value(declared.default_value)
@@ -171,19 +181,13 @@ def takes_graphs(domain: str, op_type: str) -> bool:
     """Tell whether a standard operator takes graphs, as If and Loop do."""
     import onnx
 
-    try:
-        attributes = onnx.defs.get_schema(op_type, domain).attributes.values()
-    except onnx.defs.SchemaError:
-        return False
+    schema = schema_of(domain, op_type)
+    attributes = () if schema is None else schema.attributes.values()
     return any(attribute.type == onnx.defs.OpSchema.AttrType.GRAPH for attribute in attributes)
 
 
 @functools.cache
 def parameter_names(domain: str, op_type: str) -> tuple[str, ...]:
     """Return what a standard operator calls its inputs; nothing of operators that ONNX does not know."""
-    import onnx
-
-    try:
-        return tuple(parameter.name for parameter in onnx.defs.get_schema(op_type, domain).inputs)
-    except onnx.defs.SchemaError:
-        return ()
+    schema = schema_of(domain, op_type)
+    return () if schema is None else tuple(parameter.name for parameter in schema.inputs)

@@ -12,6 +12,7 @@ from onnx_passes.graph.arithmetic import limits_of, wide
 from onnx_passes.graph.constants import constant, finite_constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import is_integral
+from onnx_passes.graph.traits import operators
 
 SignRule = Callable[[ir.Node, int], bool]
 """Tells whether results of a node never have a sign; the number says how many nodes before it may be asked."""
@@ -24,6 +25,8 @@ _FAR = 8
 """So many nodes are followed back."""
 _SURELY = 1e-6
 """What is larger than that part of its summands is not zero, however it was rounded."""
+_MOVING = tuple(name for name in operators("movement") if name not in ("Concat", "Pad"))
+"""Operators that give elements of their first input, and zeros at most."""
 
 
 def has_positive_zeros(value: ir.Value | None, far: int = _FAR) -> bool:
@@ -93,10 +96,7 @@ POSITIVE_ZEROS.attach(
     {
         **dict.fromkeys(("Abs", "Exp", "Softmax"), _always),
         **dict.fromkeys(("Conv", "Gemm"), _biased),
-        **dict.fromkeys(
-            ("DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "MaxPool", "Relu", "Reshape", "Slice"), _as(0)
-        ),
-        **dict.fromkeys(("SpaceToDepth", "Split", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze"), _as(0)),
+        **dict.fromkeys((*_MOVING, "Identity", "MaxPool", "Relu", "Sub"), _as(0)),
         **dict.fromkeys(("Add", "Sum"), _any),
         "BatchNormalization": _shifted,
         "Cast": _of_integers,
@@ -118,8 +118,7 @@ def _moved(node: ir.Node, far: int) -> bool:
 NEVER_NEGATIVE.attach(
     {
         **dict.fromkeys(("ArgMax", "ArgMin", "NonZero", "Shape", "Size"), _always),
-        **dict.fromkeys(("Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze"), _moved),
-        **dict.fromkeys(("Split", "Tile", "Transpose", "Unsqueeze"), _moved),
+        **dict.fromkeys((*_MOVING, "Identity"), _moved),
         "Concat": lambda node, far: all(is_never_negative(value, far) for value in node.inputs),
         "Range": _counts_up,
     }

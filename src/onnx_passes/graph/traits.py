@@ -165,6 +165,15 @@ TRAITS.attach(
         ),
     }
 )
+TRAITS.attach(
+    _kind(
+        "normalization",
+        *("EmbedLayerNormalization", "GroupNorm", "SimplifiedLayerNormalization", "SkipGroupNorm"),
+        *("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"),
+        expensive=True,
+    ),
+    domains=("com.microsoft",),
+)
 
 _NOTHING = Traits()
 

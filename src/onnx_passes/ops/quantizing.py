@@ -143,6 +143,8 @@ QUANTIZERS: Interface[Quantizing] = Interface(
 QUANTIZERS.of("QuantizeLinear")(_LINEAR := _Linear())
 QUANTIZERS.of("QuantizeLinear", domains=("com.microsoft",))(_LINEAR)
 QUANTIZERS.of("DynamicQuantizeLinear")(_Dynamic())
+SCALED_PRODUCTS = frozenset({"QLinearConv", "QLinearMatMul", "QGemm"})
+"""Products of integers with scales of their own, that of the result among them."""
 
 
 def quantizer_of(node: ir.Node) -> Quantizing | None:
@@ -154,3 +156,8 @@ def quantizer_of(node: ir.Node) -> Quantizing | None:
 def is_quantizer(node: ir.Node) -> bool:
     """Tell whether a node makes integers, or other levels, of anything."""
     return quantizer_of(node) is not None
+
+
+def has_scales(node: ir.Node) -> bool:
+    """Tell whether a node reads what integers are multiples of: it makes them, takes them back or multiplies them."""
+    return is_quantizer(node) or node.op_type == "DequantizeLinear" or node.op_type in SCALED_PRODUCTS

@@ -37,17 +37,6 @@ def changed(array: np.ndarray, at: int) -> np.ndarray:
     return other
 
 
-@pytest.fixture
-def unread(monkeypatch):
-    """Refuse to read mapped weights as a whole."""
-
-    def refuse(self):
-        raise AssertionError("the weight was read")
-
-    monkeypatch.setattr(MappedTensor, "bytes", property(refuse))
-    monkeypatch.setattr(MappedTensor, "numpy", refuse)
-
-
 @pytest.mark.usefixtures("unread")
 @pytest.mark.parametrize("at", [0, SIZE // 2, SIZE - 1])
 def test_weights_that_differ_in_samples_are_not_read(at, tmp_path):

@@ -7,7 +7,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.options import option
 from onnx_passes.passes.convert.float_types import ConvertFloats
-from onnx_passes.passes.convert.precision import Objection
+from onnx_passes.passes.convert.objections import Objection
 from onnx_passes.rewrite.editor import Editor
 
 

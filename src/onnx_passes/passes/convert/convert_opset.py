@@ -84,8 +84,9 @@ def _infer(model: ir.Model, *, gaps_only: bool) -> bool:
 
 def _lowering(operators: set[str], version: int) -> str:
     """Name the passes that write operators that a version does not have in older ones."""
-    from onnx_passes.graph.opset_down import schema_of
+    from onnx_passes.graph.schemas import schema_of
 
-    named = {entry.doc.split(maxsplit=2)[1]: entry.name for entry in REGISTRY.groups().get("lower", [])}
-    found = sorted(named[name] for name in operators & named.keys() if schema_of(name, version) is None)
+    missing = {name for name in operators if schema_of("", name, version) is None}
+    lowering = REGISTRY.groups().get("lower", [])
+    found = sorted(entry.name for entry in lowering if missing & {*REGISTRY.load(entry).lowers})
     return f"{' and '.join(found)} first, or stay with a higher version" if found else ""

@@ -14,12 +14,14 @@ from onnx_passes.core.base import Context
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.core.options import internal, option
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.passes.convert.precision import Objection, Precision, all_of, counts, overflows
+from onnx_passes.passes.convert.objections import Objection, all_of, counts, overflows, unsuitable
+from onnx_passes.passes.convert.precision import Precision
 from onnx_passes.rewrite.choice import chosen, texts_of
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
-_SUMMED = ("Softmax", "LogSoftmax", "Normalization")
+_SUMMING = ("normalization", "reduction")
+"""Kinds of operators that add up many elements."""
 _KEPT_MOST = 5
 """Notes name so many reasons."""
 
@@ -51,7 +53,8 @@ class ConvertFloats(EditorPass):
         interface = (*model.graph.inputs, *model.graph.outputs)
         self._retyped_names = frozenset(str(value.name) for value in interface if value.dtype in self.sources)
         keeps = self.keeps_interface()
-        found = Precision(model, self.sources, self.target, keeps, self.objection(model, editor))
+        objection = all_of(unsuitable, self.objection(model, editor))
+        found = Precision(model, self.sources, self.target, keeps, objection)
         for node, reason in found.stay.items():
             editor.refuse(rule, reason, node)
         for reason, count in Counter(found.stay.values()).most_common(_KEPT_MOST):
@@ -100,8 +103,7 @@ class Narrow(ConvertFloats):
     def _blocked(self, node: ir.Node) -> str:
         if any(fnmatchcase(text, pattern) for text in texts_of(node) for pattern in self.block):
             return "it is blocked"
-        summed = traits_of(node).kind == "reduction" or node.op_type.endswith(_SUMMED)
-        return "it sums up" if self.sums and summed else ""
+        return "it sums up" if self.sums and traits_of(node).kind in _SUMMING else ""
 
     def _greatest(self, model: ir.Model, editor: Editor) -> dict[ir.Value, np.ndarray]:
         from onnx_passes.passes.convert.measure import greatest_values

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, cast
 
-import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.walk import all_graphs, all_nodes
 from onnx_passes.graph.constants import constant_tensor
-from onnx_passes.graph.edits import subgraphs_of
+from onnx_passes.graph.edits import prepend, subgraphs_of
 from onnx_passes.graph.names import Names
-from onnx_passes.graph.randomness import is_random
 from onnx_passes.graph.schemas import Signature, allows, signature
 from onnx_passes.graph.traits import traits_of
-
-Objection = Callable[[ir.Node], str]
-"""Says why a node is to stay as it is; nothing if it need not."""
+from onnx_passes.passes.convert.objections import Objection
 
 _MOVES = "it moves a value that stays"
-_FIXED_SCALES = ("Quantize", "Dequantize", "QLinear", "DynamicQuantize")
 _EXACT = {"Resize": frozenset({"T2"})}
 """Variables of types that coordinates have, which are no data."""
-_COUNTS = frozenset({ir.DataType.INT64, ir.DataType.INT32})
-_FEW = 4096
-"""With more constants than this, numbers are data of a layer."""
-_HOLDS_VALUE = {"Constant", "ConstantOfShape"}
 
 
 @dataclass
@@ -55,7 +45,7 @@ class Precision:
             if variables is None:
                 continue
             reason = "" if variables else self._untaken(node)
-            reason = reason or _unsuitable(node) or self.objection(node) or self._followed(node)
+            reason = reason or self.objection(node) or self._followed(node)
             if reason:
                 self.stay[node] = reason
             else:
@@ -112,7 +102,9 @@ class Precision:
     def _untaken(self, node: ir.Node) -> str:
         if subgraphs_of(node):
             return "its subgraphs keep their interface"
-        if self._signature(node) is None or node.op_identifier() in self.model.functions:
+        if node.op_identifier() in self.model.functions:
+            return "it calls a function: inline-functions first"
+        if self._signature(node) is None:
             return "nothing is known of its operator"
         return f"{node.op_type} does not take {self.target.name.lower()} in opset {self.model.opset_imports.get('', 1)}"
 
@@ -186,10 +178,8 @@ class Precision:
         producer = value.producer()
         if producer is not None:
             producer.append(cast)
-        elif len(graph):
-            graph.insert_before(graph[0], cast)
         else:
-            graph.append(cast)
+            prepend(graph, [cast])
         for node, index in other:
             node.replace_input_with(index, result)
         if is_output and wants_new != is_new:
@@ -201,26 +191,6 @@ def converted(tensor: ir.TensorProtocol, target: ir.DataType) -> ir.TensorProtoc
     with np.errstate(over="ignore"):
         array = tensor.numpy().astype(target.numpy())
     return ir.Tensor(array, target, name=tensor.name)
-
-
-def beyond(array: np.ndarray, target: ir.DataType) -> str:
-    """Say that a type cannot hold numbers: the greatest is too great, or the only one too small."""
-    kind = cast(Any, ml_dtypes.finfo(target.numpy()))
-    sizes = np.abs(array[np.isfinite(array)].astype(np.float64))
-    if sizes.size and sizes.max() > float(kind.max):
-        return f"is {sizes.max():.3g}, and {target.name.lower()} ends at {float(kind.max):g}"
-    if sizes.size == 1 and 0 < sizes[0] < float(kind.smallest_subnormal):
-        return f"is {sizes[0]:.3g}, which {target.name.lower()} takes for 0"
-    return ""
-
-
-def _unsuitable(node: ir.Node) -> str:
-    if is_random(node):
-        return "it would draw other numbers"
-    if node.op_type.startswith(_FIXED_SCALES):
-        return "its scale would be rounded"
-    has_type = any(name in node.attributes for name in ("dtype", "output_dtype"))
-    return "it names the type of its result" if has_type else ""
 
 
 def _state_type(node: ir.Node, sources: frozenset[ir.DataType], target: ir.DataType) -> None:
@@ -258,53 +228,3 @@ def _return_instead(graph: ir.Graph, value: ir.Value, result: ir.Value) -> None:
     for index, output in enumerate(graph.outputs):
         if output is value:
             graph.outputs[index] = result
-
-
-def all_of(*objections: Objection) -> Objection:
-    """Object if any of some does."""
-    return lambda node: next((reason for one in objections if (reason := one(node))), "")
-
-
-def overflows(greatest: Mapping[ir.Value, np.ndarray], target: ir.DataType) -> Objection:
-    """Object to nodes that read or yield what a type cannot hold: constants, and values as they were measured."""
-    found: dict[ir.Value, str] = {}
-
-    def reason(value: ir.Value) -> str:
-        if value not in found:
-            tensor = constant_tensor(value)
-            if tensor is not None:
-                text = beyond(tensor.numpy(), target) if tensor.dtype.is_floating_point() else ""
-            else:
-                text = beyond(greatest[value], target) if value in greatest else ""
-            found[value] = f"'{value.name}' {text}" if text else ""
-        return found[value]
-
-    def objection(node: ir.Node) -> str:
-        if node.op_type in _HOLDS_VALUE and "value" in node.attributes:
-            text = beyond(node.attributes["value"].as_tensor().numpy(), target)
-            if text:
-                return f"its value {text}"
-        values = (value for value in (*node.inputs, *node.outputs) if value is not None)
-        return next((text for value in values if (text := reason(value))), "")
-
-    return objection
-
-
-def counts() -> Objection:
-    """Object to nodes that compute with positions and sizes alone, which a short type cannot tell apart."""
-    counted: set[ir.Value] = set()
-
-    def objection(node: ir.Node) -> str:
-        given = [value for value in node.inputs if value is not None and constant_tensor(value) is None]
-        if node.op_type == "Cast":
-            first = node.inputs[0]
-            found = first is not None and first.dtype in _COUNTS
-        else:
-            floats = [value for value in given if value.dtype is not None and value.dtype.is_floating_point()]
-            weights = sum(tensor.size for value in node.inputs if (tensor := constant_tensor(value)) is not None)
-            found = bool(floats) and all(value in counted for value in floats) and weights <= _FEW
-        if found or node.op_type == "Range":
-            counted.update(node.outputs)
-        return "it computes with positions or sizes" if found else ""
-
-    return objection

@@ -52,6 +52,7 @@ class LowerGelu(LawPass):
     Exactness: rounding.
     """
 
+    lowers = ("Gelu",)
     fast_math = ("nsz",)
     laws = (
         _law(
@@ -78,6 +79,7 @@ class LowerHardsigmoid(LawPass):
     Exactness: rounding; NaN stays NaN, where some kernels make it a number.
     """
 
+    lowers = ("HardSigmoid",)
     fast_math = ("nnan", "nsz")
     laws = (_law("HardSigmoid(x, alpha=a, beta=b) → Clip(x * a + b, 0.0, 1.0)", *_ELEMENTWISE),)
 
@@ -92,6 +94,7 @@ class LowerHardswish(LawPass):
     Exactness: rounding; NaN stays NaN, where some kernels make it a number.
     """
 
+    lowers = ("HardSwish",)
     fast_math = ("nnan", "nsz")
     laws = (_law(f"HardSwish(x) → x * Clip(x * {1 / 6} + 0.5, 0.0, 1.0)", *_ELEMENTWISE),)
 
@@ -106,6 +109,7 @@ class LowerLogsoftmax(LawPass):
     Exactness: rounding; where there is a NaN, ONNX Runtime may return anything for the rest of its row.
     """
 
+    lowers = ("LogSoftmax",)
     fast_math = ("nnan", "ninf", "nsz")
     laws = (
         _law(
@@ -125,6 +129,7 @@ class LowerMish(LawPass):
     Exactness: rounding; finite also where some kernels overflow.
     """
 
+    lowers = ("Mish",)
     fast_math = ("nnan", "ninf", "nsz")
     laws = (_law(f"Mish(x) → x * Tanh({_SOFTPLUS})", *_ELEMENTWISE),)
 
@@ -141,6 +146,7 @@ class LowerSigmoid(LawPass):
     Exactness: rounding.
     """
 
+    lowers = ("Sigmoid",)
     laws = (_law(f"Sigmoid(x) → {_SIGMOID.format('x')}", *_ELEMENTWISE),)
 
 
@@ -154,6 +160,7 @@ class LowerSilu(LawPass):
     Exactness: rounding.
     """
 
+    lowers = ("Swish",)
     fuzz_hints = hints(
         *(
             f"""<ir_version: 11, opset_import: ["" : 24]> g ({dtype}[{shape}] x) => ({dtype}[{shape}] y)
@@ -179,6 +186,7 @@ class LowerSoftmax(LawPass):
     Exactness: rounding.
     """
 
+    lowers = ("Softmax",)
     laws = (
         _law(f"Softmax(x, axis=axis) → (e := Exp({_SHIFTED})) / ReduceSum(e, axes(axis), keepdims=1)", *_ALONG_AXIS),
     )
@@ -194,5 +202,6 @@ class LowerSoftplus(LawPass):
     Exactness: rounding; finite also where some kernels overflow.
     """
 
+    lowers = ("Softplus",)
     fast_math = ("ninf", "nsz")
     laws = (_law(f"Softplus(x) → {_SOFTPLUS}", *_ELEMENTWISE),)

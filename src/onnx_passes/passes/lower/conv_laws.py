@@ -129,6 +129,7 @@ class LowerConv(LawPass):
     Exactness: rounding.
     """
 
+    lowers = ("Conv", "ConvTranspose")
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
 
     im2col: bool = option(False, "cut windows out by Im2Col of QONNX where the image and its weights are known")

@@ -32,6 +32,7 @@ class LowerAttention(EditorPass):
     Exactness: rounding.
     """
 
+    lowers = ("Attention",)
     needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
 

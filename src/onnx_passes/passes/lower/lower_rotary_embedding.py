@@ -27,6 +27,7 @@ class LowerRotaryEmbedding(EditorPass):
     Exactness: rounding.
     """
 
+    lowers = ("RotaryEmbedding",)
     needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
 

@@ -63,6 +63,7 @@ class LowerLayernorm(LawPass):
     Exactness: rounding.
     """
 
+    lowers = ("LayerNormalization",)
     fast_math = _FAST_MATH
     laws = (_law("LayerNormalization(x, ...) → definition(result, x, True)", *_KNOWN, name="LowerLayernorm"),)
 
@@ -78,6 +79,7 @@ class LowerRmsnorm(LawPass):
     Exactness: rounding.
     """
 
+    lowers = ("RMSNormalization",)
     fast_math = _FAST_MATH
     fuzz_hints = hints(
         *(

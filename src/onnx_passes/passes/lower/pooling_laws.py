@@ -93,6 +93,7 @@ class LowerPooling(LawPass):
     Exactness: rounding for averages.
     """
 
+    lowers = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool")
     fast_math = ("nnan", "ninf", "nsz", "reassoc")
     fuzz_hints = hints(dtypes=("float32", "float16", "float64", "int8", "uint8"))
 

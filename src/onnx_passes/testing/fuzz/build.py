@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
+from onnx_passes.graph.schemas import schema_of
 from onnx_passes.ops.definition import DEFINITIONS
 from onnx_passes.testing.fuzz import shapes
 from onnx_passes.testing.fuzz.draws import Draws, UnbuildableError
@@ -131,9 +132,8 @@ class Build:
 
     def _infer(self, op: Op, node: onnx.NodeProto, site: RecipeSite) -> list[Shape]:
         """Ask onnx for the shapes of the results; where it does not know, the wish stands."""
-        try:
-            schema = onnx.defs.get_schema(op.op_type, self.sketch.opset if op.domain == "" else 1, op.domain)
-        except onnx.defs.SchemaError:
+        schema = schema_of(op.domain, op.op_type, self.sketch.opset if op.domain == "" else 1)
+        if schema is None:
             return [_computed(op, site) or site.actual() or site.want for _ in node.output]
         types = {
             b.name: onnx.helper.make_tensor_type_proto(b.dtype.value, b.shape) for b in site.inputs if b is not None

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
 
 from onnx_passes.graph.operators import Interface
+from onnx_passes.graph.schemas import schema_of
 from onnx_passes.testing.fuzz.draws import Draws, UnbuildableError
 from onnx_passes.testing.fuzz.shapes import broadcast
 from onnx_passes.testing.fuzz.sketch import Op, Result
@@ -134,10 +135,8 @@ class RecipeSite:
 
 
 def _attributes(op: Op, opset: int) -> dict[str, Any]:
-    try:
-        return dict(onnx.defs.get_schema(op.op_type, opset, op.domain).attributes)
-    except onnx.defs.SchemaError:
-        return {}
+    schema = schema_of(op.domain, op.op_type, opset)
+    return {} if schema is None else dict(schema.attributes)
 
 
 def _options(attribute: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import onnx
 from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
 
-from onnx_passes.graph.schemas import Signature, signature
+from onnx_passes.graph.schemas import Signature, schema_of, signature
 from onnx_passes.ops.definition import DEFINITIONS
 from onnx_passes.rewrite.patterns import choices, operator_of
 from onnx_passes.rewrite.rule import Rule
@@ -172,7 +172,5 @@ def _any_operators(pattern: language.NodePattern, arity: int) -> list[str]:
 
 
 def _least_inputs(op_type: str, opset: int) -> int:
-    try:
-        return onnx.defs.get_schema(op_type, opset, "").min_input
-    except onnx.defs.SchemaError:
-        return 0
+    schema = schema_of("", op_type, opset)
+    return 0 if schema is None else schema.min_input

@@ -258,9 +258,7 @@ def _is_exact(node: ir.Node) -> bool:
 
 def _terms(node: ir.Node) -> int:
     """Return how many terms an element of the result sums up."""
-    if node.domain != "":
-        return 1
-    match node.op_type:
+    match node.op_type if node.domain == "" else "":
         case "MatMul" | "Gemm" | "Conv" | "ConvTranspose":
             shape = static_shape(node.inputs[1])
             if shape is None or len(shape) < 2:
@@ -272,7 +270,7 @@ def _terms(node: ir.Node) -> int:
             return math.prod(shape[1:]) if node.op_type == "Conv" else shape[0] * math.prod(shape[2:])
         case "Einsum" | "AveragePool" | "GlobalAveragePool":
             return _TERMS
-        case _ if traits_of(node).kind == "reduction" or node.op_type.endswith(("Normalization", "Softmax")):
+        case _ if traits_of(node).kind in ("normalization", "reduction"):
             given = static_shape(next(iter(node.inputs), None))
             return max(given) if given else _TERMS
         case _:

@@ -1,0 +1,93 @@
+"""Why nodes compute as before where a model gets another floating-point type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.randomness import is_random
+from onnx_passes.ops.quantizing import has_scales
+
+Objection = Callable[[ir.Node], str]
+"""Says why a node is to stay as it is; nothing if it need not."""
+
+_COUNTS = frozenset({ir.DataType.INT64, ir.DataType.INT32})
+_FEW = 4096
+"""With more constants than this, numbers are data of a layer."""
+_HOLDS_VALUE = {"Constant", "ConstantOfShape"}
+
+
+def all_of(*objections: Objection) -> Objection:
+    """Object if any of some does."""
+    return lambda node: next((reason for one in objections if (reason := one(node))), "")
+
+
+def unsuitable(node: ir.Node) -> str:
+    """Object to nodes that would not mean the same in any other type."""
+    if is_random(node):
+        return "it would draw other numbers"
+    if has_scales(node):
+        return "its scale would be rounded"
+    has_type = any(name in node.attributes for name in ("dtype", "output_dtype"))
+    return "it names the type of its result" if has_type else ""
+
+
+def overflows(greatest: Mapping[ir.Value, np.ndarray], target: ir.DataType) -> Objection:
+    """Object to nodes that read or yield what a type cannot hold: constants, and values as they were measured."""
+    found: dict[ir.Value, str] = {}
+
+    def reason(value: ir.Value) -> str:
+        if value not in found:
+            tensor = constant_tensor(value)
+            if tensor is not None:
+                text = beyond(tensor.numpy(), target) if tensor.dtype.is_floating_point() else ""
+            else:
+                text = beyond(greatest[value], target) if value in greatest else ""
+            found[value] = f"'{value.name}' {text}" if text else ""
+        return found[value]
+
+    def objection(node: ir.Node) -> str:
+        if node.op_type in _HOLDS_VALUE and "value" in node.attributes:
+            text = beyond(node.attributes["value"].as_tensor().numpy(), target)
+            if text:
+                return f"its value {text}"
+        values = (value for value in (*node.inputs, *node.outputs) if value is not None)
+        return next((text for value in values if (text := reason(value))), "")
+
+    return objection
+
+
+def counts() -> Objection:
+    """Object to nodes that compute with positions and sizes alone, which a short type cannot tell apart."""
+    counted: set[ir.Value] = set()
+
+    def objection(node: ir.Node) -> str:
+        given = [value for value in node.inputs if value is not None and constant_tensor(value) is None]
+        if node.op_type == "Cast":
+            first = node.inputs[0]
+            found = first is not None and first.dtype in _COUNTS
+        else:
+            floats = [value for value in given if value.dtype is not None and value.dtype.is_floating_point()]
+            weights = sum(tensor.size for value in node.inputs if (tensor := constant_tensor(value)) is not None)
+            found = bool(floats) and all(value in counted for value in floats) and weights <= _FEW
+        if found or node.op_type == "Range":
+            counted.update(node.outputs)
+        return "it computes with positions or sizes" if found else ""
+
+    return objection
+
+
+def beyond(array: np.ndarray, target: ir.DataType) -> str:
+    """Say that a type cannot hold numbers: the greatest is too great, or the only one too small."""
+    kind = cast(Any, ml_dtypes.finfo(target.numpy()))
+    sizes = np.abs(array[np.isfinite(array)].astype(np.float64))
+    if sizes.size and sizes.max() > float(kind.max):
+        return f"is {sizes.max():.3g}, and {target.name.lower()} ends at {float(kind.max):g}"
+    if sizes.size == 1 and 0 < sizes[0] < float(kind.smallest_subnormal):
+        return f"is {sizes[0]:.3g}, which {target.name.lower()} takes for 0"
+    return ""
