@@ -57,6 +57,18 @@ class Decoder(torch.nn.Module):
         return done.logits, *states
 
 
+class Plain(torch.nn.Module):
+    """A language model of tokens alone, none of them padding."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.model = hf.AutoModelForCausalLM.from_config(config).eval()
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        mask = torch.ones_like(tokens)  # As for pairs: without one, TorchScript fails.
+        return self.model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
+
+
 class Encoder(torch.nn.Module):
     """A model of tokens and a mask; returns its last hidden state."""
 
@@ -111,6 +123,10 @@ def decoder(config: Any, past: bool = False) -> tuple[torch.nn.Module, tuple[tor
     return Decoder(config, layers, past), tuple(given), axes
 
 
+def plain(config: Any) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...], dict[str, Any]]:
+    return Plain(config), (tokens(),), {"tokens": {0: "batch", 1: "sequence"}}
+
+
 def encoder(config: Any) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...], dict[str, Any]]:
     axes = {"tokens": {0: "batch", 1: "sequence"}, "mask": {0: "batch", 1: "sequence"}}
     return Encoder(config), (tokens(), torch.ones(2, 7, dtype=torch.int64)), axes
@@ -159,8 +175,10 @@ PHI = {key: value for key, value in LLAMA.items() if key != "num_key_value_heads
 
 MODELS: dict[str, Callable[[str], tuple[torch.nn.Module, tuple[torch.Tensor, ...], dict[str, Any]]]] = {
     "gpt2": lambda kind: decoder(with_attention(hf.GPT2Config(**GPT2), kind)),
+    "gpt2_plain": lambda kind: plain(with_attention(hf.GPT2Config(**GPT2), kind)),
     "gpt2_past": lambda kind: decoder(with_attention(hf.GPT2Config(**GPT2), kind), past=True),
     "llama": lambda kind: decoder(with_attention(hf.LlamaConfig(**LLAMA), kind)),
+    "llama_plain": lambda kind: plain(with_attention(hf.LlamaConfig(**LLAMA), kind)),
     "llama_past": lambda kind: decoder(with_attention(hf.LlamaConfig(**LLAMA), kind), past=True),
     "mistral": lambda kind: decoder(with_attention(hf.MistralConfig(**LLAMA), kind)),
     "qwen2_past": lambda kind: decoder(with_attention(hf.Qwen2Config(**LLAMA), kind), past=True),

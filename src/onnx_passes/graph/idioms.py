@@ -5,25 +5,21 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import is_number
+from onnx_passes.graph.producers import made_by
 from onnx_passes.graph.shapes import rank
-
-
-def _made_by(value: ir.Value | None, *operators: str) -> ir.Node | None:
-    node = None if value is None else value.producer()
-    return node if node is not None and not node.domain and node.op_type in operators else None
 
 
 def is_normalized(value: ir.Value) -> bool:
     """Tell whether a value is the quotient of something and a square root, as in the definition of a normalization."""
-    node = _made_by(value, "Mul")
+    node = made_by(value, "Mul")
     if node is None:
         return _is_divided_by_root(value)
     return any(_is_divided_by_root(operand) for operand in node.inputs)
 
 
 def _is_divided_by_root(value: ir.Value | None) -> bool:
-    node = _made_by(value, "Div", "Reciprocal")
-    return node is not None and _made_by(node.inputs[-1], "Sqrt") is not None
+    node = made_by(value, "Div", "Reciprocal")
+    return node is not None and made_by(node.inputs[-1], "Sqrt") is not None
 
 
 def scales_normalized(factor: ir.Value, value: ir.Value) -> bool:
@@ -33,6 +29,6 @@ def scales_normalized(factor: ir.Value, value: ir.Value) -> bool:
 
 def halves_gelu(factor: ir.Value, value: ir.Value) -> bool:
     """Tell whether a factor is the half in the definition of Gelu, exact or approximated, that comes last."""
-    node = _made_by(value, "Mul") if is_number(factor, 0.5, value) else None
-    gates = () if node is None else [_made_by(operand, "Add") for operand in node.inputs]
-    return any(gate is not None and any(_made_by(operand, "Erf", "Tanh") for operand in gate.inputs) for gate in gates)
+    node = made_by(value, "Mul") if is_number(factor, 0.5, value) else None
+    gates = () if node is None else [made_by(operand, "Add") for operand in node.inputs]
+    return any(gate is not None and any(made_by(operand, "Erf", "Tanh") for operand in gate.inputs) for gate in gates)

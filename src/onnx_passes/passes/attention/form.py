@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from onnx_passes.graph.builder import Builder
-from onnx_passes.graph.shapes import Dim
+from onnx_passes.graph.shapes import Dim, rank
+from onnx_passes.graph.uses import is_only_read_by
 from onnx_passes.passes.attention.heads import Heads
 from onnx_passes.passes.attention.masks import Mask
 
@@ -28,11 +30,10 @@ class AttentionForm:
 
     Keys and values are those before heads were repeated and the past was put in front of them. ``output`` is what the
     attention computes: tensors of heads, or ``[batch, sequence, heads * size]`` where ``merge`` puts these beside each
-    other. ``guarded`` says that a row of keys that are all left out gives zeros, not NaN; ``causal``, that a query
-    sees the keys up to its own, counted from the end of the past. ``nodes`` compute nothing else, the last first.
+    other. ``guarded`` says that a row of keys that are all left out gives zeros, not NaN. ``nodes`` compute nothing
+    else, the last first.
     """
 
-    root: ir.Node
     output: ir.Value
     q: Heads
     k: Heads
@@ -43,11 +44,37 @@ class AttentionForm:
     nodes: tuple[ir.Node, ...]
     softcap: float = 0.0
     masks: tuple[Mask, ...] = ()
-    causal: bool = False
     guarded: bool = False
     softmax_in: ir.DataType | None = None
     past: Past | None = None
     merge: tuple[ir.Node, ir.Node] | None = None
+
+    @property
+    def root(self) -> ir.Node:
+        """Return the last node."""
+        return self.nodes[0]
+
+    @property
+    def own_nodes(self) -> list[ir.Node]:
+        """List the nodes that compute nothing but the attention, those around heads included, the last at the end."""
+        own: dict[ir.Node, None] = dict.fromkeys(self.nodes)
+        presents = () if self.past is None else (self.past.present_key, self.past.present_value)
+        for node in (*self.q.nodes, *self.k.nodes, *self.v.nodes):
+            result = node.outputs[0]
+            if result in presents or is_only_read_by(result, own):
+                own[node] = None
+        return list(own)[::-1]
+
+    @property
+    def given_scale(self) -> float | None:
+        """Return the scale, unless it is the one that operators take by themselves."""
+        usual = self.size is not None and math.isclose(self.scale, self.size**-0.5, rel_tol=1e-6)
+        return None if usual else self.scale
+
+    @property
+    def mask_rank(self) -> int:
+        """Return the rank of all masks together."""
+        return max(rank(mask.value) or 0 for mask in self.masks)
 
     @property
     def heads(self) -> int | None:

@@ -10,12 +10,14 @@ from onnx_passes import passes
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.producers import is_standard, made_by
 from onnx_passes.graph.shapes import Dim, dimension, dims, rank, same_dim
-from onnx_passes.passes.attention.heads import HEADS_FIRST, SEQUENCE_FIRST, Heads, is_standard, read_value
+from onnx_passes.passes.attention.heads import HEADS_FIRST, SEQUENCE_FIRST, Heads, read_value
 from onnx_passes.passes.attention.rotation import Rotation, halved, recognise
+from onnx_passes.passes.attention.writing import fuse_each
 from onnx_passes.rewrite.editor import Editor, Rewrite
 from onnx_passes.rewrite.passes import EditorPass
-from onnx_passes.rewrite.refusal import Refusal
+from onnx_passes.rewrite.refusal import Refusal, no
 
 _SINCE = 23
 _RULE = "RotaryEmbedding"
@@ -43,43 +45,30 @@ class FuseRotaryEmbedding(EditorPass):
     def edit(self, model: ir.Model, editor: Editor) -> None:
         """Look at the sums of the graph and its subgraphs, then at what is rotated."""
         shared: dict[tuple[Any, ...], Angles] = {}
-        for node in [node for node in all_nodes(editor.graph) if node.op_type == "Add"]:
-            rotation = recognise(node)
-            if rotation is None:
-                continue
-            if isinstance(rotation, Refusal):
-                editor.refuse(_RULE, rotation.reason, node, at=rotation.at)
-                continue
-            with editor.rewrite(_RULE, rotation.nodes[0], matched=rotation.nodes[::-1]) as r:
-                if r.op.opset < _SINCE:
-                    r.refuse(f"RotaryEmbedding needs opset {_SINCE}: run modernize or convert-opset", at=node)
-                else:
-                    _write(r, rotation, shared)
+        fuse_each(editor, _RULE, "Add", recognise, lambda r, rotation: _write(r, rotation, shared))
         for node in [node for node in all_nodes(editor.graph) if is_standard(node, "RotaryEmbedding")]:
             _improve(editor, node)
 
 
-def _write(r: Rewrite, rotation: Rotation, shared: dict[tuple[Any, ...], Angles]) -> None:
+def _write(r: Rewrite, rotation: Rotation, shared: dict[tuple[Any, ...], Angles]) -> Refusal | None:
+    if r.op.opset < _SINCE:
+        return no(f"RotaryEmbedding needs opset {_SINCE}: run modernize or convert-opset", at=rotation.nodes[0])
     x, axis = rotation.x, rotation.heads_axis
     sizes = dims(x)
     if axis is None or sizes is None:
-        r.refuse("the angles are not known to be the same for all heads", at=rotation.cos)
-        return
+        return no("the angles are not known to be the same for all heads", at=rotation.cos)
     heads = Heads(x, HEADS_FIRST if axis == 1 else SEQUENCE_FIRST)
     if rotation.part is None and axis == 1:
         heads = read_value(x)
     batch, sequence = sizes[0], sizes[3 - axis]
     if not _fits(rotation.cos, axis, batch, sequence):
-        r.refuse("the angles are not known to be one for each position", at=rotation.cos)
-        return
+        return no("the angles are not known to be one for each position", at=rotation.cos)
     if axis != 1 and (heads.split is None or rotation.part is not None):
-        r.refuse("heads come behind positions, and are not split from one axis", at=x)
-        return
+        return no("heads come behind positions, and are not split from one axis", at=x)
     key = (rotation.cos, rotation.sin, rotation.interleaved, axis, str(batch), r.op.opset)
     angles = shared.get(key) or _angles(r.op, rotation, axis, batch)
     if angles is None:
-        r.refuse("the angles are not known to be the same for both elements of a pair", at=rotation.cos)
-        return
+        return no("the angles are not known to be the same for both elements of a pair", at=rotation.cos)
     attributes: dict[str, Any] = {"interleaved": 1} if rotation.interleaved else {}
     size = sizes[-1]
     if rotation.part is not None:
@@ -91,6 +80,7 @@ def _write(r: Rewrite, rotation: Rotation, shared: dict[tuple[Any, ...], Angles]
         attributes["rotary_embedding_dim"] = rotation.size
     r.replace(rotation.output, _rotated(r.op, heads, x, angles, attributes))
     shared[key] = angles
+    return None
 
 
 def _fits(angles: ir.Value, axis: int, batch: Dim, sequence: Dim) -> bool:
@@ -118,8 +108,8 @@ def _angles(op: Builder, rotation: Rotation, axis: int, batch: Dim) -> Angles | 
 
 def _without(op: Builder, value: ir.Value, axis: int) -> ir.Value:
     """Take out an axis of size one, best where it was put in."""
-    node = value.producer()
-    axes = constant(node.inputs[1]) if is_standard(node, "Unsqueeze") and node is not None else None
+    node = made_by(value, "Unsqueeze")
+    axes = None if node is None else constant(node.inputs[1])
     if node is not None and axes is not None and axes.reshape(-1).tolist() == [axis] and node.inputs[0] is not None:
         return node.inputs[0]
     return op.Squeeze(value, [axis])

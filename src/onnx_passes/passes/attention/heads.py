@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, number
 from onnx_passes.graph.permutations import permutation, permuted, transposed
+from onnx_passes.graph.producers import is_standard, made_by
 from onnx_passes.graph.shapes import Dim, dims, rank, same_dim
 from onnx_passes.graph.uses import is_used_elsewhere
 
@@ -46,8 +47,8 @@ class Heads:
     @property
     def split(self) -> ir.Node | None:
         """Return the Reshape that splits the heads of ``flat``."""
-        node = self.value.producer()
-        if self.perm != SEQUENCE_FIRST or not is_standard(node, "Reshape") or node is None:
+        node = made_by(self.value, "Reshape")
+        if self.perm != SEQUENCE_FIRST or node is None:
             return None
         whole, parts = dims(node.inputs[0]), dims(self.value)
         if whole is None or parts is None or len(whole) != len(HEADS_FIRST) - 1 or not _same(whole[:2], parts[:2]):
@@ -57,11 +58,6 @@ class Heads:
     def build(self, op: Builder) -> ir.Value:
         """Build the tensor, with its axes in order and not scaled."""
         return transposed(op, self.value, list(self.perm))
-
-
-def is_standard(node: ir.Node | None, *operators: str) -> bool:
-    """Tell whether a node is one of these operators of ONNX."""
-    return node is not None and node.domain == "" and node.op_type in operators
 
 
 def read_query(value: ir.Value) -> Heads:
@@ -82,10 +78,10 @@ def read_value(value: ir.Value) -> Heads:
 
 def unrepeated(heads: Heads) -> tuple[Heads, int]:
     """Return the heads before each was repeated for several queries, and how often it was."""
-    join = heads.value.producer()
-    expand = _producer(join.inputs[0]) if is_standard(join, "Reshape") and join is not None else None
-    insert = _producer(expand.inputs[0]) if is_standard(expand, "Expand") and expand is not None else None
-    if join is None or expand is None or insert is None or not is_standard(insert, "Unsqueeze", "Reshape"):
+    join = made_by(heads.value, "Reshape")
+    expand = None if join is None else made_by(join.inputs[0], "Expand")
+    insert = None if expand is None else made_by(expand.inputs[0], "Unsqueeze", "Reshape")
+    if join is None or expand is None or insert is None:
         return heads, 1
     source, inserted, wide = insert.inputs[0], dims(expand.inputs[0]), dims(expand.outputs[0])
     before, after = dims(source), dims(heads.value)
@@ -107,8 +103,8 @@ def unrepeated(heads: Heads) -> tuple[Heads, int]:
 
 def uncached(heads: Heads) -> tuple[Heads, ir.Value] | None:
     """Return the heads before those of the past were put in front of them, and those of the past."""
-    node = heads.value.producer()
-    if heads.perm != HEADS_FIRST or not is_standard(node, "Concat") or node is None or len(node.inputs) != 2:
+    node = made_by(heads.value, "Concat")
+    if heads.perm != HEADS_FIRST or node is None or len(node.inputs) != 2:
         return None
     past, new = node.inputs
     axis = node.attributes.get_int("axis", 0)
@@ -119,7 +115,7 @@ def uncached(heads: Heads) -> tuple[Heads, ir.Value] | None:
 
 def scaled_by(node: ir.Node | None) -> tuple[ir.Value, float] | None:
     """Return what a node multiplies by a constant number or divides by one, and the factor."""
-    if not is_standard(node, "Mul", "Div") or node is None:
+    if not is_standard(node, "Mul", "Div"):
         return None
     a, b = node.inputs
     for x, c in ((a, b), (b, a))[: 1 if node.op_type == "Div" else 2]:
@@ -133,7 +129,7 @@ def merged(value: ir.Value, batch: Dim, sequence: Dim) -> tuple[ir.Node, ir.Node
     """Return the Transpose and the Reshape that put heads beside each other again, if nothing else uses them."""
     turn = _only_user(value)
     join = _only_user(turn.outputs[0]) if permutation(turn) == list(SEQUENCE_FIRST) and turn is not None else None
-    if turn is None or join is None or not is_standard(join, "Reshape") or join.inputs[0] is not turn.outputs[0]:
+    if turn is None or not is_standard(join, "Reshape") or join.inputs[0] is not turn.outputs[0]:
         return None
     whole, target = dims(join.outputs[0]), constant(join.inputs[1])
     if whole is None or len(whole) != len(HEADS_FIRST) - 1:
@@ -174,10 +170,10 @@ def _untransposed(heads: Heads) -> Heads | None:
 
 def _unsquashed(heads: Heads) -> Heads | None:
     """Read a transposition of the last axes that is made of matrices in a row: ``[-1, sequence, size]``."""
-    last = heads.value.producer()
-    turn = _producer(last.inputs[0]) if is_standard(last, "Reshape") and last is not None else None
-    first = _producer(turn.inputs[0]) if permutation(turn) == [0, 2, 1] and turn is not None else None
-    if last is None or turn is None or not is_standard(first, "Reshape") or first is None or first.inputs[0] is None:
+    last = made_by(heads.value, "Reshape")
+    turn = None if last is None else made_by(last.inputs[0], "Transpose")
+    first = None if turn is None or permutation(turn) != [0, 2, 1] else made_by(turn.inputs[0], "Reshape")
+    if last is None or turn is None or first is None or first.inputs[0] is None:
         return None
     source, rows = first.inputs[0], dims(first.outputs[0])
     before, after = dims(source), dims(heads.value)
@@ -197,10 +193,6 @@ def _unsquashed(heads: Heads) -> Heads | None:
 
 def _same(a: tuple[Dim, ...] | list[Dim], b: tuple[Dim, ...] | list[Dim]) -> bool:
     return len(a) == len(b) and all(same_dim(p, q) for p, q in zip(a, b, strict=True))
-
-
-def _producer(value: ir.Value | None) -> ir.Node | None:
-    return None if value is None else value.producer()
 
 
 def _only_user(value: ir.Value) -> ir.Node | None:

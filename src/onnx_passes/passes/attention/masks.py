@@ -9,11 +9,13 @@ import onnx_ir as ir
 
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, number
+from onnx_passes.graph.extents import is_limited
+from onnx_passes.graph.producers import is_standard, made_by
 from onnx_passes.graph.shapes import Dim, dims, same_dim
-from onnx_passes.passes.attention.heads import is_standard
+from onnx_passes.passes.attention.triangles import Triangles
 from onnx_passes.rewrite.refusal import Refusal, no
 
-_LEAST_EXPONENT = {ir.DataType.FLOAT: -1e9, ir.DataType.FLOAT16: -6e4}
+LEAST_EXPONENT = {ir.DataType.FLOAT: -1e9, ir.DataType.FLOAT16: -6e4}
 """Numbers beside which scores do not count: the softmax of a row that is all masked is the same for each key."""
 _REARRANGE = ("Expand", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 """Operators whose elements are all elements of their first input."""
@@ -34,11 +36,11 @@ class Mask:
 
     def is_boolean(self, dtype: ir.DataType) -> bool:
         """Tell whether keys are left out altogether: softmax gives them nothing whatever their score."""
-        return self.fill == -np.inf or (self.fill is not None and dtype not in _LEAST_EXPONENT)
+        return self.fill == -np.inf or (self.fill is not None and dtype not in LEAST_EXPONENT)
 
     def condition(self, op: Builder) -> ir.Value:
         """Build what is true for the keys that count."""
-        return op.Not(self.value) if self.masks_true else self.value
+        return self._like(op.Not(self.value)) if self.masks_true else self.value
 
     def bias(self, op: Builder, dtype: ir.DataType, *, keeps_infinity: bool) -> ir.Value:
         """Build what is to be added to the scores.
@@ -51,20 +53,24 @@ class Mask:
         if self.fill is not None:
             fill = self.fill if keeps_infinity and self.fill == -np.inf else max(self.fill, float(least))
             zero, other = op.initializer(np.zeros((), kind), "zero"), op.initializer(np.array(fill, kind), "masked")
-            return op.Where(self.value, other, zero) if self.masks_true else op.Where(self.value, zero, other)
+            return self._like(op.Where(self.value, *((other, zero) if self.masks_true else (zero, other))))
         known = _least(self.value)
         if known is not None and known >= least:
             return self.value
         bound = op.initializer(np.array(least, kind), "least")
         if keeps_infinity:
             lowest = op.initializer(np.array(np.finfo(kind).min, kind), "lowest")
-            return op.Where(op.Equal(self.value, lowest), bound, self.value)
-        return op.Max(self.value, bound)
+            return self._like(op.Where(op.Equal(self.value, lowest), bound, self.value))
+        return self._like(op.Max(self.value, bound))
+
+    def _like(self, made: ir.Value) -> ir.Value:
+        made.shape = self.value.shape
+        return made
 
 
 def chosen(node: ir.Node | None) -> Mask | None:
     """Read a Where between zero and a large negative number."""
-    if not is_standard(node, "Where") or node is None:
+    if not is_standard(node, "Where"):
         return None
     condition, first, second = node.inputs
     if condition is None:
@@ -77,17 +83,17 @@ def chosen(node: ir.Node | None) -> Mask | None:
 
 def added(value: ir.Value, node: ir.Node) -> Mask | None:
     """Read what is added to the scores, unless it is nothing."""
-    source = value.producer()
-    if is_standard(source, "ConstantOfShape") and source is not None and _filling(source) == 0:
+    zeros = made_by(value, "ConstantOfShape")
+    if zeros is not None and _filling(zeros) == 0:
         return None
-    found = chosen(source)
+    found = chosen(value.producer())
     return Mask(value, node) if found is None else Mask(found.value, node, found.fill, found.masks_true)
 
 
 def put_in_place(node: ir.Node, scores: ir.Value, fill: ir.Value, *, masks_true: bool) -> Mask | Refusal:
     """Read a Where that puts a number in the place of scores."""
     condition, found = node.inputs[0], number(fill, scores)
-    least = None if scores.dtype is None else _LEAST_EXPONENT.get(scores.dtype)
+    least = None if scores.dtype is None else LEAST_EXPONENT.get(scores.dtype)
     if condition is None or found is None or least is None:
         return no("what masks the scores is not a constant number", at=fill)
     if found > least:
@@ -104,17 +110,25 @@ def fits(mask: Mask, scores: tuple[Dim, ...]) -> bool:
     if sizes is None or len(sizes) > len(scores):
         return False
     pairs = zip(sizes[-2::-1], scores[-2::-1], strict=False)
-    return all(size == 1 or same_dim(size, whole) for size, whole in pairs)
+    return all(size == 1 or is_as_many(size, whole) for size, whole in pairs)
 
 
-def may_leave_out_all(mask: Mask) -> bool:
+def is_as_many(size: Dim, whole: Dim) -> bool:
+    """Tell whether a size of a mask is that of the scores; less than that, but more than one, does not run."""
+    return same_dim(size, whole) or is_limited(size, whole)
+
+
+def may_leave_out_all(mask: Mask, triangles: Triangles) -> bool:
     """Tell whether a mask is known to use minus infinity, and not known to leave each query a key."""
     array = constant(mask.value)
     if mask.fill is None:
         return array is not None and bool(np.isneginf(array).all(axis=-1).any())
     if mask.fill != -np.inf:
         return False
-    return array is None or not (array != mask.masks_true).any(axis=-1).all()
+    if array is not None:
+        return not (array != mask.masks_true).any(axis=-1).all()
+    triangle = triangles.of(mask.value)
+    return triangle is None or bool(triangle.near) == mask.masks_true or not triangle.is_near_in_each_row
 
 
 def covers(masks: tuple[Mask, ...], scores: tuple[Dim, ...], axis: int) -> bool:
@@ -122,7 +136,7 @@ def covers(masks: tuple[Mask, ...], scores: tuple[Dim, ...], axis: int) -> bool:
     if scores[axis] == 1:
         return True
     sizes = (dims(mask.value) or () for mask in masks)
-    return any(len(size) >= -axis and same_dim(size[axis], scores[axis]) for size in sizes)
+    return any(len(size) >= -axis and is_as_many(size[axis], scores[axis]) for size in sizes)
 
 
 def _least(value: ir.Value | None) -> float | None:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import number
+from onnx_passes.graph.producers import is_standard, made_by
 from onnx_passes.graph.shapes import Dim, rank, same_dim
 from onnx_passes.graph.uses import is_only_read_by, is_used_elsewhere
 from onnx_passes.passes.attention.form import AttentionForm, Past
 from onnx_passes.passes.attention.heads import (
     HEADS_FIRST,
-    is_standard,
     merged,
     read_key,
     read_query,
@@ -22,6 +22,7 @@ from onnx_passes.passes.attention.heads import (
     unrepeated,
 )
 from onnx_passes.passes.attention.masks import Mask, added, fits, may_leave_out_all, put_in_place
+from onnx_passes.passes.attention.triangles import Triangles
 from onnx_passes.rewrite.refusal import Refusal, no
 
 _TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
@@ -43,7 +44,7 @@ class _Weights:
     product: ir.Node | None = None
 
 
-def recognise(last: ir.Node) -> AttentionForm | Refusal | None:
+def recognise(last: ir.Node, triangles: Triangles) -> AttentionForm | Refusal | None:
     """Read the product of weights and values as an attention; nothing if its weights come from no softmax."""
     if not is_standard(last, "MatMul"):
         return None
@@ -74,7 +75,6 @@ def recognise(last: ir.Node) -> AttentionForm | Refusal | None:
         return no("queries, keys and values are not all of rank three or all of rank four", at=q_value)
     q, k, v = read_query(q_value), read_key(k_value), read_value(v_value)
     form = AttentionForm(
-        root=last,
         output=last.outputs[0],
         q=q,
         k=k,
@@ -88,10 +88,10 @@ def recognise(last: ir.Node) -> AttentionForm | Refusal | None:
         guarded=weights.guarded,
         softmax_in=weights.softmax_in,
     )
-    return _checked(_with_heads(form))
+    return _checked(_with_heads(form), triangles)
 
 
-def reread(node: ir.Node) -> AttentionForm | Refusal | None:
+def reread(node: ir.Node, triangles: Triangles) -> AttentionForm | Refusal | None:
     """Read an Attention that is there, if it could do what is done around it: split, repeat and cache heads."""
     q, k, v = node.inputs[:3]
     if q is None or k is None or v is None or q.dtype is None or any(node.inputs[4:]) or len(node.outputs) != 1:
@@ -100,12 +100,12 @@ def reread(node: ir.Node) -> AttentionForm | Refusal | None:
         return None
     heads = [read_value(value) for value in (q, k, v)]
     scores = (*heads[0].sizes[:3], heads[1].sizes[2])
-    before = AttentionForm(node, node.outputs[0], *heads, scale=1.0, scores=scores, dtype=q.dtype, nodes=(node,))
+    before = AttentionForm(node.outputs[0], *heads, scale=1.0, scores=scores, dtype=q.dtype, nodes=(node,))
     form = _with_heads(before)
     if form.past is not None and node.attributes.get_int("is_causal", 0):
         return no("behind a past, is_causal counts keys from its end, and here from its beginning", at=node)
     gains = form.merge is not None or form.past is not None or form.kv_heads != before.kv_heads
-    return _checked(form) if gains else None
+    return _checked(form, triangles) if gains else None
 
 
 def _softmax(value: ir.Value | None, weights: _Weights) -> ir.Node | None:
@@ -127,8 +127,8 @@ def _softmax(value: ir.Value | None, weights: _Weights) -> ir.Node | None:
 def _guarded(where: ir.Node, weights: _Weights) -> ir.Node | None:
     """Read ``Where(IsNaN(p), 0, p)``."""
     condition, zero, given = where.inputs
-    test = None if condition is None else condition.producer()
-    if not is_standard(test, "IsNaN") or test is None or test.inputs[0] is not given or number(zero, given) != 0:
+    test = made_by(condition, "IsNaN")
+    if test is None or test.inputs[0] is not given or number(zero, given) != 0:
         return None
     weights.nodes.append(test)
     weights.guarded = True
@@ -147,7 +147,7 @@ def _read_softmax(softmax: ir.Node, weights: _Weights) -> Refusal | None:
         return no("the rank of the scores is not known", at=x)
     if softmax.attributes.get_int("axis", -1) not in (-1, length - 1):
         return no("the softmax is not over the keys", at=softmax)
-    if is_standard(x.producer(), "Cast"):
+    if made_by(x, "Cast") is not None:
         weights.softmax_in = x.dtype
     return _read_scores(x, weights)
 
@@ -197,8 +197,8 @@ def _masked(node: ir.Node, weights: _Weights) -> ir.Value | Refusal | None:
 def _capped(node: ir.Node, weights: _Weights) -> ir.Value | None:
     """Read ``Tanh(x / c) * c``."""
     outer = scaled_by(node)
-    tanh = None if outer is None else outer[0].producer()
-    if outer is None or not is_standard(tanh, "Tanh") or tanh is None or tanh.inputs[0] is None:
+    tanh = None if outer is None else made_by(outer[0], "Tanh")
+    if outer is None or tanh is None or tanh.inputs[0] is None:
         return None
     if weights.softcap or weights.scale != 1 or outer[1] <= 0:
         return None
@@ -228,7 +228,7 @@ def _leads_to_product(value: ir.Value) -> bool:
         node = waiting.pop().producer()
         if is_standard(node, "MatMul"):
             return True
-        if node is not None and is_standard(node, "Add", "Cast", "Div", "Mul", "Tanh", "Where"):
+        if is_standard(node, "Add", "Cast", "Div", "Mul", "Tanh", "Where"):
             waiting.extend(used for used in node.inputs if used is not None)
     return False
 
@@ -250,7 +250,7 @@ def _with_heads(form: AttentionForm) -> AttentionForm:
     merge = merged(form.output, form.q.sizes[0], form.q.sizes[2])
     if merge is not None and form.flat is not None:
         turn, join = merge
-        form = replace(form, merge=merge, root=join, output=join.outputs[0], nodes=(join, turn, *form.nodes))
+        form = replace(form, merge=merge, output=join.outputs[0], nodes=(join, turn, *form.nodes))
     return form
 
 
@@ -268,7 +268,7 @@ def _is_read_within(value: ir.Value, nodes: set[ir.Node]) -> bool:
     return True
 
 
-def _checked(form: AttentionForm) -> AttentionForm | Refusal:
+def _checked(form: AttentionForm, triangles: Triangles) -> AttentionForm | Refusal:
     """Refuse what broadcasting lets a product do and an attention does not."""
     q, k, v = form.q.sizes, form.k.sizes, form.v.sizes
     if not (same_dim(q[0], k[0]) and same_dim(q[0], v[0])):
@@ -284,7 +284,7 @@ def _checked(form: AttentionForm) -> AttentionForm | Refusal:
             return no("the mask is not known to fit the scores", at=mask.value)
         if mask.fill is None and mask.value.dtype != form.dtype:
             return no("the mask is of another type than the queries", at=mask.value)
-        if not form.guarded and may_leave_out_all(mask):
+        if not form.guarded and may_leave_out_all(mask, triangles):
             return no("where all keys are left out there may be NaN, where Attention gives zeros", at=mask.value)
     return form
 

@@ -9,9 +9,9 @@ import onnx_ir as ir
 
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, number
+from onnx_passes.graph.producers import is_standard, made_by
 from onnx_passes.graph.shapes import dimension, dims, rank
 from onnx_passes.graph.uses import is_used_elsewhere
-from onnx_passes.passes.attention.heads import is_standard
 from onnx_passes.rewrite.refusal import Refusal, no
 
 _TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
@@ -31,10 +31,10 @@ class Piece:
     @staticmethod
     def of(value: ir.Value) -> Piece | None:
         """Read a value as a piece of what it was sliced from or split off."""
-        node, size = value.producer(), dimension(value, -1)
+        node, size = made_by(value, "Slice", "Split"), dimension(value, -1)
         if size is None:
             return None
-        if is_standard(node, "Slice", "Split") and node is not None and node.inputs[0] is not None:
+        if node is not None and node.inputs[0] is not None:
             outer = Piece.of(node.inputs[0])
             found = None if outer is None else _sliced(node) if node.op_type == "Slice" else _split_off(node, value)
             if outer is not None and found is not None:
@@ -66,6 +66,11 @@ class Rotation:
         return self.nodes[0].outputs[0]
 
     @property
+    def own_nodes(self) -> list[ir.Node]:
+        """List the nodes that compute it, the last at the end."""
+        return list(self.nodes[::-1])
+
+    @property
     def heads_axis(self) -> int | None:
         """Return the axis of ``x`` that counts heads: the one that all angles are the same for."""
         sizes = dims(self.cos)
@@ -80,9 +85,9 @@ def recognise(last: ir.Node) -> Rotation | Refusal | None:
     """Read a sum as a rotary embedding; nothing if neither of its terms is of something turned."""
     if not is_standard(last, "Add"):
         return None
-    first, second = (None if value is None else value.producer() for value in last.inputs)
+    first, second = (made_by(value, "Mul") for value in last.inputs)
     for straight, turned in ((first, second), (second, first)):
-        if not is_standard(straight, "Mul") or not is_standard(turned, "Mul") or straight is None or turned is None:
+        if straight is None or turned is None:
             continue
         for y, sin in (turned.inputs[:2], turned.inputs[1::-1]):
             found = _turned(y)
@@ -128,7 +133,7 @@ def _with_rest(rotation: Rotation, piece: Piece) -> Rotation:
     """Take in the elements that are not rotated, where they are put behind those that are."""
     (use, *others) = [*rotation.output.uses(), None]
     join = None if use is None or others != [None] or rotation.output.is_graph_output() else use.node
-    if not is_standard(join, "Concat") or join is None or len(join.inputs) != 2 or join.inputs[1] is None:
+    if not is_standard(join, "Concat") or len(join.inputs) != 2 or join.inputs[1] is None:
         return rotation
     rest = Piece.of(join.inputs[1])
     is_last = join.attributes.get_int("axis", 0) in (-1, _RANK - 1)
@@ -143,15 +148,11 @@ def _with_rest(rotation: Rotation, piece: Piece) -> Rotation:
 
 def _turned(value: ir.Value | None) -> _Turned | None:
     """Read ``Concat(-b, a)``, or the same of pairs of neighbours."""
-    node = None if value is None else value.producer()
-    if is_standard(node, "Concat") and node is not None:
+    node = made_by(value, "Concat", "Reshape")
+    if is_standard(node, "Concat"):
         return _joined(node, (node,), list(node.inputs), interleaved=False)
-    stack = (
-        None
-        if not is_standard(node, "Reshape") or node is None or node.inputs[0] is None
-        else node.inputs[0].producer()
-    )
-    if node is None or stack is None or not is_standard(stack, "Concat"):
+    stack = None if node is None else made_by(node.inputs[0], "Concat")
+    if node is None or stack is None:
         return None
     inserts = [None if part is None else part.producer() for part in stack.inputs]
     parts = [insert.inputs[0] for insert in inserts if insert is not None and _adds_last_axis(insert)]
@@ -166,8 +167,8 @@ def _joined(
     if length is None or len(parts) != 2 or concat.attributes.get_int("axis", 0) not in (-1, length - 1):
         return None
     first, kept = parts
-    negation = None if first is None else first.producer()
-    if not is_standard(negation, "Neg") or negation is None or negation.inputs[0] is None or kept is None:
+    negation = made_by(first, "Neg")
+    if negation is None or negation.inputs[0] is None or kept is None:
         return None
     a, b = Piece.of(kept), Piece.of(negation.inputs[0])
     if a is None or b is None or a.source is not b.source:
@@ -242,11 +243,9 @@ def _before_unsqueeze(op: Builder, node: ir.Node, *, interleaved: bool) -> ir.Va
 
 def _repeated(op: Builder, node: ir.Node) -> ir.Value | None:
     """Read ``Reshape(Expand(Unsqueeze(x, [..., -1]), [..., 2]))``: each element twice."""
-    expand = node.inputs[0].producer() if node.op_type == "Reshape" and node.inputs[0] is not None else None
-    insert = (
-        expand.inputs[0].producer() if is_standard(expand, "Expand", "Tile") and expand and expand.inputs[0] else None
-    )
-    axes = constant(insert.inputs[1]) if is_standard(insert, "Unsqueeze") and insert is not None else None
+    expand = made_by(node.inputs[0], "Expand", "Tile") if node.op_type == "Reshape" else None
+    insert = None if expand is None else made_by(expand.inputs[0], "Unsqueeze")
+    axes = None if insert is None else constant(insert.inputs[1])
     if expand is None or insert is None or axes is None or insert.inputs[0] is None:
         return None
     wide, narrow, after = dims(expand.outputs[0]), dims(insert.outputs[0]), dims(node.outputs[0])

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, cast
 
 import onnx_ir as ir
 
-from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.permutations import transposed
+from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN
+from onnx_passes.passes.attention.causal import fuse_causal_masks
 from onnx_passes.passes.attention.form import AttentionForm
-from onnx_passes.passes.attention.fuse_attention import full_mask, mask_rank, own_nodes
 from onnx_passes.passes.attention.heads import SEQUENCE_FIRST, Heads
 from onnx_passes.passes.attention.recognise import recognise
+from onnx_passes.passes.attention.triangles import Triangles
+from onnx_passes.passes.attention.writing import full_mask, fuse_each, replace_presents
 from onnx_passes.rewrite.editor import Editor, Rewrite
 from onnx_passes.rewrite.refusal import Refusal, no
 
@@ -27,18 +28,14 @@ Writer = Callable[[Rewrite, AttentionForm], Refusal | None]
 
 def fuse_attentions(editor: Editor, operator: str, write: Writer) -> None:
     """Let a writer put an operator in the place of every attention that it can stand for."""
-    for node in [node for node in all_nodes(editor.graph) if node.op_type == "MatMul"]:
-        form = recognise(node)
-        if form is None:
-            continue
-        if isinstance(form, Refusal):
-            editor.refuse(operator, form.reason, node, at=form.at)
-            continue
-        with editor.rewrite(operator, form.root, matched=own_nodes(form)) as r:
-            refusal = refusal_of(form, r.op)
-            refusal = write(r, form) if refusal is None else refusal
-            if refusal is not None:
-                r.refuse(refusal.reason, refusal.at)
+
+    def write_or_refuse(r: Rewrite, form: AttentionForm) -> Refusal | None:
+        refusal = refusal_of(form, r.op)
+        return write(r, form) if refusal is None else refusal
+
+    triangles = Triangles(editor.graph)
+    fuse_each(editor, operator, "MatMul", lambda node: recognise(node, triangles), write_or_refuse)
+    fuse_causal_masks(editor, CONTRIBUTED_DOMAIN, triangles)
 
 
 def refusal_of(form: AttentionForm, op: Builder) -> Refusal | None:
@@ -72,8 +69,12 @@ def _merged(op: Builder, heads: Heads) -> ir.Value:
 def attention_bias(r: Rewrite, form: AttentionForm, q: ir.Value, k: ir.Value) -> ir.Value | None:
     """Build the mask as ONNX Runtime takes it: added to the scores, and of four dimensions."""
     mask = full_mask(r.op, form, q, k, added=True)
-    missing = 0 if mask is None else _RANK - max(mask_rank(form), 2)
-    return r.op.Unsqueeze(mask, list(range(missing))) if missing else mask
+    if mask is None or form.mask_rank == _RANK:
+        return mask
+    missing = _RANK - max(form.mask_rank, 2)
+    wide: ir.Value = r.op.Unsqueeze(mask, list(range(missing)))
+    wide.shape = None if mask.shape is None else ir.Shape([*[1] * missing, *mask.shape])
+    return wide
 
 
 def replace_results(r: Rewrite, form: AttentionForm, made: Any) -> None:
@@ -83,13 +84,4 @@ def replace_results(r: Rewrite, form: AttentionForm, made: Any) -> None:
         split = r.op.Reshape(result, [0, 0, form.heads, form.v.sizes[3]])
         result = r.op.Transpose(split, perm=list(SEQUENCE_FIRST))
     r.replace(form.output, result)
-    olds = () if form.past is None else (form.past.present_key, form.past.present_value)
-    for old, new in zip(olds, presents, strict=False):
-        if old.is_graph_output():
-            r.replace(old, new)
-
-
-def scale_of(form: AttentionForm) -> float | None:
-    """Return the scale, unless it is that which operators take by themselves."""
-    usual = form.size is not None and math.isclose(form.scale, form.size**-0.5, rel_tol=1e-6)
-    return None if usual else form.scale
+    replace_presents(r, form, presents)

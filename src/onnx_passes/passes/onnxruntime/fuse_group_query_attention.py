@@ -10,13 +10,7 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import same_dim
 from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN
 from onnx_passes.passes.attention.form import AttentionForm
-from onnx_passes.passes.onnxruntime.attentions import (
-    attention_bias,
-    flat_inputs,
-    fuse_attentions,
-    replace_results,
-    scale_of,
-)
+from onnx_passes.passes.onnxruntime.attentions import attention_bias, flat_inputs, fuse_attentions, replace_results
 from onnx_passes.rewrite.editor import Editor, Rewrite
 from onnx_passes.rewrite.passes import EditorPass
 from onnx_passes.rewrite.refusal import Refusal, no
@@ -67,9 +61,9 @@ def _write(r: Rewrite, form: AttentionForm) -> Refusal | None:
         _outputs=3,
         num_heads=form.heads,
         kv_num_heads=form.kv_heads,
-        scale=scale_of(form),
+        scale=form.given_scale,
         softcap=form.softcap or None,
-        causal=int(form.causal),
+        causal=0,
     )
     replace_results(r, form, made)
     return None

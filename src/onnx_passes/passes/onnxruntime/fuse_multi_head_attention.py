@@ -7,13 +7,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN
 from onnx_passes.passes.attention.form import AttentionForm
-from onnx_passes.passes.onnxruntime.attentions import (
-    attention_bias,
-    flat_inputs,
-    fuse_attentions,
-    replace_results,
-    scale_of,
-)
+from onnx_passes.passes.onnxruntime.attentions import attention_bias, flat_inputs, fuse_attentions, replace_results
 from onnx_passes.rewrite.editor import Editor, Rewrite
 from onnx_passes.rewrite.passes import EditorPass
 from onnx_passes.rewrite.refusal import Refusal, no
@@ -44,8 +38,8 @@ class FuseMultiHeadAttention(EditorPass):
 def _write(r: Rewrite, form: AttentionForm) -> Refusal | None:
     if form.heads is None or form.heads != form.kv_heads:
         return no("queries share keys, or the number of heads is not known", at=form.root)
-    if form.softcap or form.causal:
-        return no("MultiHeadAttention has no soft cap, and is not causal behind a past", at=form.root)
+    if form.softcap:
+        return no("MultiHeadAttention has no soft cap", at=form.root)
     q, k, v = flat_inputs(r.op, form)
     inputs = [q, k, v, None, None, attention_bias(r, form, q, k)]
     if form.past is not None:
@@ -58,7 +52,7 @@ def _write(r: Rewrite, form: AttentionForm) -> Refusal | None:
         _domain=CONTRIBUTED_DOMAIN,
         _outputs=1 if form.past is None else 3,
         num_heads=form.heads,
-        scale=scale_of(form),
+        scale=form.given_scale,
     )
     replace_results(r, form, made)
     return None

@@ -1,0 +1,100 @@
+"""Let an attention be causal by itself, in the place of a mask that says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph import extents
+from onnx_passes.graph.arguments import argument
+from onnx_passes.graph.extents import Amount, Element, extent
+from onnx_passes.graph.shapes import Dim, dims
+from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN
+from onnx_passes.passes.attention.masks import LEAST_EXPONENT, is_as_many
+from onnx_passes.passes.attention.triangles import Triangles
+from onnx_passes.passes.attention.writing import FLAT
+from onnx_passes.rewrite.editor import Editor
+from onnx_passes.rewrite.refusal import Refusal, no
+
+_RULE = "causal mask"
+
+
+@dataclass(frozen=True)
+class _Operator:
+    """Which inputs are the mask and the keys of the past, and which attribute, or lack of one, makes it causal.
+
+    ``lengths`` is the input that counts keys without padding.
+    """
+
+    mask: int
+    past: int
+    attribute: str
+    causal: int | None = 1
+    lengths: int | None = None
+
+
+_OPERATORS = {
+    ("", "Attention"): _Operator(3, 4, "is_causal", lengths=6),
+    (CONTRIBUTED_DOMAIN, "GroupQueryAttention"): _Operator(10, 3, "causal", causal=None),
+    (CONTRIBUTED_DOMAIN, "MultiHeadAttention"): _Operator(5, 6, "unidirectional"),
+}
+
+
+def fuse_causal_masks(editor: Editor, domain: str, triangles: Triangles) -> None:
+    """Let every attention of a domain be causal by itself that has a mask which says nothing else."""
+    for node in list(all_nodes(editor.graph)):
+        operator = _OPERATORS.get((node.domain, node.op_type)) if node.domain == domain else None
+        mask = None if operator is None else argument(node, operator.mask)
+        if operator is None or mask is None:
+            continue
+        with editor.rewrite(_RULE, node) as r:
+            refusal = _refusal(node, operator, mask, triangles)
+            if refusal is not None:
+                r.refuse(refusal.reason, refusal.at)
+                continue
+            inputs = [None if value is mask else value for value in node.inputs]
+            while inputs[-1] is None:
+                inputs.pop()
+            made = r.op.like(node, inputs, **{operator.attribute: operator.causal})
+            for old, new in zip(node.outputs, made if len(node.outputs) > 1 else [made], strict=True):
+                if old.name:
+                    r.replace(old, new)
+
+
+def _refusal(node: ir.Node, operator: _Operator, mask: ir.Value, triangles: Triangles) -> Refusal | None:
+    triangle, sizes = triangles.of(mask), _scores(node, operator)
+    if triangle is None or triangle.offset is None:
+        return no("the mask does not depend on the places of queries and keys alone", at=mask)
+    if sizes is None or not all(map(is_as_many, (dims(mask) or ())[-2:], sizes)):
+        return no("the mask is not known to have as many rows and columns as there are queries and keys", at=mask)
+    past = _length(argument(node, operator.past))
+    if triangle.offset != past:
+        return no("the diagonal of the mask is not known to begin where the past ends", at=mask)
+    if mask.dtype is ir.DataType.BOOL:
+        return None if triangle.near else no("the mask leaves out the keys before each query", at=mask)
+    least = None if mask.dtype is None else LEAST_EXPONENT.get(mask.dtype)
+    if triangle.near or least is None or triangle.far > least:
+        return no("the mask does not add nothing, and beyond its diagonal a number far below all scores", at=mask)
+    return None
+
+
+def _scores(node: ir.Node, operator: _Operator) -> list[Amount] | None:
+    """Return how many queries and keys there are, those of the past included."""
+    if operator.lengths is not None and argument(node, operator.lengths) is not None:
+        return None
+    queries, keys = _length(node.inputs[0]), _length(node.inputs[1])
+    # Of more keys than queries, MultiHeadAttention leaves out others than the standard does.
+    if node.domain and keys != queries:
+        return None
+    total = extents.add(keys, _length(argument(node, operator.past)))
+    return None if queries is None or total is None else [queries, total]
+
+
+def _length(value: ir.Value | None) -> Element:
+    """Return the size of the axis of a tensor, with or without an axis of heads, that counts queries or keys."""
+    if value is None:
+        return 0
+    sizes: tuple[Dim, ...] = dims(value) or ()
+    return extent(sizes[1 if len(sizes) == FLAT else 2]) if len(sizes) in (FLAT, FLAT + 1) else None

@@ -1,0 +1,86 @@
+"""What writers of attentions share: the way from node to node, and how operators take masks, scales and the past."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import onnx_ir as ir
+
+from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.producers import is_standard
+from onnx_passes.graph.shapes import Dim, rank
+from onnx_passes.passes.attention.form import AttentionForm
+from onnx_passes.passes.attention.masks import covers
+from onnx_passes.rewrite.editor import Editor, Rewrite
+from onnx_passes.rewrite.refusal import Refusal
+
+FLAT = 3
+"""The rank of tensors without an axis of heads."""
+
+
+class Found(Protocol):
+    """Something that was recognised, with the nodes that compute nothing else, the last one at the end."""
+
+    @property
+    def own_nodes(self) -> Sequence[ir.Node]:
+        """List these nodes."""
+        ...
+
+
+Form = TypeVar("Form", bound=Found)
+
+
+def fuse_each(
+    editor: Editor,
+    rule: str,
+    operator: str,
+    read: Callable[[ir.Node], Form | Refusal | None],
+    write: Callable[[Rewrite, Form], Refusal | None],
+) -> None:
+    """Read what ends with each node of an operator of ONNX, and let a writer put something else in its place."""
+    for node in [node for node in all_nodes(editor.graph) if is_standard(node, operator)]:
+        form = read(node)
+        if form is None:
+            continue
+        if isinstance(form, Refusal):
+            editor.refuse(rule, form.reason, node, at=form.at)
+            continue
+        nodes = form.own_nodes
+        with editor.rewrite(rule, nodes[-1], matched=nodes) as r:
+            refusal = write(r, form)
+            if refusal is not None:
+                r.refuse(refusal.reason, refusal.at)
+
+
+def full_mask(op: Builder, form: AttentionForm, q: ir.Value, k: ir.Value, *, added: bool = False) -> ir.Value | None:
+    """Build the mask, if asked for as what is added; ONNX Runtime wants as many rows and columns as the scores have."""
+    mask = (None if added else form.condition(op)) or form.bias(op)
+    if mask is None:
+        return None
+    rows, columns = (covers(form.masks, form.scores, axis) for axis in (-2, -1))
+    if not rows or not columns:
+        queries = _count(op, form.scores[-2], q)
+        keys = [1] if columns else _count(op, form.scores[-1], k, None if form.past is None else form.past.key)
+        is_known = isinstance(queries, list) and isinstance(keys, list)
+        mask = op.Expand(mask, [*queries, *keys] if is_known else op.Concat(queries, keys, axis=0))
+    # A mask of rank three is one for each head: without heads, it is one for each of the batch.
+    return op.Unsqueeze(mask, [1]) if form.mask_rank == FLAT == len(form.q.perm) else mask
+
+
+def replace_presents(r: Rewrite, form: AttentionForm, presents: Sequence[ir.Value]) -> None:
+    """Give the caller the keys and values for the next run, if it asks for them."""
+    olds = () if form.past is None else (form.past.present_key, form.past.present_value)
+    for old, new in zip(olds, presents, strict=False):
+        if old.is_graph_output():
+            r.replace(old, new)
+
+
+def _count(op: Builder, size: Dim, value: ir.Value, past: ir.Value | None = None) -> Any:
+    """Build how many queries or keys there are."""
+    if isinstance(size, int):
+        return [size]
+    axis = 1 if rank(value) == FLAT else 2
+    count = op.Shape(value, start=axis, end=axis + 1)
+    return count if past is None else op.Add(op.Shape(past, start=2, end=3), count)
