@@ -1,0 +1,87 @@
+"""Give work away and take what comes back, whatever becomes of those who do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from onnx_passes.workers.protocol import Promised, Workers
+
+I = TypeVar("I")  # noqa: E741 - an item
+R = TypeVar("R")
+
+ATTEMPTS = 3
+"""So often work is given away again whose worker was lost; what ends every worker is not tried for ever."""
+_LOST = ("KilledWorker", "FutureCancelledError")
+"""How Dask says that the worker is gone, or the scheduler has forgotten what it was to do."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Work whose workers were lost, each time it was tried."""
+
+    attempts: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"its process was lost, {self.attempts} times ({self.why}); it may need too much memory"
+
+
+def completed(
+    workers: Workers | None, work: Callable[[I], R], items: Iterable[I], *, attempts: int = ATTEMPTS
+) -> Iterator[tuple[I, R | Lost]]:
+    """Do work on all items, and yield each with what came of it as soon as it is done.
+
+    Without workers it is done here, one after the other. What the work raises is raised here, and the rest is
+    cancelled, as it is when nobody listens any more. Whatever a lost worker had begun is given to another one.
+    """
+    if workers is None:
+        yield from ((item, work(item)) for item in items)
+        return
+    done: SimpleQueue[Promised[R]] = SimpleQueue()
+    given: dict[int, tuple[Promised[R], I, int]] = {}
+
+    def give(item: I, attempt: int) -> None:
+        promised = workers.submit(work, item)
+        given[id(promised)] = promised, item, attempt
+        promised.add_done_callback(done.put)
+
+    for item in items:
+        give(item, 1)
+    try:
+        while given:
+            promised = done.get()
+            _, item, attempt = given.pop(id(promised))
+            try:
+                result: R | Lost = promised.result()
+            except Exception as error:
+                if not _is_loss(error):
+                    raise
+                if attempt < attempts:
+                    give(item, attempt + 1)
+                    continue
+                result = Lost(attempt, type(error).__name__)
+            yield item, result
+    finally:
+        for promised, _, _ in given.values():
+            promised.cancel()
+
+
+def _is_loss(error: Exception) -> bool:
+    """Tell whether the worker was lost; engines that are not imported say so by the name of what they raise."""
+    return isinstance(error, BrokenExecutor) or any(kind.__name__ in _LOST for kind in type(error).__mro__)
+
+
+def all_of(
+    workers: Workers | None, work: Callable[[I], R], items: Iterable[I], lost: Callable[[I, Lost], Any]
+) -> list[tuple[I, R]]:
+    """Do work on all items; ``lost`` raises what is to be said of one that no worker survives."""
+    found: list[tuple[I, R]] = []
+    for item, result in completed(workers, work, items):
+        if isinstance(result, Lost):
+            raise lost(item, result)
+        found.append((item, result))
+    return found
