@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from onnx_passes.verify.run.execute import Executor
     from onnx_passes.verify.speed import Speed
     from onnx_passes.verify.verification import Limits, Mode, Verification
+    from onnx_passes.workers.cluster import Cluster
 
 T = TypeVar("T")
 
@@ -35,13 +36,14 @@ def checks_of(
     model: ir.Model,
     config_file: str | None = None,
     source: str | None = None,
+    cluster: Cluster | None = None,
 ) -> list[Instrument]:
     """Set up everything that checks the model; what comes last looks first at what a pass did.
 
-    ``source`` is the file that the model came from.
+    ``source`` is the file that the model came from; workers of a ``cluster`` share a dataset among them.
     """
     executor = executor_of(config)
-    measuring = measuring_of(config, asked, planned, executor, config_file)
+    measuring = measuring_of(config, asked, planned, executor, config_file, cluster)
     labels = measuring is not None and _are_labels(model, asked.expect or config.reference.out)
     dump = dump_of(config, asked, executor)
     if measuring is None and dump is None and (asked.dataset or asked.batch):
@@ -90,7 +92,12 @@ def verification_of(
 
 
 def measuring_of(
-    config: Config, asked: Choices, planned: Plan, executor: Executor, config_file: str | None = None
+    config: Config,
+    asked: Choices,
+    planned: Plan,
+    executor: Executor,
+    config_file: str | None = None,
+    cluster: Cluster | None = None,
 ) -> Measuring | None:
     """Set up metrics, or nothing if none is asked for and no pass promises one."""
     from onnx_passes.verify.measuring import Measuring, promised
@@ -109,6 +116,7 @@ def measuring_of(
         mode=_mode(asked),
         executor=executor,
         base=Path(config_file).parent if config_file is not None else None,
+        cluster=cluster,
     )
     return measuring.also(planned) if promises else measuring
 

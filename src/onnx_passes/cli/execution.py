@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from onnx_passes.cli.settings import Settings
     from onnx_passes.core.instruments import Instrument
     from onnx_passes.report.summary import RunSummary
+    from onnx_passes.workers.cluster import Cluster
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,15 @@ class Done:
     notes: tuple[str, ...] = ()
 
 
-def execute(source: str, target: str, passes: tuple[str, ...], config_file: str | None, choices: Choices) -> Done:
-    """Load a model, run the passes, and write what came of it."""
+def execute(
+    source: str,
+    target: str,
+    passes: tuple[str, ...],
+    config_file: str | None,
+    choices: Choices,
+    cluster: Cluster | None = None,
+) -> Done:
+    """Load a model, run the passes, and write what came of it; workers of a ``cluster`` measure metrics."""
     chosen = settings(config_file, passes, quiet=choices.quiet)
     planned = chosen.plan()
     from onnx_passes.graph.data_layout import require_shareable
@@ -48,7 +56,7 @@ def execute(source: str, target: str, passes: tuple[str, ...], config_file: str 
         for repair in loaded_from.repairs:
             click.echo(f"repaired: {repair}", err=True)
     size = None if source == "-" else Path(source).stat().st_size
-    checks = checks_of(chosen.config, choices, planned, model, config_file, source)
+    checks = checks_of(chosen.config, choices, planned, model, config_file, source, cluster)
     instruments = _instruments(chosen, choices, checks)
     result = run_watched(planned, model, instruments, source, report=choices.report, trace=choices.trace)
     if choices.as_json and target == "-":

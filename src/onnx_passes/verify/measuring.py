@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -15,19 +14,24 @@ from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Plan, Step
 from onnx_passes.core.records import Evidence, RunRecord, StepRecord
 from onnx_passes.graph.hashing.fingerprint import Fingerprinter
-from onnx_passes.verify.comparison.declarations import ChangesInterface, RenamesInterface, ShowsInside
-from onnx_passes.verify.comparison.ulp import Array
+from onnx_passes.verify.comparison.declarations import ChangesInterface
+from onnx_passes.verify.comparison.interface_history import InterfaceHistory
 from onnx_passes.verify.failure import Failure, VerificationError, failed_step
-from onnx_passes.verify.metrics.expectations import Originals, expectations
-from onnx_passes.verify.metrics.metrics import Metric, accumulator, find_metric, is_elementwise, metric_name
+from onnx_passes.verify.metrics.accumulators import Metric
+from onnx_passes.verify.metrics.expectations import Originals
+from onnx_passes.verify.metrics.measure import States, measure, needs_originals, run_now
+from onnx_passes.verify.metrics.metrics import find_metric, metric_name
 from onnx_passes.verify.metrics.ranges import ANY, MetricRange, accepted, parse_ranges, range_text
+from onnx_passes.verify.metrics.shards import Spread
 from onnx_passes.verify.narrowing import Narrowing
 from onnx_passes.verify.run.execute import Engine, Executable, ExecutionError, Executor, Sample
 from onnx_passes.verify.samples.dataset import Batch, Dataset
+from onnx_passes.verify.samples.dataset_at import DatasetAt
 from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
 from onnx_passes.verify.samples.generate import generate
 from onnx_passes.verify.samples.reference import Source
 from onnx_passes.verify.verification import EXPLICIT, Mode
+from onnx_passes.workers.cluster import Cluster
 
 
 class Measuring(Instrument):
@@ -38,6 +42,8 @@ class Measuring(Instrument):
     samples are generated. Results are held against what is expected (``expect``: whole outputs, or class labels) and,
     where nothing is, against those of the original model. Errors of numbers take in all outputs, any other metric the
     first one that something is expected of. A pass that promises metrics is held to its own ranges as well.
+
+    Workers of a ``cluster`` share the dataset among them; the values are the same, to the last bit.
     """
 
     def __init__(
@@ -51,6 +57,7 @@ class Measuring(Instrument):
         mode: Mode = "each",
         executor: Executor | None = None,
         base: Path | None = None,
+        cluster: Cluster | None = None,
     ) -> None:
         if expect and not dataset:
             raise UsageError("outputs are expected of no dataset", hint="give the inputs that they belong to")
@@ -63,6 +70,7 @@ class Measuring(Instrument):
         self.mode = mode
         self.executor = executor or Executor()
         self.base = base
+        self.cluster = cluster
         self.ranges: dict[str, MetricRange] = {}
         self._metrics: dict[str, Metric] = {}
         for metric, limits in (metrics or {}).items():
@@ -91,8 +99,7 @@ class Measuring(Instrument):
         self._latest: dict[str, float] = {}
         self._baseline: dict[str, float] = {}
         self._pending: list[tuple[StepRecord, Step]] = []
-        self._changes: list[ChangesInterface] = []
-        self._outputs: tuple[str, ...] = ()
+        self._interface = InterfaceHistory()
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Measure the model as it came; every later value is told against these."""
@@ -117,16 +124,28 @@ class Measuring(Instrument):
     def _start(self, model: ir.Model, narrowing: Narrowing) -> None:
         given = Dataset.read(narrowing.model, self.dataset, self.expect, batch=self.batch) if self.dataset else None
         self._state = self._identity.structural(model)
-        self._outputs = tuple(str(value.name) for value in model.graph.outputs)
+        self._interface = InterfaceHistory(tuple(str(value.name) for value in model.graph.outputs))
         ready = self.executor.prepare(model)
         self._engine: Engine = ready.engine
         self._data = given or self._generate(narrowing, ready)
         self._originals = Originals(ready)
-        compared = not self._data.has_expected or any(map(is_elementwise, self._metrics.values()))
-        self._latest = self._measure(self._originals.results if compared else lambda _, batch: batch.run(ready))
+        self._spread = self._spread_over(given, model, narrowing.model)
+        if self._spread is not None:
+            self._latest = self._values_of(model)
+        else:
+            compared = needs_originals(self._metrics, has_expected=self._data.has_expected)
+            self._latest = self._run(self._originals.results if compared else lambda _, batch: batch.run(ready))
         against = "what is expected" if self._data.has_expected else "the original model"
         origin = "" if self.dataset else "generated "
         self._described = f"on {self._data.count} {origin}samples ({ready.engine}) against {against}"
+
+    def _spread_over(self, given: Dataset | None, original: ir.Model, narrowed: ir.Model) -> Spread | None:
+        """Let workers measure, if there are any and there is something to share out."""
+        if self.cluster is None or given is None or len(given) < 2 or self._engine != "onnxruntime":
+            return None
+        folder = Path(self.cluster.store.location)
+        data = DatasetAt.of(narrowed, self.dataset, self.expect, self.batch, folder)
+        return Spread(self.cluster, self.executor, original, data, self._metrics)
 
     def _generate(self, narrowing: Narrowing, ready: Executable) -> Dataset:
         model = narrowing.model
@@ -154,7 +173,7 @@ class Measuring(Instrument):
         self._pending.append((record, step))
         if record.modified and isinstance(step.pass_, ChangesInterface):
             # A pass tells of its last call, and may be called again.
-            self._changes.append(copy.copy(step.pass_))
+            self._interface = self._interface.then(copy.copy(step.pass_))
         if self.mode == "each" or step.name == EXPLICIT:
             self._measure_pending(model)
 
@@ -180,8 +199,7 @@ class Measuring(Instrument):
     def _measure_step(self, record: StepRecord, step: Step, model: ir.Model) -> dict[str, float]:
         started = time.perf_counter()
         try:
-            ready = self.executor.prepare(model, engine=self._engine)
-            values = self._measure(lambda _, batch: self._as_taken_now(batch).run(ready))
+            values = self._values_of(model)
         except (ExecutionError, UsageError) as error:
             what = f"the model can no longer be measured: {error}"
             failed = failed_step(record, step, Failure(record.number, step.text, "metric", what, facts={}))
@@ -207,46 +225,13 @@ class Measuring(Instrument):
             return True
         return before != self._state
 
-    def _measure(self, run: Callable[[int, Batch], Sample]) -> dict[str, float]:
-        states = {name: accumulator(metric) for name, metric in self._metrics.items()}
-        for number, batch in enumerate(self._data):
-            found = self._under_old_names(run(number, batch))
-            for name, state in states.items():
-                known = dict(expectations(self._metrics[name], number, batch, found, self._originals))
-                for output in self._left(known, found):
-                    state.update(self._as_returned_now(output, known[output], found[output]), found[output])
-        return {name: state.value() for name, state in states.items()}
+    def _values_of(self, model: ir.Model) -> dict[str, float]:
+        if self._spread is not None:
+            return _numbers(self._spread.measure(model, self._interface))
+        return self._run(run_now(self.executor.prepare(model, engine=self._engine), self._interface))
 
-    def _as_taken_now(self, batch: Batch) -> Batch:
-        """Give inputs the form that they have since passes changed the interface."""
-        inputs = batch.inputs
-        for change in self._changes:
-            inputs = change.inputs_after(inputs)
-        return replace(batch, inputs=inputs)
-
-    def _left(self, expected: Sample, found: Sample) -> list[str]:
-        """Return the outputs of which something is expected; only a pass that says so may have taken some away."""
-        may_drop = any(isinstance(change, ShowsInside) for change in self._changes)
-        left = [output for output in expected if output in found or not may_drop]
-        for output in left if left else expected:
-            if output not in found:
-                raise UsageError(f"there is no output '{output}'")
-        return left
-
-    def _under_old_names(self, found: Sample) -> Sample:
-        """Return results of outputs that the original has, too, under the names that they have there."""
-        named = {output: output for output in self._outputs}
-        for change in self._changes:
-            renamed: Mapping[str, str] = change.renamed if isinstance(change, RenamesInterface) else {}
-            named = {old: renamed.get(now, now) for old, now in named.items()}
-        return {old: found[now] for old, now in named.items() if now in found}
-
-    def _as_returned_now(self, name: str, expected: Array, found: Array) -> Array:
-        """Give what is expected of an output the form that it has now; labels have none."""
-        if expected.ndim == found.ndim:
-            for change in self._changes:
-                ((name, expected),) = change.outputs_after({name: expected}).items()
-        return expected
+    def _run(self, run: Callable[[int, Batch], Sample]) -> dict[str, float]:
+        return _numbers(measure(self._metrics, self._data.batches(), run, self._originals, self._interface))
 
     def _require(
         self, name: str, limits: MetricRange, values: Mapping[str, float], record: StepRecord, step: Step, by: str
@@ -280,6 +265,10 @@ def _claims(step: Step) -> dict[str, MetricRange]:
     return {
         metric_name(name): limits for given in claims for name, limits in parse_ranges(given, where=step.name).items()
     }
+
+
+def _numbers(states: States) -> dict[str, float]:
+    return {name: state.value() for name, state in states.items()}
 
 
 def _told(name: str, value: float, limits: MetricRange) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from onnx_passes.cli.batch import load_once, refuse_for_several, run_batch
+from onnx_passes.cli.clusters import cluster_asked, cluster_options
 from onnx_passes.cli.complete import models_and_passes
 from onnx_passes.cli.execution import Done, execute
 from onnx_passes.cli.files import require_writable, write_text
@@ -32,6 +33,8 @@ class Choices:
 
     output: str | None
     jobs: int
+    scheduler: str | None
+    store: str | None
     state: str | None
     record: str | None
     report: str | None
@@ -75,15 +78,7 @@ class Choices:
     metavar="FILE",
     help="Where the model goes, or the folder for several; without it, to standard output as text.",
 )
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=0),
-    default=1,
-    metavar="N",
-    show_default=True,
-    help="How many of several models to work on at once; 0 is as many as there are processors.",
-)
+@cluster_options
 @click.option("--record", metavar="FILE", help="Write the record of the run (JSON) to a file.")
 @click.option("--report", metavar="FILE", help="Write a page that shows every rewrite; as .json, its data.")
 @click.option("--trace", metavar="FILE", help="Write when what was done, for Perfetto or Chrome (JSON).")
@@ -217,7 +212,8 @@ def _run_one(
     _ignore_state(choices)
     for path in (output, choices.record, choices.report, choices.trace):
         require_writable(path)
-    done = execute(source, target, passes, config_file, choices)
+    with cluster_asked(choices.jobs, choices.scheduler, choices.store) as cluster:
+        done = execute(source, target, passes, config_file, choices, cluster)
     for note in done.notes:
         click.echo(f"note: {note}", err=True)
     _report(done, source, choices)

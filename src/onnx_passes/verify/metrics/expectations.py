@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
 from onnx_passes.verify.comparison.ulp import Array, Kind, kind_of
 from onnx_passes.verify.metrics.metrics import Metric, is_elementwise
@@ -13,8 +14,16 @@ _KEPT_BYTES = 2**28
 """Results of the original model that are kept in memory; those beyond are computed again when they are needed."""
 
 
-class Originals:
+class Results(Protocol):
     """Results of the original model, batch by batch."""
+
+    def results(self, number: int, batch: Batch) -> Sample:
+        """Return the results for a batch, by its number."""
+        ...
+
+
+class Originals:
+    """Results of the original model, kept in memory."""
 
     def __init__(self, ready: Executable, *, most_bytes: int = _KEPT_BYTES) -> None:
         self._ready = ready
@@ -37,7 +46,7 @@ class Originals:
 
 
 def expectations(
-    metric: Metric, number: int, batch: Batch, found: Sample, originals: Originals
+    metric: Metric, number: int, batch: Batch, found: Sample, originals: Results
 ) -> Iterator[tuple[str, Array]]:
     """Yield the outputs that a metric looks at, each with what it is held against.
 

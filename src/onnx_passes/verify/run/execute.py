@@ -138,15 +138,33 @@ class Executor:
         **options: object,
     ) -> tuple[Packed, Callable[[], Any]]:
         """Pack a model, and return what makes a session of it; ``options`` are further options of sessions."""
-        import onnxruntime
+        packed = self.packed(model, also, feeds)
+        return packed, self._session_maker(packed, options)
 
+    def packed(self, model: ir.Model, also: Collection[ir.Value] = (), feeds: Collection[str] | None = None) -> Packed:
+        """Pack a model for ONNX Runtime."""
         try:
-            packed = self._pack(model, also, feeds)
+            return self._pack(model, also, feeds)
         except ir.serde.SerdeError as error:
             raise ExecutionError(f"the model cannot be serialised: {root_cause(error)}") from error
+
+    def ready(self, packed: Packed, *, apart: bool) -> Executable:
+        """Make what another process has packed executable, in a process of its own if it has to be ``apart``."""
+        try:
+            with memory_limited(self.resources.memory):
+                return _OnnxRuntime(
+                    (InChild if apart else InProcess)(self._session_maker(packed), self.resources), packed
+                )
+        except Exception as error:
+            what = ExecutionError(f"the model cannot be executed: {_first_line(error)}")
+            raise _fatal(error, self.resources) or what from error
+
+    def _session_maker(self, packed: Packed, options: Mapping[str, object] | None = None) -> Callable[[], Any]:
+        import onnxruntime
+
         self._require_providers(onnxruntime)
         chosen = self._options(onnxruntime)
-        for name, option in options.items():
+        for name, option in (options or {}).items():
             setattr(chosen, name, option)
         if self.profile.optimized and packed.handed:
             # Those that are added one by one are not there yet when the model is optimized.
@@ -163,7 +181,7 @@ class Executor:
                 provider_options=self.profile.provider_options,
             )
 
-        return packed, session
+        return session
 
     @contextlib.contextmanager
     def explaining(self, model: ir.Model) -> Generator[None]:

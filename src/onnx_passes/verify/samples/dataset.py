@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from os import PathLike
 from pathlib import Path
 from typing import cast
@@ -79,10 +82,28 @@ class Dataset:
         """Tell whether it is known what is expected."""
         return self._expected is not None
 
+    @cached_property
+    def _ends(self) -> list[int]:
+        """Count the batches up to the end of each sample."""
+        return list(accumulate(self._axis.batches(sample) for sample in self._samples))
+
     def __iter__(self) -> Iterator[Batch]:
-        for number, sample in enumerate(self._samples):
+        return (batch for _, batch in self.batches())
+
+    def __len__(self) -> int:
+        """Count the batches."""
+        return self._ends[-1] if self._ends else 0
+
+    def batches(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Batch]]:
+        """Yield batches with their numbers; those before and after are not read."""
+        stop = len(self) if stop is None else min(stop, len(self))
+        for number in range(bisect_right(self._ends, start), len(self._samples)):
+            first = self._ends[number - 1] if number else 0
+            if first >= stop:
+                return
             expected = self._expected[number] if self._expected is not None else None
-            yield from self._axis.cut(sample, expected)
+            wanted = range(max(start - first, 0), min(stop, self._ends[number]) - first)
+            yield from ((first + place, self._axis.cut(self._samples[number], expected, place)) for place in wanted)
 
     def _distribute(self, groups: list[Sample]) -> list[Sample]:
         """Give each sample what is expected of it: by the file, or by the rows of one file for all."""
@@ -139,27 +160,31 @@ class _BatchAxis:
         counts = {len(array) for name, array in sample.items() if name in self.names and array.ndim}
         return counts.pop() if len(counts) == 1 and self.size else None
 
-    def cut(self, sample: Sample, expected: Sample | None) -> Iterator[Batch]:
-        """Cut a sample into batches."""
+    def batches(self, sample: Sample) -> int:
+        """Count the batches that a sample is cut into."""
+        rows = self.rows(sample)
+        return 1 if rows is None or self.size is None else -(-rows // self.size)
+
+    def cut(self, sample: Sample, expected: Sample | None, place: int) -> Batch:
+        """Cut one batch out of a sample."""
         rows = self.rows(sample)
         if rows is None or self.size is None or rows == self.size:
-            yield Batch({name: np.asarray(array) for name, array in sample.items()}, expected)
-            return
+            return Batch({name: np.asarray(array) for name, array in sample.items()}, expected)
         for name, array in (expected or {}).items():
             if array.ndim == 0 or len(array) != rows:
                 raise UsageError(
                     f"{rows} samples of inputs, but expected outputs of shape {list(array.shape)} for '{name}'",
                     hint="give as many of one as of the other",
                 )
-        for start in range(0, rows, self.size):
-            part = slice(start, min(start + self.size, rows))
-            filled = self.size if self.is_fixed else part.stop - start
-            inputs = {
-                name: _filled(array[part], filled) if name in self.names else np.asarray(array)
-                for name, array in sample.items()
-            }
-            wanted = {name: array[part] for name, array in expected.items()} if expected is not None else None
-            yield Batch(inputs, wanted, part.stop - start if filled > part.stop - start else None)
+        start = place * self.size
+        part = slice(start, min(start + self.size, rows))
+        filled = self.size if self.is_fixed else part.stop - start
+        inputs = {
+            name: _filled(array[part], filled) if name in self.names else np.asarray(array)
+            for name, array in sample.items()
+        }
+        wanted = {name: array[part] for name, array in expected.items()} if expected is not None else None
+        return Batch(inputs, wanted, part.stop - start if filled > part.stop - start else None)
 
 
 def _filled(rows: Array, size: int) -> Array:

@@ -50,14 +50,20 @@ def map_numpy(path: Path) -> Array:
 
 def write_numpy(path: Path, arrays: Mapping[str, Array], *, packed: bool = False) -> None:
     """Write arrays under any name; ``numpy.savez`` takes some for its own arguments. Raises UsageError."""
-    compression = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
     try:
-        with replacing(path) as file, zipfile.ZipFile(file, "w", compression) as archive:
-            for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+        with replacing(path) as file:
+            archive_numpy(file, arrays, packed=packed)
     except OSError as error:
         raise UsageError(f"cannot be written: {error.strerror or error}", where=str(path)) from error
+
+
+def archive_numpy(file: BinaryIO, arrays: Mapping[str, Array], *, packed: bool = False) -> None:
+    """Write arrays to an open file."""
+    compression = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 def _unreadable(error: Exception) -> str:

@@ -1,0 +1,53 @@
+"""Options that say who does the work: processes on this machine, or a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from onnx_passes.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from onnx_passes.workers.cluster import Cluster
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def cluster_options(function: F) -> F:
+    """Let the user say who does the work."""
+    jobs = click.option(
+        "-j",
+        "--jobs",
+        type=click.IntRange(min=0),
+        default=1,
+        metavar="N",
+        show_default=True,
+        help="Processes that work at once, on several models or on one dataset; 0 is one for each processor.",
+    )
+    scheduler = click.option(
+        "--scheduler", metavar="ADDRESS", help="Work on a cluster of Dask, as tcp://host:8786, instead of here."
+    )
+    store = click.option(
+        "--store",
+        metavar="DIR",
+        help="Folder or URL that all workers see, for models and results on their way [default: a temporary folder].",
+    )
+    return jobs(scheduler(store(function)))
+
+
+@contextlib.contextmanager
+def cluster_asked(jobs: int, scheduler: str | None, store: str | None) -> Generator[Cluster | None]:
+    """Start or join those who do the work; nobody, if this process is to do it alone."""
+    if scheduler is not None and jobs != 1:
+        raise UsageError("--jobs is for this machine, --scheduler for another", hint="give one of them")
+    if scheduler is None and jobs == 1:
+        yield None
+        return
+    from onnx_passes.workers.cluster import dask_cluster, local_cluster
+
+    found = local_cluster(jobs, store=store) if scheduler is None else dask_cluster(scheduler, store=store)
+    with found as cluster:
+        yield cluster

@@ -1,0 +1,86 @@
+"""A dataset by where it lies: what goes to workers, who open it themselves and read only their part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from os import PathLike, fspath
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.verify.samples.dataset import Dataset
+from onnx_passes.verify.samples.numpy_files import write_numpy
+from onnx_passes.verify.samples.reference import Source
+
+
+@dataclass(frozen=True)
+class DatasetAt:
+    """Files of a dataset, how many rows of them are run at a time, and the inputs and outputs that they are for."""
+
+    interface: bytes
+    inputs: tuple[str, ...]
+    expect: tuple[str, ...]
+    batch: int | None
+
+    @classmethod
+    def of(
+        cls, model: ir.Model, inputs: Sequence[Source], expect: Sequence[Source], batch: int | None, folder: Path
+    ) -> DatasetAt:
+        """Say where a dataset lies; arrays that are in memory are written to a folder."""
+        return cls(_interface(model), _files(inputs, folder, "inputs"), _files(expect, folder, "expect"), batch)
+
+    def open(self) -> Dataset:
+        """Open the dataset; a worker does that once."""
+        return _opened(self)
+
+
+@lru_cache(maxsize=1)
+def _opened(at: DatasetAt) -> Dataset:
+    graph = onnx.GraphProto.FromString(at.interface)
+    inputs, outputs = ([_value(proto) for proto in protos] for protos in (graph.input, graph.output))
+    defaults = {proto.name for proto in graph.initializer}
+    for value in inputs:
+        if value.name in defaults:
+            value.const_value = ir.tensor([], dtype=value.dtype, name=value.name)
+    model = ir.Model(
+        ir.Graph(inputs, outputs, nodes=[], initializers=[value for value in inputs if value.name in defaults]),
+        ir_version=10,
+    )
+    return Dataset.read(model, at.inputs, at.expect, batch=at.batch)
+
+
+def _value(proto: onnx.ValueInfoProto) -> ir.Value:
+    return ir.serde.deserialize_value_info_proto(proto, None)
+
+
+def _interface(model: ir.Model) -> bytes:
+    """Return the inputs and outputs of a model; of defaults only the names matter."""
+    graph = onnx.GraphProto(name="interface")
+    graph.input.extend(ir.serde.serialize_value(value) for value in model.graph.inputs)
+    graph.output.extend(ir.serde.serialize_value(value) for value in model.graph.outputs)
+    for value in model.graph.inputs:
+        if value.name in model.graph.initializers:
+            graph.initializer.add(name=value.name or "")
+    return graph.SerializeToString()
+
+
+def _files(sources: Sequence[Source], folder: Path, kind: str) -> tuple[str, ...]:
+    return tuple(_file(source, folder / f"{kind}-{number}") for number, source in enumerate(sources))
+
+
+def _file(source: Source, stem: Path) -> str:
+    if isinstance(source, str | PathLike):
+        text = fspath(source)
+        return text if "://" in text else str(Path(text).absolute())
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(source, np.ndarray):
+        path = stem.with_suffix(".npy")
+        np.save(path, source, allow_pickle=False)
+        return str(path)
+    path = stem.with_suffix(".npz")
+    write_numpy(path, {name: np.asarray(array) for name, array in source.items()})
+    return str(path)

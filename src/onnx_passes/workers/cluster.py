@@ -1,0 +1,101 @@
+"""Those who do the work of a run: how many they are, and where they find models and data."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import tempfile
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+
+from onnx_passes.core.errors import UsageError
+from onnx_passes.workers.completed import Lost, completed
+from onnx_passes.workers.processes import Processes
+from onnx_passes.workers.protocol import Workers
+from onnx_passes.workers.store import Store
+
+_MATTERS = ("onnx-passes", "onnxruntime", "numpy")
+"""Packages whose versions decide about results."""
+_PRELOADED = ("onnxruntime", "onnx_passes.verify.metrics.shards")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Workers, how many of them work at once, and the store in which they find what they work on."""
+
+    workers: Workers
+    size: int
+    store: Store
+
+
+@contextlib.contextmanager
+def local_cluster(size: int, *, store: str | None = None, preload: Sequence[str] = _PRELOADED) -> Generator[Cluster]:
+    """Start so many processes on this machine; 0 is as many as there are processors."""
+    with _store(store) as place, Processes(size or os.cpu_count() or 1, preload=preload) as workers:
+        yield Cluster(workers, size or os.cpu_count() or 1, place)
+
+
+@contextlib.contextmanager
+def dask_cluster(scheduler: str, *, store: str | None = None) -> Generator[Cluster]:
+    """Join a cluster of Dask by the address of its scheduler, as ``tcp://host:8786``."""
+    from onnx_passes.workers.dask import connected
+
+    with connected(scheduler) as (workers, size), _store(store) as place:
+        cluster = Cluster(workers, size, place)
+        require_fit(cluster)
+        yield cluster
+
+
+@contextlib.contextmanager
+def cluster_of(workers: Workers, size: int, *, store: str | None = None) -> Generator[Cluster]:
+    """Take any executor of ``concurrent.futures`` whose workers are processes; ``size`` of them work at once."""
+    with _store(store) as place:
+        cluster = Cluster(workers, size, place)
+        require_fit(cluster)
+        yield cluster
+
+
+def require_fit(cluster: Cluster) -> None:
+    """Refuse workers that do not see the store, or would compute something else."""
+    name = cluster.store.put(os.urandom(16))
+    ours = versions()
+    for _, answer in completed(cluster.workers, _look, [(cluster.store, name)]):
+        if isinstance(answer, Lost):
+            raise UsageError(f"a worker cannot be used: {answer}")
+        is_seen, theirs = answer
+        if theirs != ours:
+            here, there = (", ".join(f"{package} {version}" for package, version in all_) for all_ in (ours, theirs))
+            raise UsageError(f"workers have other versions: {there}; here are {here}", hint="install the same on both")
+        if not is_seen:
+            raise UsageError(
+                "workers do not see the folder in which they would find models",
+                where=cluster.store.location,
+                hint="--store names a folder or URL that this machine and all workers see",
+            )
+
+
+def versions() -> tuple[tuple[str, str], ...]:
+    """Return the versions of all that decides about results."""
+    return tuple((package, _version(package)) for package in _MATTERS)
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+def _look(what: tuple[Store, str]) -> tuple[bool, tuple[tuple[str, str], ...]]:
+    store, name = what
+    return store.path(name) is not None, versions()
+
+
+@contextlib.contextmanager
+def _store(location: str | None) -> Generator[Store]:
+    if location is not None:
+        yield Store(location)
+        return
+    with tempfile.TemporaryDirectory(prefix="onnx-passes-") as folder:
+        yield Store(folder)
