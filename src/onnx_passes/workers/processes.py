@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
 from functools import partial
 from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # There is none on Windows.
+    fcntl = None
 
 
 class Processes:
@@ -57,7 +64,7 @@ class Processes:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _started(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(1, mp_context=self._context)
+        return ProcessPoolExecutor(1, mp_context=self._context, initializer=_end_with_parent)
 
     def _give(self) -> None:
         """Give what waits to those who are free."""
@@ -79,7 +86,7 @@ class Processes:
             inner.add_done_callback(partial(self._take, pool, future))
 
     def _take(self, pool: ProcessPoolExecutor, future: Future[Any], inner: Future[Any]) -> None:
-        error = inner.exception()
+        error = CancelledError() if inner.cancelled() else inner.exception()
         self._return(pool, is_lost=isinstance(error, BrokenExecutor))
         if error is None:
             future.set_result(inner.result())
@@ -94,3 +101,19 @@ class Processes:
             self._busy.discard(pool)
             if not self._is_over:
                 self._idle.append(self._started() if is_lost else pool)
+
+
+def _end_with_parent() -> None:
+    """Let the system end this process when the one that gave it work is gone, even if that could not say so.
+
+    The pipe whose other end is there only while that one lives sends a signal, which ends a process that does not
+    expect it. A thread that waits would do, too, but where there are threads memory is not limited.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None or fcntl is None:
+        return
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(parent.sentinel, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(parent.sentinel, fcntl.F_SETFL, fcntl.fcntl(parent.sentinel, fcntl.F_GETFL) | os.O_ASYNC)
+    if not parent.is_alive():
+        os._exit(1)

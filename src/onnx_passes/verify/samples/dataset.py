@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from os import PathLike
-from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -16,8 +14,9 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.run.execute import Executable, Sample
-from onnx_passes.verify.samples.numpy_files import map_numpy
+from onnx_passes.verify.samples.lazy import LazyArray
 from onnx_passes.verify.samples.reference import Array, Source, read_inputs, read_outputs
+from onnx_passes.verify.samples.sources import expand_sources, open_rows
 
 BATCH = 64
 """Rows that are run at a time where a model leaves their number open."""
@@ -65,10 +64,10 @@ class Dataset:
     ) -> Dataset:
         """Read samples of inputs, and with them expected outputs or labels: of the first output, if not named."""
         axis = _BatchAxis(model, batch or BATCH)
-        samples = _mapped(inputs, lambda sources: read_inputs(axis.opened, sources))
+        samples = read_inputs(axis.opened, _opened(inputs))
         dataset = cls(samples, axis)
         if expect:
-            groups = _mapped(expect, lambda sources: _read_expected(model, sources))
+            groups = _read_expected(model, _opened(expect))
             dataset._expected = dataset._distribute(groups)
         return dataset
 
@@ -118,7 +117,7 @@ class Dataset:
             if sizes == {sum(rows)}:
                 ends = np.cumsum(rows)
                 return [
-                    {name: array[end - size : end] for name, array in group.items()}
+                    {name: _part(array, end - size, end) for name, array in group.items()}
                     for end, size in zip(ends, rows, strict=True)
                 ]
         found = ", ".join(str(next(iter(group.values())).shape) for group in groups[:3])
@@ -207,18 +206,10 @@ def _untyped(names: Sequence[str]) -> ir.Model:
     return ir.Model(ir.Graph([], [ir.Value(name=name) for name in names], nodes=[]), ir_version=10)
 
 
-def _mapped(sources: Sequence[Source], read: Callable[[Sequence[Source]], list[Sample]]) -> list[Sample]:
-    """Read sources with ``.npy`` files left on the disk; where that fails, the files themselves say why."""
-    mapped: list[Source] = []
-    for source in sources:
-        if not isinstance(source, str | PathLike) or not str(source).endswith(".npy"):
-            mapped.append(source)
-            continue
-        try:
-            mapped.append(map_numpy(Path(source)))
-        except UsageError:
-            return read(sources)
-    try:
-        return read(mapped)
-    except UsageError:
-        return read(sources)
+def _opened(sources: Sequence[Source]) -> list[Source]:
+    return [open_rows(source) for source in expand_sources(sources)]
+
+
+def _part(array: Array, start: int, stop: int) -> Array:
+    unread = cast("Array | LazyArray", array)
+    return cast("Array", unread.part(start, stop)) if isinstance(unread, LazyArray) else array[start:stop]

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from onnx_passes.verify.samples.dataset import Dataset
 from onnx_passes.verify.samples.numpy_files import write_numpy
 from onnx_passes.verify.samples.reference import Source
+from onnx_passes.verify.samples.sources import Opened, expand_sources, is_remote
 
 
 @dataclass(frozen=True)
@@ -69,18 +70,20 @@ def _interface(model: ir.Model) -> bytes:
 
 
 def _files(sources: Sequence[Source], folder: Path, kind: str) -> tuple[str, ...]:
-    return tuple(_file(source, folder / f"{kind}-{number}") for number, source in enumerate(sources))
+    found = enumerate(expand_sources(sources))
+    return tuple(_file(source, folder / f"{kind}-{number}") for number, source in found)
 
 
 def _file(source: Source, stem: Path) -> str:
     if isinstance(source, str | PathLike):
         text = fspath(source)
-        return text if "://" in text else str(Path(text).absolute())
+        return text if is_remote(text) else str(Path(text).absolute())
+    if isinstance(source, Opened):
+        return source.where
     stem.parent.mkdir(parents=True, exist_ok=True)
+    path = stem.with_suffix(".npy" if isinstance(source, np.ndarray) else ".npz")
     if isinstance(source, np.ndarray):
-        path = stem.with_suffix(".npy")
         np.save(path, source, allow_pickle=False)
-        return str(path)
-    path = stem.with_suffix(".npz")
-    write_numpy(path, {name: np.asarray(array) for name, array in source.items()})
+    else:
+        write_numpy(path, source)
     return str(path)

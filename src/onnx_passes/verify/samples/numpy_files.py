@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -23,29 +24,42 @@ def read_numpy(path: Path) -> Array | dict[str, Array]:
     try:
         # Opened here, since numpy leaves a broken archive open.
         with path.open("rb") as file:
-            if zipfile.is_zipfile(file):
-                _require_sane(file, path)
-            file.seek(0)
-            content = np.load(file, allow_pickle=False)
-            if isinstance(content, np.ndarray):
-                return cast("Array", content)
-            arrays = {name: cast("Array | bytes", content[name]) for name in content.files}
-    except UsageError:
-        raise
-    except Exception as error:
+            return read_open_numpy(file, str(path))
+    except OSError as error:
         raise UsageError(_unreadable(error), where=str(path)) from error
+
+
+def read_open_numpy(file: BinaryIO, where: str) -> Array | dict[str, Array]:
+    """Read what an open file holds. Raises UsageError."""
+    with reading(where):
+        if zipfile.is_zipfile(file):
+            _require_sane(file, where)
+        file.seek(0)
+        content = np.load(file, allow_pickle=False)
+        if isinstance(content, np.ndarray):
+            return cast("Array", content)
+        arrays = {name: cast("Array | bytes", content[name]) for name in content.files}
     for name, data in arrays.items():
         if not isinstance(data, np.ndarray):
-            raise UsageError(f"the entry '{name}' is not an array", where=str(path))
+            raise UsageError(f"the entry '{name}' is not an array", where=where)
     return cast("dict[str, Array]", arrays)
 
 
 def map_numpy(path: Path) -> Array:
     """Map the array of a ``.npy`` file, which stays on the disk until it is used. Raises UsageError."""
-    try:
+    with reading(str(path)):
         return cast("Array", np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+@contextlib.contextmanager
+def reading(where: str) -> Generator[None]:
+    """Say of what cannot be read where it is and why, as UsageError."""
+    try:
+        yield
+    except UsageError:
+        raise
     except Exception as error:
-        raise UsageError(_unreadable(error), where=str(path)) from error
+        raise UsageError(_unreadable(error), where=where) from error
 
 
 def write_numpy(path: Path, arrays: Mapping[str, Array], *, packed: bool = False) -> None:
@@ -73,13 +87,13 @@ def _unreadable(error: Exception) -> str:
     return f"this is not a readable numpy file ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
 
 
-def _require_sane(file: BinaryIO, path: Path) -> None:
+def _require_sane(file: BinaryIO, where: str) -> None:
     with zipfile.ZipFile(file) as archive:
         unpacked = sum(entry.file_size for entry in archive.infolist())
         packed = sum(entry.compress_size for entry in archive.infolist())
     if unpacked > _SUSPICIOUS_SIZE and unpacked > _SUSPICIOUS_RATIO * packed:
         raise UsageError(
             f"{packed} bytes that unpack to {unpacked} look like an attack on the memory",
-            where=str(path),
+            where=where,
             hint="store the arrays as .npy, or without compression",
         )

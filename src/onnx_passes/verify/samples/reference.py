@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import cast
@@ -14,11 +14,13 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE
-from onnx_passes.verify.samples.numpy_files import Array, read_numpy
+from onnx_passes.verify.samples.lazy import Array, LazyArray
+from onnx_passes.verify.samples.numpy_files import read_numpy
+from onnx_passes.verify.samples.sources import Opened, open_source
 
 Sample = dict[str, Array]
 """Arrays by the name of the input or output of the model that they belong to."""
-Source = str | PathLike[str] | Array | Mapping[str, Array]
+Source = str | PathLike[str] | Array | Mapping[str, Array] | Opened
 
 _BY_ORDER = re.compile(r"arr_(\d+)")
 
@@ -85,7 +87,7 @@ class _Given:
 
     where: str
     name: str | None
-    data: Array
+    data: Array | LazyArray
 
 
 def _read(ports: _Ports, sources: Iterable[Source], notes: list[str] | None, expected: int = 1) -> list[Sample]:
@@ -114,29 +116,34 @@ def _load(source: Source, number: int, ports: _Ports) -> list[_Given]:
         return [_Given(f"array {number}", None, source)]
     if isinstance(source, Mapping):
         return [_Given(f"mapping {number}", name, np.asarray(data)) for name, data in source.items()]
+    if isinstance(source, Opened):
+        return _named(source.where, source.found, ports)
     path = Path(source)
+    opened = open_source(source)
+    if opened is not None:
+        return [_Given(given.where, given.name, np.asarray(given.data)) for given in _load(opened, number, ports)]
     if not path.is_file():
         near = did_you_mean(path.name, (p.name for p in path.parent.iterdir())) if path.parent.is_dir() else None
         raise UsageError("is a folder" if path.is_dir() else "there is no such file", where=str(path), hint=near)
     suffix = path.suffix.lower()
     if suffix in (".npy", ".npz"):
-        return _load_numpy(path, ports)
+        return _named(str(path), read_numpy(path), ports)
     if suffix == ".pb":
         return [_load_proto(path, ports)]
     raise UsageError(
         f"reference data cannot be read from a file of kind '{suffix or path.name}'",
         where=str(path),
-        hint="give .npy, .npz, or .pb (a serialised TensorProto)",
+        hint="give .npy, .npz, or .pb (a serialised TensorProto); .parquet, .arrow or .zarr",
     )
 
 
-def _load_numpy(path: Path, ports: _Ports) -> list[_Given]:
-    arrays = read_numpy(path)
-    if isinstance(arrays, np.ndarray):
-        return [_Given(str(path), None, arrays)]
-    given = [_Given(str(path), name, data) for name, data in arrays.items()]
-    orders = [_BY_ORDER.fullmatch(name) for name in arrays]
-    if all(orders) and not arrays.keys() & ports.values.keys():
+def _named(where: str, found: Array | LazyArray | Mapping[str, Array | LazyArray], ports: _Ports) -> list[_Given]:
+    """Give arrays of a file the names that they have there, unless numpy only counted them."""
+    if not isinstance(found, Mapping):
+        return [_Given(where, None, found)]
+    given = [_Given(where, name, data) for name, data in found.items()]
+    orders = [_BY_ORDER.fullmatch(name) for name in found]
+    if all(orders) and not found.keys() & ports.values.keys():
         by_order = sorted(zip(orders, given, strict=True), key=lambda pair: int(cast("re.Match[str]", pair[0])[1]))
         return [_Given(g.where, None, g.data) for _, g in by_order]
     return given
@@ -224,6 +231,11 @@ def _stack(ports: _Ports, name: str, given: _Given, notes: list[str] | None, row
         raise UsageError(
             f"{ports.kind} '{name}' is no tensor but {value.type}; arrays cannot hold it", where=given.where
         )
+    if isinstance(given.data, LazyArray) and value.shape is not None and given.data.ndim > len(value.shape):
+        given = replace(given, data=np.asarray(given.data))
+    if isinstance(given.data, LazyArray):
+        # Whoever reads a dataset cuts rows out of it, and that is what this can do.
+        return [cast("Array", _unread(ports, name, given, given.data))]
     data = _as_type(ports, name, given, notes)
     open_rows = data.ndim > 0 and len(data) == rows > 1
     if value.shape is None:
@@ -237,11 +249,29 @@ def _stack(ports: _Ports, name: str, given: _Given, notes: list[str] | None, row
         samples = [data]
     shape = samples[0].shape if samples else data.shape[1:]
     if not samples or not _fits(shape, dims):
-        raise UsageError(
-            f"{ports.kind} '{name}' has shape {_shape(data.shape)} but the model expects {_shape(dims)}",
-            where=given.where,
-        )
+        raise _misshapen(ports, name, given, data.shape)
     return samples
+
+
+def _unread(ports: _Ports, name: str, given: _Given, data: LazyArray) -> LazyArray:
+    """Return rows that will be converted when they are read, in a shape that the model accepts."""
+    value = ports.values[name]
+    if value.shape is not None:
+        dims = value.shape.dims
+        if not _fits(data.shape, dims) and data.holds(dims[1:]):
+            data = data.shaped(cast("Sequence[int]", dims[1:]))
+        if not _fits(data.shape, dims):
+            raise _misshapen(ports, name, given, data.shape)
+    if value.dtype is None or value.dtype.numpy() == data.dtype:
+        return data
+    return data.converted(lambda rows: _as_type(ports, name, replace(given, data=rows), None), value.dtype.numpy())
+
+
+def _misshapen(ports: _Ports, name: str, given: _Given, shape: Sequence[int]) -> UsageError:
+    declared = ports.values[name].shape
+    expected = "" if declared is None else _shape(declared.dims)
+    what = f"{ports.kind} '{name}' has shape {_shape(shape)} but the model expects {expected}"
+    return UsageError(what, where=given.where)
 
 
 def _rows(data: Array) -> list[Array]:
@@ -255,7 +285,7 @@ def _fits(shape: Sequence[int], dims: Sequence[int | ir.SymbolicDim]) -> bool:
 
 
 def _as_type(ports: _Ports, name: str, given: _Given, notes: list[str] | None) -> Array:
-    data, dtype = given.data, ports.values[name].dtype
+    data, dtype = cast("Array", given.data), ports.values[name].dtype
     if dtype is None:
         return data
     wanted = dtype.numpy()
