@@ -71,4 +71,4 @@ class ExactSum:
         try:
             return self.units / (count << -_LEAST)
         except OverflowError:
-            return math.copysign(math.inf, self.units)
+            return math.inf if self.units > 0 else -math.inf

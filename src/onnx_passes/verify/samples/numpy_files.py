@@ -82,6 +82,8 @@ def archive_numpy(file: BinaryIO, arrays: Mapping[str, Array], *, packed: bool =
 
 def _unreadable(error: Exception) -> str:
     """Say why a file cannot be read: its header is Python text, and may raise whatever parsing and arithmetic raise."""
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
     if isinstance(error, OSError) and error.strerror:
         return f"the file cannot be read ({error.strerror})"
     return f"this is not a readable numpy file ({str(error).splitlines()[0] if str(error) else type(error).__name__})"

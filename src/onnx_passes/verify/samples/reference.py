@@ -88,6 +88,7 @@ class _Given:
     where: str
     name: str | None
     data: Array | LazyArray
+    is_used_at_once: bool = False
 
 
 def _read(ports: _Ports, sources: Iterable[Source], notes: list[str] | None, expected: int = 1) -> list[Sample]:
@@ -121,7 +122,7 @@ def _load(source: Source, number: int, ports: _Ports) -> list[_Given]:
     path = Path(source)
     opened = open_source(source)
     if opened is not None:
-        return [_Given(given.where, given.name, np.asarray(given.data)) for given in _load(opened, number, ports)]
+        return [replace(given, is_used_at_once=True) for given in _load(opened, number, ports)]
     if not path.is_file():
         near = did_you_mean(path.name, (p.name for p in path.parent.iterdir())) if path.parent.is_dir() else None
         raise UsageError("is a folder" if path.is_dir() else "there is no such file", where=str(path), hint=near)
@@ -231,11 +232,13 @@ def _stack(ports: _Ports, name: str, given: _Given, notes: list[str] | None, row
         raise UsageError(
             f"{ports.kind} '{name}' is no tensor but {value.type}; arrays cannot hold it", where=given.where
         )
-    if isinstance(given.data, LazyArray) and value.shape is not None and given.data.ndim > len(value.shape):
-        given = replace(given, data=np.asarray(given.data))
     if isinstance(given.data, LazyArray):
-        # Whoever reads a dataset cuts rows out of it, and that is what this can do.
-        return [cast("Array", _unread(ports, name, given, given.data))]
+        rows_of = _in_shape(given.data, value.shape)
+        is_stacked = value.shape is not None and rows_of.ndim > len(value.shape)
+        if not (given.is_used_at_once or is_stacked):
+            # Whoever reads a dataset cuts rows out of it, and that is what this can do.
+            return [cast("Array", _unread(ports, name, given, rows_of))]
+        given = replace(given, data=np.asarray(rows_of))
     data = _as_type(ports, name, given, notes)
     open_rows = data.ndim > 0 and len(data) == rows > 1
     if value.shape is None:
@@ -256,15 +259,18 @@ def _stack(ports: _Ports, name: str, given: _Given, notes: list[str] | None, row
 def _unread(ports: _Ports, name: str, given: _Given, data: LazyArray) -> LazyArray:
     """Return rows that will be converted when they are read, in a shape that the model accepts."""
     value = ports.values[name]
-    if value.shape is not None:
-        dims = value.shape.dims
-        if not _fits(data.shape, dims) and data.holds(dims[1:]):
-            data = data.shaped(cast("Sequence[int]", dims[1:]))
-        if not _fits(data.shape, dims):
-            raise _misshapen(ports, name, given, data.shape)
+    if value.shape is not None and not _fits(data.shape, value.shape.dims):
+        raise _misshapen(ports, name, given, data.shape)
     if value.dtype is None or value.dtype.numpy() == data.dtype:
         return data
     return data.converted(lambda rows: _as_type(ports, name, replace(given, data=rows), None), value.dtype.numpy())
+
+
+def _in_shape(data: LazyArray, shape: ir.Shape | None) -> LazyArray:
+    """Give lists of a table the shape that they are meant for."""
+    if shape is None or _fits(data.shape, shape.dims) or not data.holds(shape.dims[1:]):
+        return data
+    return data.shaped(cast("Sequence[int]", shape.dims[1:]))
 
 
 def _misshapen(ports: _Ports, name: str, given: _Given, shape: Sequence[int]) -> UsageError:

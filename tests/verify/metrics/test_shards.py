@@ -1,0 +1,234 @@
+"""Workers share a dataset, and what they measure is what one process measures, to the last bit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onnx_passes import apply, examples
+from onnx_passes.core.errors import UsageError
+from onnx_passes.verify.failure import VerificationError
+from onnx_passes.verify.measuring import Measuring
+from onnx_passes.workers.cluster import Cluster, cluster_of, dask_cluster, local_cluster
+
+METRICS = ("accuracy", "top_5_accuracy", "count_mispredictions", "mean_abs_error", "psnr", "cosine_similarity")
+ROOT = Path(__file__).parents[3]
+Data = tuple[Path, Path]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Data:
+    folder = tmp_path_factory.mktemp("data")
+    digits, rng = examples.digits(), np.random.default_rng(0)
+    chosen = rng.integers(0, len(digits.image), 1_500)
+    noise = rng.normal(0, 0.1, (len(chosen), *digits.image.shape[1:])).astype(np.float32)
+    np.save(folder / "images.npy", digits.image[chosen] + noise)
+    np.save(folder / "labels.npy", digits.label[chosen])
+    return folder / "images.npy", folder / "labels.npy"
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Cluster]:
+    with local_cluster(2) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def alone(data: Data) -> list[dict[str, float] | None]:
+    return measured(data, None)
+
+
+def measured(data: Data, cluster: Cluster | None, *, with_labels: bool = True) -> list[dict[str, float] | None]:
+    """Measure before and after every step of a pipeline that rounds elsewhere."""
+    images, labels = data
+    measuring = Measuring(
+        dict.fromkeys(METRICS), dataset=[images], expect=[labels] if with_labels else (), cluster=cluster
+    )
+    result = apply(examples.path("digits-cnn"), "streamline", metrics=measuring, verify=False)
+    return [result.record.metrics, *(step.metrics for step in result.steps)]
+
+
+def test_two_processes_measure_what_one_does(data: Data, two: Cluster, alone: list[Any]):
+    assert measured(data, two) == alone
+    assert alone[0]["accuracy"] < 1
+    assert 0 < alone[-1]["mean_abs_error"] < 1e-4 if alone[-1] else True
+
+
+def test_against_the_original_model_alone(data: Data, two: Cluster):
+    assert measured(data, two, with_labels=False) == measured(data, None, with_labels=False)
+
+
+def test_models_and_results_are_stored_once(data: Data, two: Cluster):
+    measured(data, two)
+    before = set(Path(two.store.location).iterdir())
+    assert any(path.name.startswith("original-") for path in before)
+    measured(data, two)
+    assert set(Path(two.store.location).iterdir()) == before
+
+
+def test_arrays_in_memory_are_shared_out_as_files(data: Data, two: Cluster, alone: list[Any]):
+    images, labels = (np.load(path) for path in data)
+    measuring = Measuring({"psnr": None, "accuracy": None}, dataset=[images], expect=[labels], cluster=two)
+    result = apply(examples.path("digits-cnn"), "streamline", metrics=measuring, verify=False)
+    found = [step.metrics for step in result.steps if step.metrics]
+    assert found == [{name: step[name] for name in ("psnr", "accuracy")} for step in alone[1:] if step]
+
+
+def test_the_range_of_a_metric_holds(data: Data, two: Cluster):
+    images, labels = data
+    measuring = Measuring({"accuracy": (0.999, None)}, dataset=[images], expect=[labels], cluster=two)
+    with pytest.raises(VerificationError, match="before any pass ran"):
+        apply(examples.path("digits-cnn"), "cleanup", metrics=measuring)
+
+
+def test_data_that_do_not_fit_are_a_mistake_of_the_user(data: Data, two: Cluster, tmp_path: Path):
+    labels = np.load(data[1])
+    np.save(tmp_path / "few.npy", labels[:7])
+    measuring = Measuring({"accuracy": None}, dataset=[data[0]], expect=[tmp_path / "few.npy"], cluster=two)
+    with pytest.raises(UsageError, match="1500 samples of inputs, but expected outputs of shape"):
+        apply(examples.path("digits-cnn"), "cleanup", metrics=measuring)
+
+
+def recall(expected: np.ndarray, found: np.ndarray) -> float:
+    return float((found.argmax(axis=-1) == expected).mean())
+
+
+def test_a_metric_of_the_user(data: Data, two: Cluster):
+    found: list[Any] = []
+    for cluster in (None, two):
+        measuring = Measuring({recall: None}, dataset=[data[0]], expect=[data[1]], batch=100, cluster=cluster)
+        found.append(apply(examples.path("digits-cnn"), "cleanup", metrics=measuring).record.metrics)
+    assert found[0] == found[1]
+    assert found[0]["recall"] > 0.9
+
+
+class Unlucky:
+    """A metric whose first process is lost in the middle of a shard."""
+
+    __name__ = "unlucky"
+
+    def __init__(self, mark: Path) -> None:
+        self._mark = mark
+
+    def __call__(self, expected: np.ndarray, found: np.ndarray) -> float:
+        try:
+            self._mark.touch(exist_ok=False)
+        except FileExistsError:
+            return recall(expected, found)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+
+def with_a_loss(data: Data, cluster: Cluster, mark: Path) -> tuple[Any, Any]:
+    """Measure with and without a loss."""
+    found: list[Any] = []
+    for metric in (recall, Unlucky(mark)):
+        measuring = Measuring({metric: None}, dataset=[data[0]], expect=[data[1]], cluster=cluster)
+        record = apply(examples.path("digits-cnn"), "streamline", metrics=measuring, verify=False).record
+        found.append([record.metrics, *(step.metrics for step in record.steps)])
+    assert mark.exists()
+    return tuple([list(one.values()) if one else one for one in metrics] for metrics in found)
+
+
+def test_a_lost_process_costs_its_shard_only(data: Data, two: Cluster, tmp_path: Path):
+    usual, unlucky = with_a_loss(data, two, tmp_path / "mark")
+    assert unlucky == usual
+
+
+class Hasty(ThreadPoolExecutor):
+    """An executor that somebody has: it does tasks in reverse order."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self._later: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Future[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        future: Future[Any] = Future()
+        self._later.append((future, lambda: fn(*args)))
+        super().submit(self._last)
+        return future
+
+    def _last(self) -> None:
+        future, work = self._later.pop()
+        future.set_result(work())
+
+
+def test_any_executor_will_do(data: Data, alone: list[Any]):
+    with Hasty() as executor, cluster_of(executor, 3) as cluster:
+        assert measured(data, cluster) == alone
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A scheduler, and two workers started by hand."""
+    pytest.importorskip("distributed")
+    folder = tmp_path_factory.mktemp("dask")
+    address, started = folder / "scheduler.json", list[subprocess.Popen[bytes]]()
+
+    def start(*words: str) -> None:
+        path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
+        started.append(
+            subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "distributed.cli.dask_" + words[0],
+                    *words[1:],
+                    "--scheduler-file",
+                    str(address),
+                ],
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": path},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        )
+
+    start("scheduler", "--port", "0", "--no-dashboard")
+    for _ in range(2):
+        start("worker", "--nthreads", "1", "--no-dashboard", "--no-nanny")
+    try:
+        yield _address(address), started
+    finally:
+        for process in reversed(started):
+            process.kill()
+            process.wait()
+
+
+def _address(file: Path) -> str:
+    import json
+
+    import distributed
+
+    with distributed.Client(scheduler_file=str(file), timeout=60) as client:
+        client.wait_for_workers(2, timeout=60)
+    return json.loads(file.read_text())["address"]
+
+
+def test_dask_measures_what_one_process_does(data: Data, alone: list[Any], scheduler: tuple[str, list[Any]]):
+    with dask_cluster(scheduler[0]) as cluster:
+        assert cluster.size == 2
+        assert measured(data, cluster) == alone
+
+
+def test_a_lost_worker_of_dask_costs_its_shard_only(data: Data, scheduler: tuple[str, list[Any]], tmp_path: Path):
+    with dask_cluster(scheduler[0]) as cluster:
+        usual, unlucky = with_a_loss(data, cluster, tmp_path / "mark")
+    assert unlucky == usual
+    assert sum(process.poll() is not None for process in scheduler[1]) == 1
+
+
+def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("onnx_passes.workers.dask._SECONDS", 1)
+    with pytest.raises(UsageError, match="does not answer"), dask_cluster("tcp://127.0.0.1:9"):
+        pass
