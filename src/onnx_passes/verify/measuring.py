@@ -143,8 +143,7 @@ class Measuring(Instrument):
         """Let workers measure, if there are any and there is something to share out."""
         if self.cluster is None or given is None or len(given) < 2 or self._engine != "onnxruntime":
             return None
-        folder = Path(self.cluster.store.location)
-        data = DatasetAt.of(narrowed, self.dataset, self.expect, self.batch, folder)
+        data = DatasetAt.of(narrowed, self.dataset, self.expect, self.batch, self.cluster.store)
         return Spread(self.cluster, self.executor, original, data, self._metrics)
 
     def _generate(self, narrowing: Narrowing, ready: Executable) -> Dataset:

@@ -65,6 +65,10 @@ class Store:
             part.unlink(missing_ok=True)
         return path
 
+    def place(self, name: str) -> str:
+        """Say where a file is for whoever sees the store: its path, or its URL."""
+        return f"{self.location.rstrip('/')}/{name}" if self._remote is not None else str(self._local(name).absolute())
+
     def _local(self, name: str) -> Path:
         return self._folder / name
 

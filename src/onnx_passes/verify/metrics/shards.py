@@ -22,8 +22,8 @@ from onnx_passes.verify.samples.numpy_files import archive_numpy, read_numpy
 from onnx_passes.workers.cluster import Cluster
 from onnx_passes.workers.completed import Lost, all_of
 
-_PER_WORKER = 8
-"""Shards for each worker: when the last ones are at work, few wait for them."""
+_PER_WORKER, _FEWEST, _MOST = 8, 2, 512
+"""Shards for each worker: with some more than one, few wait for the last; too many would keep the scheduler busy."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,18 @@ class Spread:
         """Measure on all batches; what comes out does not depend on who measured which of them."""
         shipped = self._shipping.ship(model)
         count = len(self._data.open())
-        shards = max(1, min(count, _PER_WORKER * self._cluster.size))
+        shards = max(1, min(count, shards_for(self._cluster.size)))
         ends = [count * number // shards for number in range(shards + 1)]
         parts = [
             ShardWork(shipped, self._original, self._data, self._metrics, interface, start, stop)
             for start, stop in pairwise(ends)
         ]
         return merged(states for _, states in all_of(self._cluster.workers, measure_shard, parts, _lost))
+
+
+def shards_for(workers: int) -> int:
+    """Return how many shards are made for so many workers."""
+    return max(_FEWEST * workers, min(_PER_WORKER * workers, _MOST))
 
 
 def measure_shard(work: ShardWork) -> States:

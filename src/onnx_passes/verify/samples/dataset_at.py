@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,9 +14,10 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.verify.samples.dataset import Dataset
-from onnx_passes.verify.samples.numpy_files import write_numpy
+from onnx_passes.verify.samples.numpy_files import archive_numpy
 from onnx_passes.verify.samples.reference import Source
 from onnx_passes.verify.samples.sources import Opened, expand_sources, is_remote
+from onnx_passes.workers.store import Store
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,10 @@ class DatasetAt:
 
     @classmethod
     def of(
-        cls, model: ir.Model, inputs: Sequence[Source], expect: Sequence[Source], batch: int | None, folder: Path
+        cls, model: ir.Model, inputs: Sequence[Source], expect: Sequence[Source], batch: int | None, store: Store
     ) -> DatasetAt:
-        """Say where a dataset lies; arrays that are in memory are written to a folder."""
-        return cls(_interface(model), _files(inputs, folder, "inputs"), _files(expect, folder, "expect"), batch)
+        """Say where a dataset lies; arrays that are in memory go to a store."""
+        return cls(_interface(model), _files(inputs, store), _files(expect, store), batch)
 
     def open(self) -> Dataset:
         """Open the dataset; a worker does that once."""
@@ -69,21 +71,19 @@ def _interface(model: ir.Model) -> bytes:
     return graph.SerializeToString()
 
 
-def _files(sources: Sequence[Source], folder: Path, kind: str) -> tuple[str, ...]:
-    found = enumerate(expand_sources(sources))
-    return tuple(_file(source, folder / f"{kind}-{number}") for number, source in found)
+def _files(sources: Sequence[Source], store: Store) -> tuple[str, ...]:
+    return tuple(_file(source, store) for source in expand_sources(sources))
 
 
-def _file(source: Source, stem: Path) -> str:
+def _file(source: Source, store: Store) -> str:
     if isinstance(source, str | PathLike):
         text = fspath(source)
         return text if is_remote(text) else str(Path(text).absolute())
     if isinstance(source, Opened):
         return source.where
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    path = stem.with_suffix(".npy" if isinstance(source, np.ndarray) else ".npz")
+    content = io.BytesIO()
     if isinstance(source, np.ndarray):
-        np.save(path, source, allow_pickle=False)
-    else:
-        write_numpy(path, source)
-    return str(path)
+        np.save(content, source, allow_pickle=False)
+        return store.place(store.put(content.getbuffer(), ".npy"))
+    archive_numpy(content, source)
+    return store.place(store.put(content.getbuffer(), ".npz"))
