@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+from counting import operators_in
 from simplify_one import ANSWER
-from simplify_table import OURS, PEERS, markdown
+from simplify_table import OURS, PEERS, markdown, nodes
 
 import onnx_passes
 from onnx_passes.verify.comparison.compare import compare
@@ -51,7 +52,7 @@ def main() -> None:
         row = simplified(path, kind, tools)
         rows.append(row)
         cells = (f"{tool} {text(cell)}" for tool, cell in row["tools"].items())
-        print(f"{row['model'][:44]:45}{row['nodes']:6}  " + "  ".join(cells), flush=True)
+        print(f"{row['model'][:44]:45}{nodes(row):6}  " + "  ".join(cells), flush=True)
         (arguments.out / "simplify.json").write_text(json.dumps(rows, indent=1) + "\n")
         (arguments.out / "simplify.md").write_text(markdown(rows))
     for tool in tools.values():
@@ -82,7 +83,7 @@ def simplified(path: Path, kind: str, tools: Mapping[str, Tool]) -> Figures:
             cells[name] = tool.simplify(path, output)
             if cells[name]["status"] == "ok":
                 cells[name] |= original.judge(output)
-    return {"model": path.stem, "class": kind, "nodes": original.nodes, "tools": cells}
+    return {"model": path.stem, "class": kind, "operators": original.operators, "tools": cells}
 
 
 class Tool:
@@ -125,7 +126,7 @@ class Original:
 
     def __init__(self, path: Path):
         self.executor = Executor()
-        self.nodes = count(onnx.load(path, load_external_data=False).graph)
+        self.operators = operators_in(path)
         model = onnx_passes.load(path)
         self.prepared = self.executor.prepare(model)
         self.samples, self.expected = run_samples(self.prepared, model, (), 0)
@@ -145,15 +146,8 @@ class Original:
         return {"status": "ok" if right else "wrong", "detail": wrong[:200], "error": worst}
 
 
-def count(graph: onnx.GraphProto) -> int:
-    """Count nodes, those of subgraphs included, without Constant nodes."""
-    own = [node for node in graph.node if node.op_type != "Constant"]
-    nested = (a for node in own for a in node.attribute)
-    return len(own) + sum(count(g) for a in nested for g in ([a.g] if a.HasField("g") else a.graphs))
-
-
 def text(cell: Figures) -> str:
-    figures = f"{cell['nodes']} {cell['cpu']:.2f}s" if "cpu" in cell else ""
+    figures = f"{nodes(cell)} {cell['cpu']:.2f}s" if "cpu" in cell else ""
     return figures if cell["status"] == "ok" else f"{cell['status'].upper()} {figures}".strip()
 
 

@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from counting import operators_in
+
 ANSWER = "figures: "
 """Tells answers from what tools print."""
 
@@ -109,18 +111,6 @@ def _timed(path: str, output: str, simplify: Callable[[Any], Any], onnx: Any) ->
     return {"cpu": cpu}
 
 
-def nodes(path: str) -> int:
-    """Count nodes, those of subgraphs included, without Constant nodes."""
-    import onnx
-
-    def count(graph: Any) -> int:
-        own = [node for node in graph.node if node.op_type != "Constant"]
-        nested = (a for node in own for a in node.attribute)
-        return len(own) + sum(count(g) for a in nested for g in ([a.g] if a.HasField("g") else a.graphs))
-
-    return count(onnx.load(path, load_external_data=False).graph)
-
-
 def main() -> None:
     tools = {f.__name__: f for f in (onnxsim, onnxslim, onnxoptimizer, onnxscript, ours, ours_unverified)}
     tool = tools[sys.argv[1]]
@@ -132,7 +122,7 @@ def main() -> None:
     for line in sys.stdin:
         path, output = json.loads(line)
         try:
-            figures: dict[str, Any] = {**tool(path, output), "nodes": nodes(output)}
+            figures: dict[str, Any] = {**tool(path, output), "operators": operators_in(output)}
         except Exception as problem:  # noqa: BLE001 - a refusal is a result
             figures = {"failure": f"{type(problem).__name__}: {problem}"}
         print(f"{ANSWER}{json.dumps(figures)}", flush=True)

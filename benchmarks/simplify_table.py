@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 PEERS = ("onnxsim", "onnxslim", "onnxoptimizer", "onnxscript")
 OURS = ("ours", "ours_unverified")
-_ROWS = "products with a bias on stacks of rows stay MatMul and Add, which attention fusions look for; not Gemm"
-_MERGED = "a peer merges products of one input, which costs a copy: merge-matmuls does so on demand"
-_SIGNS = "adding zero makes negative zeros positive: it stays where they may occur"
-REASONS: dict[str, str] = {
-    "hgnet": _SIGNS,
-    **dict.fromkeys(("t5", "whisper"), _MERGED),
-    **dict.fromkeys(("albert", "bert", "dinov2", "marian", "maxvit", "mobilevit", "mpnet", "qwen2"), _ROWS),
-}
-"""Why a peer leaves fewer nodes of a model than we do, where that is meant; by a part of the model's name."""
+REASONS: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
+    (
+        ("Add", "MatMul"),
+        ("Gemm",),
+        "products with a bias on stacks of rows stay MatMul and Add, which attention fusions look for; not Gemm",
+    ),
+    (
+        ("MatMul",),
+        ("Split",),
+        "a peer merges products of one input, which costs a copy: merge-matmuls does so on demand",
+    ),
+    (("Add",), (), "adding zero makes negative zeros positive: it stays where they may occur"),
+)
+"""Why a peer leaves fewer nodes than we do, where that is meant: operators that we have more of, and fewer of."""
 
 Row = dict[str, Any]
 _BAD = ("wrong", "invalid", "refused")
@@ -51,13 +57,13 @@ def _classes(rows: Sequence[Row], tools: Sequence[str]) -> str:
         left = [sum(_nodes(row, tool) for row in chosen) for tool in tools]
         spent = [sum(row["tools"][tool].get("cpu", 0) for row in chosen) for tool in tools]
         cells = [f"{nodes} / {cpu:.1f}" for nodes, cpu in zip(left, spent, strict=True)]
-        lines.append(f"| {kind} ({len(chosen)}) | {sum(row['nodes'] for row in chosen)} | {' | '.join(cells)} |")
+        lines.append(f"| {kind} ({len(chosen)}) | {sum(map(nodes, chosen))} | {' | '.join(cells)} |")
     return "\n".join(("## Classes: nodes left / CPU s", "", *lines))
 
 
 def _models(rows: Sequence[Row], tools: Sequence[str]) -> str:
     lines = [f"| model | before | {' | '.join(tools)} |", "|---" * (len(tools) + 2) + "|"]
-    lines += [f"| {r['model']} | {r['nodes']} | {' | '.join(_cell(r['tools'][t]) for t in tools)} |" for r in rows]
+    lines += [f"| {r['model']} | {nodes(r)} | {' | '.join(_cell(r['tools'][t]) for t in tools)} |" for r in rows]
     return "\n".join(("## Models: nodes left / CPU s / largest error", "", *lines))
 
 
@@ -75,23 +81,41 @@ def _cell(cell: dict[str, Any]) -> str:
     if "cpu" not in cell:
         return str(cell["status"])
     state = f"{cell['error']:.0e}" if cell["status"] == "ok" and cell["error"] else cell["status"]
-    return f"{cell['nodes']} / {cell['cpu']:.2f} / {'0' if state == 'ok' else state}"
+    return f"{nodes(cell)} / {cell['cpu']:.2f} / {'0' if state == 'ok' else state}"
+
+
+def nodes(counted: dict[str, Any]) -> int:
+    """Return how many nodes a model has whose operators were counted."""
+    return sum(counted["operators"].values())
 
 
 def _nodes(row: Row, tool: str) -> int:
     cell = row["tools"][tool]
-    return int(cell["nodes"]) if cell["status"] == "ok" else int(row["nodes"])
+    return nodes(cell if cell["status"] == "ok" else row)
+
+
+def _best(row: Row, tools: Sequence[str]) -> Counter[str]:
+    """Return the operators of what the best of some tools leaves; a tool that fails leaves the model as it was."""
+    cells = [row["tools"][tool] for tool in tools if tool in row["tools"]]
+    left = [cell if cell["status"] == "ok" else row for cell in cells]
+    return Counter(min(left or [row], key=nodes)["operators"])
 
 
 def _excess(row: Row) -> int:
     """Return how many nodes fewer the best peer leaves."""
-    peers = [_nodes(row, tool) for tool in PEERS if tool in row["tools"]]
-    mine = min((_nodes(row, tool) for tool in OURS if tool in row["tools"]), default=0)
-    return mine - min((*peers, row["nodes"]))
+    return _best(row, OURS).total() - _best(row, PEERS).total()
 
 
 def _reason(row: Row) -> str:
-    return next((reason for part, reason in REASONS.items() if part in row["model"]), "not explained")
+    mine, best = _best(row, OURS), _best(row, PEERS)
+    more, fewer = mine - best, best - mine
+    reasons = [reason for ours, theirs, reason in REASONS if {*ours} <= more.keys() and {*theirs} <= fewer.keys()]
+    said = f"{_listed(more)}, instead of {_listed(fewer)}" if fewer else _listed(more)
+    return f"{said}: {reasons[0] if reasons else 'not explained'}"
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {operator}" for operator, count in sorted(counts.items()))
 
 
 def _verdicts(rows: Sequence[Row], tool: str) -> str:

@@ -25,6 +25,7 @@ from typing import Any
 
 import torch
 import zoo_models
+from counting import operators
 
 MANIFEST = "manifest.json"
 SEED = 20
@@ -113,7 +114,7 @@ def write(export: zoo_models.Export, folder: Path) -> None:
         "opset": export.opset,
         "dynamic": export.dynamic,
         "source": source(export.library),
-        "nodes": nodes(model.graph),
+        "nodes": operators(model).total(),
         "bytes": path.stat().st_size,
     }
     (folder / f"{export.name}.json").write_text(json.dumps(about) + "\n")
@@ -169,13 +170,6 @@ def run(path: Path, inputs: dict[str, torch.Tensor]) -> None:
     first = torch.from_numpy(made[0]).double()
     if not first.numel() or not bool(first.isfinite().all()) or bool((first == first.flatten()[0]).all()):
         raise ValueError(f"results are {'empty' if not first.numel() else 'all alike or not finite'}")
-
-
-def nodes(graph: Any) -> int:
-    """Count nodes, those of subgraphs included, without Constant nodes."""
-    own = [node for node in graph.node if node.op_type != "Constant"]
-    nested = [a for node in own for a in node.attribute]
-    return len(own) + sum(nodes(g) for a in nested for g in ([a.g] if a.HasField("g") else a.graphs))
 
 
 def source(library: str) -> str:

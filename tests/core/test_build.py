@@ -1,5 +1,7 @@
 """From names, text, classes and objects to passes."""
 
+from collections.abc import Mapping
+
 import onnx_ir as ir
 import onnx_ir.passes.common as stock
 import pytest
@@ -8,9 +10,10 @@ from onnx_passes import passes
 from onnx_passes.core.base import PassResult, Transformation
 from onnx_passes.core.build import collect
 from onnx_passes.core.compose import ComposePass, Fixpoint, Group
-from onnx_passes.core.errors import RegistrationError, UsageError
+from onnx_passes.core.defaults import resolve_names
+from onnx_passes.core.errors import OptionError, RegistrationError, UsageError
 from onnx_passes.core.foreign import ForeignPass
-from onnx_passes.core.options import option
+from onnx_passes.core.options import named_by_user, option
 from onnx_passes.core.pipeline import PipelineSyntaxError
 from onnx_passes.core.registry import REGISTRY, Registry
 
@@ -33,6 +36,15 @@ class Third(Nop):
     pass
 
 
+class Open(Nop):
+    sizes: Mapping[str, object] = named_by_user("dimension, and its size")
+    keep_it: bool = option(False)
+
+
+class Around(ComposePass):
+    passes = ("open",)
+
+
 class Pair(ComposePass):
     passes = ("first", "second")
 
@@ -47,6 +59,8 @@ def registry() -> Registry:
     registry.register(First, "both", aliases={"first-of-five": "count=5, max-size=7"})
     registry.register(Second, "both")
     registry.register(Third, "alone")
+    registry.register(Open)
+    registry.register(Around)
     registry.register(Pair)
     registry.register(Outer)
     registry.register(Fixpoint)
@@ -180,6 +194,27 @@ def test_spelling_does_not_decide_what_wins(registry, name, key, written):
     assert texts(f"first-of-five{{{written}=4}}", registry, defaults=defaults) == ["first{count=5, max-size=4}"]
 
 
+@pytest.mark.parametrize("names", ["n=1, N=2", "a-b=1, a_b=2, A_B=3", "Keep-It=1, KeepIt=2", "m.x=1, M.X=2"])
+def test_names_that_users_choose_are_taken_as_they_are_spelt(registry, names):
+    wanted = dict(one.split("=") for one in names.split(", "))
+    for keep in ("keep-it", "keep_it"):
+        (made,) = collect(f"open{{{names}, {keep}=true}}", registry=registry)
+        assert (made.sizes, made.keep_it) == (wanted, True)
+    members = ", ".join(f"open.{one}" for one in names.split(", "))
+    (around,) = collect(f"around{{{members}}}", registry=registry)
+    assert around.body[0].sizes == wanted
+    assert collect(str(around), registry=registry)[0].body[0].sizes == wanted
+    (configured,) = collect("open", registry=registry, defaults={"open": wanted})
+    assert configured.sizes == wanted
+
+
+def test_names_that_users_choose_stay_as_they_are_in_nested_configuration(registry):
+    given = {"around": {"open": {"n": 1, "N": 2}}, "First": {"max_size": 3}}
+    assert resolve_names(given, registry) == {"around": {"open.n": 1, "open.N": 2}, "first": {"max-size": 3}}
+    with pytest.raises(OptionError, match="'MaxSize' of 'first' is given twice"):
+        resolve_names({"first": {"max-size": 3, "MaxSize": 3}}, registry)
+
+
 @pytest.mark.parametrize(
     ("text", "caret", "message"),
     [
@@ -194,6 +229,9 @@ def test_spelling_does_not_decide_what_wins(registry, name, key, written):
         ),
         ("pair{speed=1}", "^", "pass 'pair' has no option 'speed'; options of 'pair': it has none"),
         ("pair{frist.count=1}", "^", "'pair' has no member 'frist'; did you mean 'first'?"),
+        ("first{max-size=1, max_size=2}", "^", "option 'max_size' of 'first' is given twice; '-', '_' and case do not"),
+        ("pair{first.max-size=1, First.MaxSize=2}", "^", "option 'First.MaxSize' of 'pair' is given twice"),
+        ("open{keep-it=1, keep_it=1}", "^", "option 'keep_it' of 'open' is given twice"),
         ("pair{first.cuont=1}", "^", "pass 'first' has no option 'cuont'; did you mean 'count'?"),
         ("pair{first.count=x}", "^", "option 'count' of pass 'first' does not take 'x'; it takes a whole number"),
         ("third{first.count=1}", "^", "pass 'third' has no option 'first.count'"),

@@ -148,7 +148,6 @@ def test_items_know_where_they_stand():
         ("a{,}", "  ^", "expected the name of an option, found ','"),
         ("a{x=1 y=2}", "      ^", "expected ',' or '}', found 'y'"),
         ("a{x=1, x=2}", "       ^", "option 'x' is given twice"),
-        ("a{max-size=1, max_size=2}", "              ^", "option 'max_size' is given twice"),
         ("a{x=[1}", "      ^", "expected ',' or ']', found '}'"),
         ("a{x=[1 2]}", "       ^", "expected ',' or ']', found '2'"),
         ("a{x=[", "     ^", "expected ']', found the end"),

@@ -10,10 +10,10 @@ import onnx_ir as ir
 
 from onnx_passes.core.base import Pass
 from onnx_passes.core.compose import ComposePass, Group, PassLike, Skip
-from onnx_passes.core.defaults import Defaults, has_open_names
+from onnx_passes.core.defaults import Defaults
 from onnx_passes.core.errors import OptionError, UnknownPassError, UsageError
 from onnx_passes.core.foreign import ForeignPass
-from onnx_passes.core.members import MemberOptions, Options, members_of, split, unknown_option
+from onnx_passes.core.members import MemberOptions, Options, members_of, spelt_options, split, unknown_option
 from onnx_passes.core.naming import fold, kebab
 from onnx_passes.core.options import fields_of, parse_options
 from onnx_passes.core.pipeline import Item, PipelineSyntaxError, parse_pipeline
@@ -38,8 +38,7 @@ class PassBuilder:
     def __init__(self, defaults: Defaults | None = None, registry: Registry = REGISTRY) -> None:
         self.registry = registry
         self.defaults = {
-            fold(name): dict(given) if has_open_names(name, registry) else {kebab(k): v for k, v in given.items()}
-            for name, given in (defaults or {}).items()
+            fold(name): spelt_options(name, given.items(), registry) for name, given in (defaults or {}).items()
         }
         self._open: list[str] = []
         self._scopes: list[MemberOptions] = []
@@ -169,8 +168,7 @@ class PassBuilder:
         """Merge all that was said of the options of a pass, from what counts least to what counts most."""
         name = found.name if found.is_group else found.entries[0].name
         self._made.append(name)
-        is_open = not found.is_group and has_open_names(name, self.registry)
-        written = {option if is_open else kebab(option): value for option, value in item.options}
+        written = spelt_options(name, item.options, self.registry)
         configured = self.defaults.get(fold(name), {})
         scoped = {option: value for scope in self._scopes for option, value in scope.take(name).items()}
         preset = {} if found.is_group else _preset_options(found)

@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import cast
 
 from onnx_passes.core.errors import OnnxPassesError, OptionError, did_you_mean
-from onnx_passes.core.members import members_of, split, unknown_option
+from onnx_passes.core.members import has_open_names, members_of, spelt_options, split, unknown_option
 from onnx_passes.core.naming import fold, kebab
-from onnx_passes.core.options import ANY_NAME
 from onnx_passes.core.registry import REGISTRY, Found, Registry
 
 Defaults = Mapping[str, Mapping[str, object]]
@@ -28,7 +27,8 @@ def resolve_names(given: Defaults, registry: Registry = REGISTRY) -> dict[str, d
             if has_open_names(name, registry):
                 plain = dict(options)
             else:
-                plain = dict(_flat(options, [option.name for entry in found.entries for option in entry.options]))
+                known = [option.name for entry in found.entries for option in entry.options]
+                plain = spelt_options(name, _flat(options, known), registry)
                 _refuse_unknown(found, plain, registry)
         except OnnxPassesError as error:
             error.where = error.where or WHERE
@@ -37,21 +37,12 @@ def resolve_names(given: Defaults, registry: Registry = REGISTRY) -> dict[str, d
     return resolved
 
 
-def has_open_names(name: str, registry: Registry = REGISTRY) -> bool:
-    """Tell whether users choose the names of options of a pass: these are taken as they are spelt."""
-    try:
-        found = registry.find(name)
-    except OnnxPassesError:
-        return False
-    return not found.is_group and any(option.name == ANY_NAME for option in found.entries[0].options)
-
-
 def _flat(options: Mapping[str, object], known: Sequence[str], prefix: str = "") -> Iterator[tuple[str, object]]:
     for name, value in options.items():
         if isinstance(value, Mapping) and kebab(name) not in known:
-            yield from _flat(cast(Mapping[str, object], value), (), f"{prefix}{kebab(name)}.")
+            yield from _flat(cast(Mapping[str, object], value), (), f"{prefix}{name}.")
         else:
-            yield f"{prefix}{kebab(name)}", value
+            yield f"{prefix}{name}", value
 
 
 def refuse_unused(given: Defaults, used: Collection[str]) -> None:

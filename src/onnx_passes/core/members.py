@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from onnx_passes.core.errors import OptionError, did_you_mean
+from onnx_passes.core.errors import OnnxPassesError, OptionError, did_you_mean
 from onnx_passes.core.naming import fold, kebab
+from onnx_passes.core.options import ANY_NAME
 from onnx_passes.core.pipeline import Item, parse_pipeline
 
 if TYPE_CHECKING:
@@ -16,7 +17,9 @@ Options = dict[str, object]
 
 
 class MemberOptions:
-    """Options that a sequence was given for its members, by member, and which of them a member took."""
+    """Options that a sequence was given for its members, by member, and which of them a member took; they are spelt
+    as ``spelt_options`` does.
+    """
 
     def __init__(self, owner: str, given: Mapping[str, object]) -> None:
         self.owner = owner
@@ -24,7 +27,7 @@ class MemberOptions:
         self._spelling: dict[str, str] = {}
         for name, value in given.items():
             member, _, option = name.partition(".")
-            self._options.setdefault(fold(member), {})[kebab(option)] = value
+            self._options.setdefault(fold(member), {})[option] = value
             self._spelling.setdefault(fold(member), member)
         self._taken: set[str] = set()
 
@@ -46,6 +49,38 @@ class MemberOptions:
                 hint=did_you_mean(kebab(self._spelling[name]), known)
                 or f"'onnx-passes explain {self.owner}' lists them",
             )
+
+
+def spelt_options(owner: str, given: Iterable[tuple[str, object]], registry: Registry) -> Options:
+    """Spell options of a pass, and of its members, in one way; what is given twice so is an error."""
+    spelt: Options = {}
+    for option, value in given:
+        name = _spelt(owner, option, registry)
+        if name in spelt:
+            raise OptionError(f"option '{option}' of '{owner}' is given twice", hint="'-', '_' and case do not matter")
+        spelt[name] = value
+    return spelt
+
+
+def has_open_names(name: str, registry: Registry) -> bool:
+    """Tell whether users choose the names of options of a pass: these are taken as they are spelt."""
+    return ANY_NAME in _known_options(name, registry)
+
+
+def _spelt(owner: str, option: str, registry: Registry) -> str:
+    known = _known_options(owner, registry)
+    if ANY_NAME in known and option.replace("_", "-") not in known:
+        return option
+    member, dot, rest = option.partition(".")
+    return f"{kebab(member)}.{_spelt(member, rest, registry)}" if dot else kebab(option)
+
+
+def _known_options(name: str, registry: Registry) -> list[str]:
+    try:
+        found = registry.find(name)
+    except OnnxPassesError:
+        return []
+    return [] if found.is_group else [option.name for option in found.entries[0].options]
 
 
 def split(given: Mapping[str, object]) -> tuple[Options, Options]:

@@ -98,7 +98,7 @@ def parse_options(cls: type, given: Mapping[str, object], *, owner: str) -> dict
     fields, hints, others = fields_of(cls), _hints(cls), field_of_any_name(cls)
     arguments: dict[str, Any] = {}
     for name, value in given.items():
-        field = fields.get(kebab(name))
+        field = fields.get(kebab(name) if others is None else name.replace("_", "-"))
         if field is None and others is not None:
             arguments.setdefault(others.name, {})[name] = value
             continue

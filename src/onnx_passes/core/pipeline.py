@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.core.naming import kebab
 from onnx_passes.core.options import format_value, quote
 
 _TOKEN = re.compile(
@@ -156,7 +155,7 @@ class _Parser:
             if key.kind not in ("word", "string"):
                 self.fail("the name of an option", key)
             name = _unquoted(key)
-            if kebab(name) in map(kebab, options):
+            if name in options:
                 raise PipelineSyntaxError(f"option '{name}' is given twice", self.text, key.at)
             options[name] = self.value() if self.skip("=") else "true"
             if not self.skip(",") and not self._at("}"):

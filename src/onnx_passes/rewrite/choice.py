@@ -18,7 +18,7 @@ MEANT = "onnx_passes.only"
 
 
 class Choice:
-    """The names of nodes that are kept, and of those that alone are meant, as a model carries them.
+    """The nodes that are kept, and those that alone are meant, as a model carries them.
 
     What a rewrite puts in the place of nodes that are meant is meant as well.
     """
@@ -30,16 +30,16 @@ class Choice:
 
     def refusal(self, nodes: Sequence[ir.Node]) -> str:
         """Say why a rewrite of some nodes is not wanted, if so."""
-        if self._kept and (kept := next((node for node in nodes if node.name in self._kept), None)) is not None:
+        if self._kept and (kept := next((node for node in nodes if _is_among(node, self._kept)), None)) is not None:
             return f"{name_of(kept) if len(nodes) > 1 else 'it'} is kept as it is"
-        if self._meant is not None and not any(node.name in self._meant for node in nodes):
+        if self._meant is not None and not any(_is_among(node, self._meant) for node in nodes):
             return "'only' names other nodes"
         return ""
 
     def follow(self, added: Iterable[ir.Node]) -> None:
         """Mean also what was put in the place of something that is meant."""
         if self._meant is not None:
-            self._meant |= {str(node.name) for node in added}
+            self._meant |= {_label(node) for node in added}
             write_names(self._model, MEANT, self._meant)
 
 
@@ -68,11 +68,11 @@ def write_names(model: ir.Model, key: str, names: Collection[str] | None) -> boo
 
 
 def chosen(model: ir.Model, patterns: Iterable[str]) -> frozenset[str]:
-    """Return the names of all nodes whose name, operator or result fits a pattern such as ``conv1*``."""
+    """Return what models carry of all nodes whose name, operator or result fits a pattern such as ``conv1*``."""
     nodes = [node for container in (model.graph, *model.functions.values()) for node in all_nodes(container)]
     found: set[str] = set()
     for pattern in patterns:
-        fitting = {str(node.name) for node in nodes if any(fnmatchcase(text, pattern) for text in texts_of(node))}
+        fitting = {_label(node) for node in nodes if any(fnmatchcase(text, pattern) for text in texts_of(node))}
         if not fitting:
             known = dict.fromkeys(text for node in nodes for text in texts_of(node))
             raise PassFailedError(
@@ -81,6 +81,20 @@ def chosen(model: ir.Model, patterns: Iterable[str]) -> frozenset[str]:
             )
         found |= fitting
     return frozenset(found)
+
+
+def _label(node: ir.Node) -> str:
+    """Return what a model carries of a node that is chosen: its name, or its results if it has none."""
+    return node.name or _results(node)
+
+
+def _is_among(node: ir.Node, labels: Collection[str]) -> bool:
+    # A node may have got its name only after it was chosen by its results.
+    return node.name in labels or _results(node) in labels
+
+
+def _results(node: ir.Node) -> str:
+    return f"-> {', '.join(str(value.name or '') for value in node.outputs)}"
 
 
 def texts_of(node: ir.Node) -> list[str]:

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from onnx_passes import apply as run_pipeline
 from onnx_passes import examples
 from onnx_passes.core.errors import ModelError, PassFailedError
 from onnx_passes.graph.load import load
+from onnx_passes.passes.control.keep_nodes import KeepNodes
+from onnx_passes.passes.eliminate.lattice_laws import EliminateInvolution
 from onnx_passes.rewrite.choice import KEPT
 from tests.passes.tools import model_of, operators
 
@@ -39,6 +43,18 @@ def test_a_kept_node_is_not_merged_and_not_folded():
     constant = model_of("g (float[1] x) => (float[1] y) <float[1] w = {2}> { [e] e = Exp(w) \n y = Add(x, e) }")
     result = run_pipeline(constant, "keep-nodes{nodes=[e]}, fold-constants")
     assert operators(result.model.graph) == ["Exp", "Add"]
+
+
+def test_nodes_without_a_name_are_told_apart_by_their_results():
+    text = "g (float[3] x) => (float[3] y, float[3] z) { a = Neg(x) \n y = Neg(a) \n b = Neg(y) \n z = Neg(b) }"
+    model = model_of(text)
+    assert not any(node.name for node in model.graph)
+    KeepNodes(nodes=("a",))(model)
+    assert json.loads(model.metadata_props[KEPT]) == ["-> a"]
+    left = EliminateInvolution()(model).model
+    assert operators(left.graph) == ["Neg", "Neg", "Neg"]
+    named = run_pipeline(left, "unique-names, eliminate-involution").model
+    assert operators(named.graph) == ["Neg", "Neg", "Neg"]
 
 
 def test_the_rest_of_a_network_is_streamlined():
