@@ -19,6 +19,7 @@ REASONS: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         ("Split",),
         "a peer merges products of one input, which costs a copy: merge-matmuls does so on demand",
     ),
+    (("Mul",), (), "the half of a Gelu that is written out stays: by it ONNX Runtime knows the formula"),
     (("Add",), (), "adding zero makes negative zeros positive: it stays where they may occur"),
 )
 """Why a peer leaves fewer nodes than we do, where that is meant: operators that we have more of, and fewer of."""

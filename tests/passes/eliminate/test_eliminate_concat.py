@@ -3,7 +3,7 @@ from __future__ import annotations
 from onnx_passes.passes.eliminate.piece_laws import EliminateConcat
 from tests.passes.eliminate.tools import body, refusals, rewritten
 
-NOT_NESTED = "no input is such a concatenation, for this alone"
+NOT_NESTED = "no input is a concatenation that only such along its axis read"
 
 
 def test_makes_one_of_nested_concatenations():
@@ -29,6 +29,20 @@ def test_keeps_axis_counted_from_an_unknown_end():
     assert body(model) == "n = Neg(a); y = Concat<axis=1>(n, n, n)"
     text = text.replace("y = Concat", "d = Concat").replace("(c, n)}", "(c, n) y = Neg (d)}")
     assert NOT_NESTED in refusals(EliminateConcat(), text, infer=False)
+
+
+def test_an_inner_concatenation_of_several_outer_ones_goes():
+    text = """g (float[2] a, float[1] b) => (float[5] y, float[6] z) {
+        c = Concat <axis = 0> (a, b) y = Concat <axis = 0> (c, a) z = Concat <axis = -1> (b, c, a)
+    }"""
+    assert body(rewritten(EliminateConcat(), text)) == "y = Concat<axis=0>(a, b, a); z = Concat<axis=-1>(b, a, b, a)"
+
+
+def test_keeps_inner_concatenation_of_which_one_outer_has_another_axis():
+    text = """g (float[2,2] a, float[2,1] b) => (float[2,4] y, float[4,3] z) {
+        c = Concat <axis = 1> (a, b) y = Concat <axis = 1> (c, b) z = Concat <axis = 0> (c, c)
+    }"""
+    assert NOT_NESTED in refusals(EliminateConcat(), text)
 
 
 def test_keeps_inner_concatenation_that_others_use():

@@ -55,6 +55,11 @@ def test_removes_neutral_element_from_the_left(op_type: str, kind: str, constant
         ("Sub", "float", "-0.0", False),
         ("Mul", "float", "-1.0", False),
         ("BitwiseAnd", "uint8", "127", False),
+        ("BitwiseAnd", "uint8", "0", False),
+        ("Mul", "int32", "0", False),
+        ("Or", "bool", "1", False),
+        ("And", "bool", "0", True),
+        ("Xor", "bool", "1", False),
         ("Mul", "float", "nan", False),
     ],
 )
@@ -126,6 +131,7 @@ def test_shared_constant_stays_for_others():
         ("a = BatchNormalization (x, b, b, b, v) y = Add (a, z)", "y = BatchNormalization(x, b, b, b, v)"),
         ("a = Add (x, z) y = Softmax (a)", "y = Softmax(x)"),
         ("a = Add (x, z) y = Exp (a)", "y = Exp(x)"),
+        ("a = Add (x, z) d = Abs (x) y = Add (d, a)", "d = Abs(x); y = Add(x, d)"),
     ],
 )
 def test_zero_is_not_added_where_no_zero_is_negative_or_its_sign_is_not_seen(before: str, after: str):
@@ -142,6 +148,7 @@ def test_zero_is_not_added_where_no_zero_is_negative_or_its_sign_is_not_seen(bef
         "a = Sub (b, x) d = Neg (a) y = Add (d, z)",
         "a = BatchNormalization (x, b, h, h, v) y = Add (a, z)",
         "a = Add (x, z) e = Tanh (a) y = Neg (e)",
+        "a = Add (x, z) d = Neg (x) y = Add (a, d)",
     ],
 )
 def test_zero_is_added_where_a_zero_may_be_negative(nodes: str):

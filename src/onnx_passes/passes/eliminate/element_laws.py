@@ -52,7 +52,8 @@ def is_neutral_to(x: ir.Value, op_type: str, value: ir.Value) -> bool:
 
 def adds_zero(op_type: str, value: ir.Value) -> bool:
     """Tell whether a constant makes negative zeros positive and changes nothing else."""
-    return holds_only(value, {"Add": 0.0, "Sum": 0.0, "Sub": -0.0}.get(op_type, np.nan))
+    zero = {"Add": 0.0, "Sum": 0.0, "Sub": -0.0}.get(op_type)
+    return zero is not None and holds_only(value, zero)
 
 
 def applied_to(op: Builder, node: ir.Node, x: ir.Value) -> ir.Value:
@@ -93,6 +94,7 @@ _law = Vocabulary(
     adds_zero,
     applied_to,
     filled,
+    has_positive_zeros,
     is_at_most_zero,
     is_exact_in_double,
     is_never_negative,
@@ -240,8 +242,9 @@ class EliminateNeutralElement(LawPass):
               ``Xor(x, false)``, ``BitwiseAnd(x, -1)``, ``BitwiseOr(x, 0)``, ``BitwiseXor(x, 0)`` → ``x``.
     Refuses:  constants that a caller may override; constants whose shape may widen ``x``; with floats ``x + 0.0`` and
               ``x - -0.0``, which turn ``-0.0`` into ``0.0``, unless ``x`` never holds that (after Abs, Exp, or a sum
-              with a bias that is not zero), or all that follows is Softmax, Exp, Abs or Cos; 64-bit ``Pow``;
-              the scale of a normalization that is written out, by which runtimes recognise it.
+              with a bias that is not zero), or all that follows is Softmax, Exp, Abs, Cos, or a sum with something
+              that never does; 64-bit ``Pow``; the scale of a normalization that is written out, by which runtimes
+              recognise it.
     Exactness: bit-exact.
     """
 
@@ -255,6 +258,7 @@ class EliminateNeutralElement(LawPass):
                 "a = Add (x, b) d = Neg (c) y = Sub (a, d)",
                 "a = Add (x, c) y = Softmax (a)",
                 "a = Add (c, x) y = Exp (a)",
+                "a = Add (x, c) y = Add (b, a)",
             )
         ),
         constants={"c": [0.0, -0.0, 1, 1.0, [1.0], -1, [[0.0]], 255]},
@@ -284,5 +288,12 @@ class EliminateNeutralElement(LawPass):
                 name=f"{f}OfSum",
             )
             for f in _BLIND
+        ),
+        _law(
+            "(s := x + c) + y → x + y",
+            When("adds_zero('Add', c)", "the constant is not zero"),
+            When("has_positive_zeros(y)", "the other summand may be a negative zero, too"),
+            When("keeps_shape(x, s, c)", "the constant may widen the other operand"),
+            name="AddOfSum",
         ),
     )

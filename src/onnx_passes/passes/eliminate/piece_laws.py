@@ -25,7 +25,7 @@ _LARGEST = 2**63 - 1
 
 def _has_nested(node: ir.Node) -> Answer:
     inner = next(_nested(node), None)
-    return yes if inner is not None else no("no input is such a concatenation, for this alone", at=node)
+    return yes if inner is not None else no("no input is a concatenation that only such along its axis read", at=node)
 
 
 def _joined_once(op: Builder, node: ir.Node) -> Rewritten:
@@ -41,12 +41,18 @@ def _nested(node: ir.Node) -> Iterator[ir.Node]:
     """Yield the concatenations among the inputs that may be taken apart."""
     for value in dict.fromkeys(node.inputs):
         inner = None if value is None else value.producer()
-        if value is None or inner is None or inner.graph is not node.graph:
+        if value is None or inner is None:
             continue
         if (inner.domain, inner.op_type) != ("", "Concat") or value.is_graph_output():
             continue
-        if all(user is node for user in value.consumers()) and _axis(inner, node) == _axis(node, inner):
+        if all(_continues(user, inner) for user in value.consumers()):
             yield inner
+
+
+def _continues(node: ir.Node, inner: ir.Node) -> bool:
+    """Tell whether a node joins more to a concatenation, along the same axis."""
+    is_concat = (node.domain, node.op_type) == ("", "Concat") and node.graph is inner.graph
+    return is_concat and _axis(inner, node) == _axis(node, inner)
 
 
 def _axis(node: ir.Node, other: ir.Node) -> int | None:
@@ -197,7 +203,7 @@ class EliminateConcat(LawPass):
 
     Rewrites: ``Concat(a, Concat(b, c), d)`` → ``Concat(a, b, c, d)``.
     Refuses:  different axes, also where one is counted from the end of an unknown rank; an inner concatenation that
-              others use.
+              others use than concatenations along its axis.
     Exactness: bit-exact.
     """
 
@@ -217,6 +223,9 @@ class EliminateConcat(LawPass):
                 }""",
                 """g (float[2,2] a, float[1,2] b) => (float[6,2] y) {
                     c = Concat <axis = -2> (a, b) d = Concat <axis = 0> (c, b) y = Concat <axis = 0> (a, d)
+                }""",
+                """g (float[2] a, float[N] b) => (float[K] y, float[L] z) {
+                    c = Concat <axis = 0> (a, b) y = Concat <axis = 0> (c, a) z = Concat <axis = 0> (b, c)
                 }""",
                 """g (float[2] a) => (float[4] c, float[6] y) {
                     c = Concat <axis = 0> (a, a) d = Concat <axis = 0> (a) y = Concat <axis = 0> (c, d)
