@@ -15,7 +15,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.cli.processes import Died, map_jobs, memory_share
+from onnx_passes.workers.sharing import memory_share
 from tests.cli.conftest import BREAK_ADDS, MODEL
 
 
@@ -127,29 +127,32 @@ def test_what_cannot_be_meant_is_refused_first(run, models, arguments, reason):
     assert not (models / "o").exists()
 
 
-def test_jobs_run_at_once_and_one_that_dies_says_so():
-    def work(job: str) -> dict[str, str]:
-        if job == "crash":
+KILL = """
+import os, signal
+from onnx_passes import PassResult, Transformation, passes
+
+@passes.register()
+class Kill(Transformation):
+    '''End the process, if the model is called so.'''
+    def call(self, model):
+        if model.graph.name == "deadly":
             os.kill(os.getpid(), signal.SIGKILL)
-        return {"job": job}
-
-    found = dict(map_jobs(work, ["a", "crash", "b"], 2))
-    assert (found["a"], found["b"]) == ({"job": "a"}, {"job": "b"})
-    assert found["crash"] == Died(-9)
-    assert "SIGKILL" in str(found["crash"])
+        return PassResult(model, False)
+"""
 
 
-def test_who_stops_listening_ends_what_runs(tmp_path):
-    def work(job: int) -> dict[str, int]:
-        if job:
-            time.sleep(60)
-        return {"job": job}
-
-    started = time.monotonic()
-    results = map_jobs(work, [0, 1], 2)
-    assert next(results) == (0, {"job": 0})
-    results.close()
-    assert time.monotonic() - started < 30
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_model_that_ends_its_process_says_so_and_the_others_go_on(run, models, tmp_path, jobs):
+    passes = tmp_path / "kill.py"
+    passes.write_text(KILL)
+    onnx.save(ir.to_proto(ir.from_onnx_text(MODEL.replace("example (", "deadly ("))), models / "b.onnx")
+    answer = run("--import", passes, "-o", tmp_path / "out", models, "Kill", "-j", jobs, "--json", "--verify", "off")
+    told = {Path(model["model"]).name: model for model in json.loads(answer.out)["models"][:2]}
+    assert answer.code == 4
+    assert told["a.onnx"]["status"] == "ok"
+    assert told["b.onnx"]["error"]["kind"] == "lost"
+    assert "its process was lost (SIGKILL)" in told["b.onnx"]["error"]["message"]
+    assert "3 models, 2 written, 1 failed" in answer.err
 
 
 def test_memory_is_shared():

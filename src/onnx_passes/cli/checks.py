@@ -11,7 +11,7 @@ from onnx_passes.core.errors import ConfigError, UsageError
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from onnx_passes.cli.commands.run import Choices
+    from onnx_passes.cli.choices import Choices
     from onnx_passes.core.config import Config
     from onnx_passes.core.instruments import Instrument
     from onnx_passes.core.plan import Plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +14,8 @@ from onnx_passes.core.errors import UsageError
 if TYPE_CHECKING:
     from onnx_passes.workers.cluster import Cluster
 
+_EVERY_RUN = ("onnxruntime", "onnx_passes.api", "onnx_passes.report.summary", "onnx_passes.cli.work")
+"""What every run imports."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -51,3 +54,23 @@ def cluster_asked(jobs: int, scheduler: str | None, store: str | None) -> Genera
     found = local_cluster(jobs, store=store) if scheduler is None else dask_cluster(scheduler, store=store)
     with found as cluster:
         yield cluster
+
+
+@contextlib.contextmanager
+def cluster_for_models(jobs: int, scheduler: str | None, store: str | None) -> Generator[Cluster]:
+    """Start or join those who run models: never this process, which a model might take along when it crashes."""
+    if scheduler is not None:
+        with cluster_asked(jobs, scheduler, store) as cluster:
+            assert cluster is not None
+            yield cluster
+        return
+    from onnx_passes.workers.cluster import local_cluster
+    from onnx_passes.workers.sharing import sharing_processors
+
+    with sharing_processors(at_once(jobs)), local_cluster(jobs, store=store, preload=_EVERY_RUN) as cluster:
+        yield cluster
+
+
+def at_once(jobs: int) -> int:
+    """Return how many processes that is."""
+    return jobs or os.cpu_count() or 1

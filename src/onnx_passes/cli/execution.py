@@ -15,7 +15,7 @@ from onnx_passes.cli.settings import settings
 
 if TYPE_CHECKING:
     from onnx_passes.api import Result
-    from onnx_passes.cli.commands.run import Choices
+    from onnx_passes.cli.choices import Choices
     from onnx_passes.cli.settings import Settings
     from onnx_passes.core.instruments import Instrument
     from onnx_passes.report.summary import RunSummary

@@ -51,6 +51,11 @@ def limit_as_configured(config: Config) -> None:
             _limit(context, name, value)
 
 
+def limits_given(context: click.Context) -> None:
+    """Let the limits that hold already go before those of a configuration."""
+    context.meta.update(dict.fromkeys((_TIME, _MEMORY)))
+
+
 def _limit_now(context: click.Context, parameter: click.Parameter, value: Any) -> None:
     if value is None:
         return

@@ -14,7 +14,12 @@ from onnx_passes.core.imports import import_user_modules
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+IMPORTS = "imports"
+"""Where a command remembers which modules it has imported."""
+
+
 def _import_now(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> None:
+    ctx.meta[IMPORTS] = value
     import_user_modules(value)
 
 

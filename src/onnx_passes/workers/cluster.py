@@ -15,7 +15,7 @@ from onnx_passes.workers.processes import Processes
 from onnx_passes.workers.protocol import Workers
 from onnx_passes.workers.store import Store
 
-_MATTERS = ("onnx-passes", "onnxruntime", "numpy")
+_MATTERS = ("onnx-passes", "onnxruntime", "onnx", "onnx-ir", "onnxscript", "numpy")
 """Packages whose versions decide about results."""
 _PRELOADED = ("onnxruntime", "onnx_passes.verify.metrics.shards")
 
@@ -27,13 +27,15 @@ class Cluster:
     workers: Workers
     size: int
     store: Store
+    is_local: bool = False
+    """Whether they are processes of this machine, which are lost only by what they do."""
 
 
 @contextlib.contextmanager
 def local_cluster(size: int, *, store: str | None = None, preload: Sequence[str] = _PRELOADED) -> Generator[Cluster]:
     """Start so many processes on this machine; 0 is as many as there are processors."""
     with _store(store) as place, Processes(size or os.cpu_count() or 1, preload=preload) as workers:
-        yield Cluster(workers, size or os.cpu_count() or 1, place)
+        yield Cluster(workers, size or os.cpu_count() or 1, place, is_local=True)
 
 
 @contextlib.contextmanager

@@ -19,6 +19,10 @@ _LOST = ("KilledWorker", "FutureCancelledError")
 """How Dask says that the worker is gone, or the scheduler has forgotten what it was to do."""
 
 
+class Ended(BrokenExecutor):
+    """A process ended in the middle of its work, and it is known how."""
+
+
 @dataclass(frozen=True)
 class Lost:
     """Work whose workers were lost, each time it was tried."""
@@ -27,7 +31,8 @@ class Lost:
     why: str
 
     def __str__(self) -> str:
-        return f"its process was lost, {self.attempts} times ({self.why}); it may need too much memory"
+        times = f", {self.attempts} times" if self.attempts > 1 else ""
+        return f"its process was lost{times} ({self.why}); it may need too much memory"
 
 
 def completed(
@@ -63,7 +68,7 @@ def completed(
                 if attempt < attempts:
                     give(item, attempt + 1)
                     continue
-                result = Lost(attempt, type(error).__name__)
+                result = Lost(attempt, str(error) if isinstance(error, Ended) else type(error).__name__)
             yield item, result
     finally:
         for promised, _, _ in given.values():

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
 from functools import partial
 from typing import Any
+
+from onnx_passes.workers.completed import Ended
 
 try:
     import fcntl
@@ -64,7 +67,7 @@ class Processes:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _started(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(1, mp_context=self._context, initializer=_end_with_parent)
+        return ProcessPoolExecutor(1, mp_context=self._context, initializer=_begin)
 
     def _give(self) -> None:
         """Give what waits to those who are free."""
@@ -87,6 +90,8 @@ class Processes:
 
     def _take(self, pool: ProcessPoolExecutor, future: Future[Any], inner: Future[Any]) -> None:
         error = CancelledError() if inner.cancelled() else inner.exception()
+        if isinstance(error, BrokenExecutor):
+            error = _ended(pool) or error
         self._return(pool, is_lost=isinstance(error, BrokenExecutor))
         if error is None:
             future.set_result(inner.result())
@@ -101,6 +106,20 @@ class Processes:
             self._busy.discard(pool)
             if not self._is_over:
                 self._idle.append(self._started() if is_lost else pool)
+
+
+def _ended(pool: ProcessPoolExecutor) -> Ended | None:
+    """Say how the process of a pool ended, if that is known."""
+    codes = [process.exitcode for process in (pool._processes or {}).values()]  # pyright: ignore[reportPrivateUsage]
+    if len(codes) != 1 or codes[0] is None:
+        return None
+    return Ended(signal.Signals(-codes[0]).name if codes[0] < 0 else f"exit code {codes[0]}")
+
+
+def _begin() -> None:
+    """Leave interrupts to who gives the work, who ends this process if they are meant, and end with that one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with_parent()
 
 
 def _end_with_parent() -> None:

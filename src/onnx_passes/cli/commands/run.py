@@ -3,69 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
-from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import click
 
-from onnx_passes.cli.batch import load_once, refuse_for_several, run_batch
-from onnx_passes.cli.clusters import cluster_asked, cluster_options
+from onnx_passes.cli.batch import refuse_for_several, run_batch
+from onnx_passes.cli.choices import Choices, checking_options
+from onnx_passes.cli.clusters import at_once, cluster_asked, cluster_for_models, cluster_options
 from onnx_passes.cli.complete import models_and_passes
 from onnx_passes.cli.execution import Done, execute
 from onnx_passes.cli.files import require_writable, write_text
 from onnx_passes.cli.interface import interface_options
-from onnx_passes.cli.jobs import Job, jobs_of
+from onnx_passes.cli.jobs import jobs_of
 from onnx_passes.cli.options import config_option, running_options
-from onnx_passes.cli.processes import Answer, sharing_processors
 from onnx_passes.cli.settings import settings
 from onnx_passes.cli.words import Words, names_folder, require_first, sort_words
+from onnx_passes.cli.work import Request
 from onnx_passes.core.errors import ExitCode, UsageError
-
-_FOLDERS = ("keep_intermediates", "dump", "repro")
-"""What a run leaves beside its result, if it is asked to or fails."""
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What the command line asks for besides the passes."""
-
-    output: str | None
-    jobs: int
-    scheduler: str | None
-    store: str | None
-    state: str | None
-    record: str | None
-    report: str | None
-    trace: str | None
-    in_place: bool
-    external: bool | None
-    share_data: bool
-    print_changed: bool
-    keep_intermediates: str | None
-    time: bool
-    measure: bool
-    limit: int | None
-    paranoid: bool
-    verify: str | None
-    tolerance: str | None
-    seed: int
-    samples: int | None
-    special: bool | None
-    inputs: tuple[str, ...]
-    expect: tuple[str, ...]
-    metrics: tuple[str, ...]
-    dataset: tuple[str, ...]
-    batch: int | None
-    structure: tuple[str, ...]
-    dump: str | None
-    dump_limit: str | None
-    require: str | None
-    memory: str | None
-    repro: str
-    quiet: bool
-    as_json: bool
 
 
 @click.command("run", short_help="Apply passes to a model (the default).")
@@ -92,62 +46,11 @@ class Choices:
 @click.option("--keep-intermediates", metavar="DIR", help="Save the model after every pass that changed it.")
 @click.option("--time", is_flag=True, help="Show what every rule tried, applied and cost.")
 @click.option("--measure", is_flag=True, help="Time the model in ONNX Runtime as it runs by default, before and after.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N rule applications.")
-@click.option("--paranoid", is_flag=True, help="Check the contract of every pass, and the whole model after it.")
-@click.option("--verify", type=click.Choice(["each", "final", "off"]), help="When to run and compare [default: each].")
-@click.option(
-    "--tolerance", metavar="ATOL[,RTOL]", help="How far results may be from the original [default: 1e-5,1e-4]."
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated inputs.")
-@click.option(
-    "--samples",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="How many inputs to generate [default: 3 or more].",
-)
-@click.option(
-    "--special/--no-special",
-    default=None,
-    help="Try NaN, infinities, the largest and smallest numbers, too [default: on small models].",
-)
-@click.option(
-    "--inputs", multiple=True, metavar="FILE", help="Inputs to verify with (.npy, .npz, .pb); may be repeated."
-)
-@click.option(
-    "--expect",
-    multiple=True,
-    metavar="FILE",
-    help="Outputs expected for the inputs or, with --metric, class labels of the dataset; may be repeated.",
-)
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    metavar="NAME[=MIN,MAX]",
-    help="Measure a metric (accuracy, psnr, …, or your module:function) and require a range, also as NAME>=MIN or "
-    "NAME<=MAX; may be repeated.",
-)
-@click.option(
-    "--dataset", multiple=True, metavar="FILE", help="Inputs to measure on [default: --inputs]; may be repeated."
-)
-@click.option(
-    "--batch", type=click.IntRange(min=1), metavar="N", help="Rows of the dataset to run at a time [default: 64]."
-)
-@click.option(
-    "--structure",
-    multiple=True,
-    metavar="PROPERTY",
-    help="Require a property of the graph, as 'acyclic' or 'at-most(Conv, 3)'; may be repeated.",
-)
+@checking_options
 @click.option(
     "--dump", metavar="DIR", help="Save all values of the first sample after every pass that changed the model."
 )
 @click.option("--dump-limit", metavar="SIZE", help="How much --dump may save in all [default: 1GiB].")
-@click.option(
-    "--require", metavar="LEVEL", help="Fail unless every step has evidence of this level: sampled, tolerance, …"
-)
-@click.option("--memory", metavar="SIZE", help="How much local checks may keep in memory [default: 256MiB].")
-@click.option("--repro", default="onnx-passes-repro", metavar="DIR", show_default=True, help="Where a failure is kept.")
 @click.option("-q", "--quiet", is_flag=True, help="Show errors only.")
 @running_options
 def command(words: tuple[str, ...], config_file: str | None, **options: object) -> int:
@@ -182,21 +85,11 @@ def _run(words: Words, config_file: str | None, choices: Choices) -> int:
             hint="name it with -o, or write 'onnx-passes simplify in.onnx out.onnx' for one",
         )
     refuse_for_several(record=choices.record, report=choices.report, trace=choices.trace)
-    at_once = choices.jobs or os.cpu_count() or 1
-    with sharing_processors(at_once):
-        jobs = jobs_of(words.models, output)
-        load_once(settings(config_file, words.passes, quiet=choices.quiet).plan())
-        one = partial(_run_job, passes=words.passes, config_file=config_file, choices=choices)
-        return run_batch(jobs, one, at_once, quiet=choices.quiet, as_json=choices.as_json)
-
-
-def _run_job(job: Job, *, passes: tuple[str, ...], config_file: str | None, choices: Choices) -> Answer:
-    """Run one model of several: files that a run leaves beside its result get a folder for each."""
-    own = {key: str(Path(folder) / job.name) for key in _FOLDERS if (folder := getattr(choices, key))}
-    job.target.parent.mkdir(parents=True, exist_ok=True)
-    require_writable(str(job.target))
-    done = execute(str(job.source), str(job.target), passes, config_file, replace(choices, quiet=True, **own))
-    return {"summary": vars(done.summary), "notes": done.notes, "record": done.result.record.to_json()}
+    jobs = jobs_of(words.models, output)
+    settings(config_file, words.passes, quiet=choices.quiet).plan()
+    request = Request.of_command(words.passes, config_file, choices, at_once(choices.jobs))
+    with cluster_for_models(choices.jobs, choices.scheduler, choices.store) as cluster:
+        return run_batch(cluster, jobs, request, quiet=choices.quiet, as_json=choices.as_json)
 
 
 def _run_one(
