@@ -13,11 +13,10 @@ from onnx_passes.core.errors import ModelError
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Application, Evidence, StepRecord
 from onnx_passes.graph.hashing.fingerprint import Fingerprinter
-from onnx_passes.verify.comparison.evidence import evidence_of
 from onnx_passes.verify.comparison.promise import Promise
 from onnx_passes.verify.failure import Failure, failed_step
 from onnx_passes.verify.local.drawn import fill_drawn, weight_bytes
-from onnx_passes.verify.local.windows import Windows
+from onnx_passes.verify.local.windows import Windows, evidence_of_checks
 from onnx_passes.verify.run.activations import Activations
 from onnx_passes.verify.run.execute import ExecutionError, Executor
 
@@ -39,13 +38,20 @@ class Piecewise:
     """Checks what each pass rewrites by itself; the model never runs.
 
     A pass that changes nothing of what the outputs are computed by needs no check. One of whose rewrites some cannot
-    run by themselves is not verified.
+    run by themselves is not verified. The first that changes the model says the ``reason`` why it is not run.
     """
 
     def __init__(
-        self, model: ir.Model, executor: Executor, memory: int, seed: int, promise_of: Callable[[Pass], Promise]
+        self,
+        model: ir.Model,
+        executor: Executor,
+        memory: int,
+        seed: int,
+        promise_of: Callable[[Pass], Promise],
+        reason: str = "",
     ) -> None:
         self._executor, self._memory, self._seed, self._promise_of = executor, memory, seed, promise_of
+        self._reason = reason
         self._identity = Fingerprinter.within_run()
         self._state = self._digest(model)
         self._known: Activations | None = None
@@ -53,7 +59,7 @@ class Piecewise:
         self._windows: Windows | None = None
         self._settled = 0
 
-    def before_pass(self, model: ir.Model) -> None:
+    def before_pass(self, step: Step, model: ir.Model) -> None:
         """Get ready to look at rewrites."""
         self._model, self._windows, self._settled = model, None, 0
 
@@ -72,17 +78,27 @@ class Piecewise:
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
         """Give evidence to a step. Raises PostconditionError if a rewrite is not as promised."""
-        if not record.modified:
-            record.evidence = Evidence("unchanged")
+        if record.has_children:
             return
+        record.evidence = self._evidence(record, step, model)
+        if record.modified and self._reason:
+            record.notes.append(self._reason)
+            self._reason = ""
+
+    def after_pipeline(self, model: ir.Model) -> None:
+        """Leave it at that: every pass was checked by itself."""
+
+    def _evidence(self, record: StepRecord, step: Step, model: ir.Model) -> Evidence:
+        if not record.modified:
+            return Evidence("unchanged")
         before, self._state = self._state, self._digest(model)
         if before == self._state:
-            record.evidence = Evidence("unchanged", reason="the outputs are computed by the same")
-            return
-        record.evidence = self._check(record, step)
-        if record.evidence.level == "unverified":
+            return Evidence("unchanged", reason="the outputs are computed by the same")
+        found = self._check(record, step)
+        if found.level == "unverified":
             # Values may have changed since they were drawn or computed.
             self._known = None
+        return found
 
     def _check(self, record: StepRecord, step: Step) -> Evidence:
         windows, started = self._windows, time.perf_counter()
@@ -105,11 +121,7 @@ class Piecewise:
         missed = record.applications - self._settled - len(checks)
         if missed:
             return self._unchecked(missed)
-        comparisons = [comparison for check in checks for values in check.comparisons for comparison in values]
-        samples = max(len(values) for check in checks for values in check.comparisons)
-        found = evidence_of(
-            self._promise_of(step.pass_), comparisons, samples, "onnxruntime", started, windows=len(checks)
-        )
+        found = evidence_of_checks(checks, self._promise_of(step.pass_), started)
         return replace(found, level=LEVEL if found.level == "sampled" else found.level)
 
     def _unchecked(self, missed: int) -> Evidence:

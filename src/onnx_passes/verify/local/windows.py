@@ -9,8 +9,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.base import Pass
-from onnx_passes.core.records import Application
+from onnx_passes.core.records import Application, Evidence
 from onnx_passes.verify.comparison.compare import Comparison, compare
+from onnx_passes.verify.comparison.evidence import evidence_of
 from onnx_passes.verify.comparison.promise import NONE, Promise, PromiseFor, Rounding
 from onnx_passes.verify.local.batch import NotAtHandError, Pieces, is_plain
 from onnx_passes.verify.run.activations import Activations, Arrays
@@ -152,6 +153,13 @@ class Windows:
             ]
             for check, _ in suspects
         ]
+
+
+def evidence_of_checks(checks: Sequence[WindowCheck], promise: Promise, started: float) -> Evidence:
+    """Sum up how all rewrites of a pass compare."""
+    comparisons = [comparison for check in checks for values in check.comparisons for comparison in values]
+    samples = max(len(values) for check in checks for values in check.comparisons)
+    return evidence_of(promise, comparisons, samples, "onnxruntime", started, windows=len(checks))
 
 
 def _allowed(comparison: Comparison, old: str, new: str, bounds: Sample) -> Rounding:

@@ -1,0 +1,51 @@
+"""How a run is verified: with which data, how closely, how often, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import onnx_ir as ir
+
+from onnx_passes.verify.comparison.promise import DEFAULT, Limits
+from onnx_passes.verify.run.activations import LIMIT
+from onnx_passes.verify.run.execute import Executor
+from onnx_passes.verify.samples.generate import Sampling
+
+Mode = Literal["every", "each", "final"]
+
+
+@dataclass(eq=False, kw_only=True)
+class Settings:
+    """What a verification is asked for.
+
+    ``samples`` is how many inputs are generated, ``special`` whether NaN, infinities, the largest and the smallest
+    numbers are tried, too; by default that depends on the size of the model. ``source`` returns the model that the run
+    starts with, anew each time; without it a copy is kept. ``memory`` limits
+    the values that are kept for local checks, ``require`` is the level of evidence that every step must reach.
+    """
+
+    inputs: Sequence[Any] = ()
+    expect: Sequence[Any] = ()
+    seed: int = 0
+    samples: int | None = None
+    special: bool | None = None
+    limits: Limits = DEFAULT
+    mode: Mode = "each"
+    executor: Executor = field(default_factory=Executor)
+    reproducer: Path | None = None
+    source: Callable[[], ir.Model] | None = None
+    memory: int = LIMIT
+    require: str | None = None
+
+    def __post_init__(self) -> None:
+        # Nothing stands for the default, too.
+        self.limits = self.limits or DEFAULT
+        self.executor = self.executor or Executor()
+
+    @property
+    def sampling(self) -> Sampling:
+        """Return how samples are generated."""
+        return Sampling(self.seed, self.samples, self.special)
