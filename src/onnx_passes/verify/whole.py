@@ -20,9 +20,9 @@ from onnx_passes.verify.comparison.compare import compare
 from onnx_passes.verify.comparison.declarations import ChangesInterface, ShowsInside, wrong_annotation
 from onnx_passes.verify.comparison.evidence import evidence_of
 from onnx_passes.verify.comparison.promise import EXPLICIT, Promise, PromiseFor, promise_of
-from onnx_passes.verify.local.rewrites import Rewrites
 from onnx_passes.verify.local.unreached import NEVER_RAN, Unreached
 from onnx_passes.verify.narrowing import Narrowing
+from onnx_passes.verify.rewrites import Rewrites
 from onnx_passes.verify.run.activations import Activations
 from onnx_passes.verify.run.execute import ExecutionError, Sample
 from onnx_passes.verify.settings import Settings
