@@ -22,11 +22,12 @@ from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.save import save
 from onnx_passes.verify.blame.reproducer import write_samples
 from onnx_passes.verify.comparison.compare import TensorStatus, compare
+from onnx_passes.verify.comparison.promise import DEFAULT, Limits
 from onnx_passes.verify.failure import Failure, PostconditionError
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Sample
 from onnx_passes.verify.samples.generate import generate
 from onnx_passes.verify.samples.reference import read_inputs
-from onnx_passes.verify.verification import Limits, Verification
+from onnx_passes.verify.verification import Verification
 
 Fails = Callable[[ir.Model, list[Sample]], bool]
 
@@ -69,7 +70,7 @@ class ByPipeline:
 
     def __init__(self, planned: Plan, limits: Limits | None, executor: Executor, symptom: Symptom | None) -> None:
         self.planned = planned
-        self.limits = limits
+        self.limits = limits or DEFAULT
         self.executor = executor
         self.symptom = symptom
 
