@@ -14,6 +14,7 @@ import onnx_ir as ir
 import onnx_passes.passes  # noqa: F401  # pyright: ignore[reportUnusedImport] - teaches the registry foreign rules
 from onnx_passes.core.base import Context
 from onnx_passes.core.build import collect
+from onnx_passes.core.collector import paused_collector
 from onnx_passes.core.compose import PassLike
 from onnx_passes.core.display import Displayed
 from onnx_passes.core.errors import ModelError, UsageError, did_you_mean
@@ -85,6 +86,7 @@ class Result(Displayed):
         raise KeyError(name)
 
 
+@paused_collector()
 def apply(
     model: Source,
     pipeline: PassLike | Iterable[PassLike],

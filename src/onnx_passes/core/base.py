@@ -54,7 +54,8 @@ class Context:
     """What the manager hands to a running pass.
 
     Who wants to know why rewrites were refused gives a list for ``refusals``; otherwise they are only counted. Rules
-    that are ``skipped``, by their folded names, are not applied.
+    that are ``skipped``, by their folded names, are not applied. ``memory`` is what passes of one run keep for those
+    that follow.
     """
 
     record: StepRecord = field(default_factory=lambda: StepRecord(1, "", "", ""))
@@ -64,6 +65,7 @@ class Context:
     run_children: Callable[[ir.Model], PassResult] | None = None
     refusals: list[Refused] | None = None
     skipped: frozenset[str] = frozenset()
+    memory: dict[type, Any] = field(default_factory=dict[type, Any])
 
     def report_rules(self, rules: list[RuleRecord]) -> None:
         """Add the statistics of a rule set to the record of this step."""

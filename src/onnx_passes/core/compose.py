@@ -59,7 +59,7 @@ class ComposePass(Pass):
         """
         assert context.run_children is not None
         identity = Fingerprinter.within_run()
-        last = identity.structural(model) if self.at_most > 1 else b""
+        last = identity.structure(model) if self.at_most > 1 else ()
         seen = {last}
         modified = only_annotated = False
         for round_number in range(1, self.at_most + 1):
@@ -68,7 +68,7 @@ class ComposePass(Pass):
             modified |= result.modified
             if not result.modified or self.at_most == 1:
                 break
-            state = identity.structural(model)
+            state = identity.structure(model)
             if state in seen and state != last:
                 context.note(f"stopped: round {round_number} returned to an earlier state")
                 break

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.core.base import AnalysisResult, Context, PassResult
+from onnx_passes.core.base import AnalysisResult, Context, Pass, PassResult
 from onnx_passes.core.collector import paused_collector
 from onnx_passes.core.compose import ComposePass
 from onnx_passes.core.errors import ContractError, OnnxPassesError, PassFailedError
@@ -48,6 +49,10 @@ class _Run:
         self.nodes = record.before.nodes
         self.model = model
         self.weights = FrozenWeights()
+        self.memory: dict[type, Any] = {}
+        self.changes = 0
+        self.found_nothing: dict[Pass, int] = {}
+        """Passes that changed nothing when they ran last, and how many changes there had been."""
 
     def execute(self, plan: Plan) -> Outcome:
         cpu, wall = time.process_time(), time.perf_counter()
@@ -103,6 +108,8 @@ class _Run:
             return "still holds"
         if step.why.reason == "follows" and not last.get(step.why.by, True):
             return f"{step.why.by} changed nothing"
+        if self.found_nothing.get(step.pass_) == self.changes:
+            return "nothing changed since it ran"
         return None
 
     def step(self, step: Step, record: StepRecord, model: ir.Model) -> PassResult:
@@ -126,6 +133,10 @@ class _Run:
             record.cpu, record.wall = time.process_time() - cpu, time.perf_counter() - wall
         self.model = result.model
         record.status, record.modified = Status.DONE, result.modified
+        if step.pass_.kind in ("annotation", "transformation"):
+            self.changes += result.modified
+            if not result.modified:
+                self.found_nothing[step.pass_] = self.changes
         if result.modified:
             self.nodes = count_nodes(result.model)
             self.weights.freeze(value.const_value for value in result.model.graph.initializers.values())
@@ -151,7 +162,7 @@ class _Run:
 
     def context(self, step: Step, record: StepRecord) -> Context:
         context = Context(record, self.next_number, self.before_rewrite, self.after_rewrite)
-        context.skipped = step.pass_.skipped_rules
+        context.skipped, context.memory = step.pass_.skipped_rules, self.memory
         if isinstance(step.pass_, ComposePass):
             context.run_children = lambda model: self.sequence(step.children, model, record.depth + 1)
         return context

@@ -34,6 +34,14 @@ class Extent(ir.SymbolicDim):
         self.terms = {names: factor for names, factor in terms.items() if factor}
         super().__init__(_text(self.terms))
 
+    def __eq__(self, other: object) -> bool:
+        # That of the class above looks at every member of a protocol.
+        if type(other) is Extent or type(other) is ir.SymbolicDim:
+            return self.value == other.value
+        return type(other) is not int and super().__eq__(other)
+
+    __hash__ = ir.SymbolicDim.__hash__
+
     @property
     def _expr(self) -> Any:
         """Return what onnx_shape_inference compares dimensions by where they meet."""

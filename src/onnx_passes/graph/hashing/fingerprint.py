@@ -52,6 +52,10 @@ class Fingerprinter:
         """Return the digest described at :func:`structural_hash`."""
         return _digest(self._structure(model))
 
+    def structure(self, model: ir.Model) -> tuple[Key, ...]:
+        """Return all that the structural digest is made of: larger, but faster to have and to compare."""
+        return tuple(self._structure(model))
+
     def live(self, model: ir.Model) -> bytes:
         """Return the digest of what outputs are computed by: as the structural one, but for what reaches none."""
         return _digest(self._structure(model, dead=False))

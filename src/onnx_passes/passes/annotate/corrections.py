@@ -120,7 +120,7 @@ def _reshape(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape 
 
 
 def _number(dim: int | ir.SymbolicDim) -> int | ir.SymbolicDim:
-    return int(dim.value) if isinstance(dim, ir.SymbolicDim) and dim.value and dim.value.isdecimal() else dim
+    return int(dim.value) if not isinstance(dim, int) and dim.value and dim.value.isdecimal() else dim
 
 
 def _squeeze(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import onnx_ir as ir
 from onnx_shape_inference import ShapeInferenceContext, registry
 
@@ -12,18 +13,32 @@ from onnx_passes.graph.extents import Extent, parse
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.annotate.corrections import CORRECTIONS
 from onnx_passes.passes.annotate.long_vectors import length_of_long_vector
+from onnx_passes.passes.annotate.memory import Memory
 from onnx_passes.passes.annotate.slices import infer_slice
 
 Functions = Mapping[ir.OperatorIdentifier, ir.Function]
 
 
 class Inference(ShapeInferenceContext):
-    """What rules ask and tell during one inference; ``problem`` is the first thing that went wrong."""
+    """What rules ask and tell during one inference; ``problem`` is the first thing that went wrong.
 
-    def __init__(self, opsets: Mapping[str, int], functions: Functions, *, caller: Inference | None = None) -> None:
+    Nodes that are as an earlier inference left them, of which ``memory`` knows, are not visited again.
+    """
+
+    def __init__(
+        self,
+        opsets: Mapping[str, int],
+        functions: Functions,
+        *,
+        memory: Memory | None = None,
+        caller: Inference | None = None,
+    ) -> None:
         super().__init__(opsets, allocator=None if caller is None else caller._allocator)
         self.problem: str | None = None
         self._functions = functions
+        self._memory = memory or Memory()
+        self._memory.begin(opsets)
+        self._symbolic_values = self._memory.elements
         self._made_constant: list[ir.Value] = []
 
     def infer(self, graph: ir.Graph) -> None:
@@ -35,7 +50,12 @@ class Inference(ShapeInferenceContext):
         for value in graph.inputs:
             self._use_extents(value)
         for node in graph:
-            if holds_graphs(node):
+            if self._memory.knows(node):
+                self._recall(node)
+                continue
+            self._memory.forget(node)
+            has_more = holds_graphs(node) or node.op_identifier() in self._functions
+            if has_more:
                 self._enter(node)
                 for inner in nested_graphs(node):
                     self.infer(inner)
@@ -43,6 +63,17 @@ class Inference(ShapeInferenceContext):
                 self._infer_node(node)
             except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RuntimeError) as error:
                 self.problem = self.problem or f"{name_of(node)}: {getattr(error, 'message', error)}"
+            else:
+                if not has_more:
+                    self._memory.note(node)
+
+    def _recall(self, node: ir.Node) -> None:
+        """Let rules read the elements of vectors that were followed before."""
+        for value in node.outputs:
+            tensor = self._memory.constants.get(value)
+            if tensor is not None and value.const_value is None:
+                value.const_value = tensor
+                self._made_constant.append(value)
 
     def forget_constants(self) -> None:
         """Take back what was noted on values so that rules could read it."""
@@ -152,7 +183,9 @@ class Inference(ShapeInferenceContext):
         numbers = [element for element in data if isinstance(element, int)]
         if len(numbers) == len(data):
             elements = numbers if len(value.shape) else numbers[0]
-            value.const_value = ir.tensor(elements, dtype=value.dtype or ir.DataType.INT64, name=value.name)
+            dtype = value.dtype or ir.DataType.INT64
+            tensor = ir.Tensor(np.array(elements, dtype.numpy()), dtype, name=value.name)
+            value.const_value = self._memory.constants[value] = tensor
             self._made_constant.append(value)
 
     def add_symbolic_equality(self, a: object, b: object) -> None:

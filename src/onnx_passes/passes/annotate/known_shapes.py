@@ -84,4 +84,4 @@ def _copy(shape: ir.Shape, before: ir.Shape | None) -> ir.Shape:
 
 def _plain(dim: int | ir.SymbolicDim) -> int | ir.SymbolicDim:
     """Return a number for an expression that turned out to be one."""
-    return int(dim.value) if isinstance(dim, ir.SymbolicDim) and dim.value and dim.value.isdecimal() else dim
+    return int(dim.value) if not isinstance(dim, int) and dim.value and dim.value.isdecimal() else dim

@@ -12,6 +12,7 @@ from onnx_passes.graph import annotations
 from onnx_passes.graph.expansion import MOST_NODES, expanded_size
 from onnx_passes.graph.wording import describe
 from onnx_passes.passes.annotate.known_shapes import KnownShapes, forget_made_up
+from onnx_passes.passes.annotate.memory import Memory
 from onnx_passes.passes.annotate.standard_engine import fill_gaps, has_gaps, has_static_inputs, is_static
 from onnx_passes.passes.annotate.symbolic_engine import infer_symbolically
 
@@ -53,21 +54,19 @@ class ShapeInference(Annotation):
         if self.gaps_only and not has_gaps(model.graph):
             return PassResult(model, modified=False)
         before = KnownShapes(model.graph)
-        problem = None
-        if self.gaps_only:
-            fill_gaps(model, data_prop=self.data_prop)
-            return PassResult(model, modified=before.settle())
-        if has_static_inputs(model.graph):
+        if self.gaps_only or has_static_inputs(model.graph):
             # Without dynamic dimensions there is nothing symbolic to find out, and onnx is much faster.
             fill_gaps(model, data_prop=self.data_prop)
-            if is_static(model.graph) and not self.strict_mode:
+            if self.gaps_only or (is_static(model.graph) and not self.strict_mode):
                 return PassResult(model, modified=before.settle())
+        problem = None
+        memory = context.memory.setdefault(Memory, Memory())
         for _ in range(_ROUNDS):
-            problem = infer_symbolically(model, before)
+            problem = infer_symbolically(model, before, memory)
             if problem is not None and self.strict_mode:
                 before.restore()
                 raise PassFailedError(problem, hint="without strict-mode the rest of the model is inferred")
-            if not has_gaps(model.graph) or not fill_gaps(model, data_prop=self.data_prop):
+            if not fill_gaps(model, data_prop=self.data_prop):
                 break
         if problem is not None:
             context.note(f"some shapes may be missing: {problem}")

@@ -45,6 +45,8 @@ def fill_gaps(model: ir.Model, *, data_prop: bool) -> bool:
     """Give values without type or shape those that onnx finds; returns whether it found any."""
     import onnx
 
+    if not has_gaps(model.graph):
+        return False
     overridable: set[str | None] = set()
     if model.ir_version >= _OVERRIDABLE_SINCE:
         # A caller may pass something else for an input than its default.
@@ -76,7 +78,7 @@ def _drop_initializers(graph: onnx.GraphProto, names: set[str | None]) -> None:
 
 def _names_in_use(graph: ir.Graph) -> set[str]:
     values = (value for node in all_nodes(graph) for value in (*node.inputs, *node.outputs) if value is not None)
-    return {dim.value for v in values for dim in (v.shape or ()) if isinstance(dim, ir.SymbolicDim) and dim.value}
+    return {dim.value for v in values for dim in (v.shape or ()) if not isinstance(dim, int) and dim.value}
 
 
 class _Filling:

@@ -14,19 +14,21 @@ from onnx_passes.graph import annotations
 from onnx_passes.graph.extents import Extent, parse
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.annotate.known_shapes import KnownShapes
+from onnx_passes.passes.annotate.memory import Memory
 
 _OVERRIDABLE_SINCE = 4
 
 
-def infer_symbolically(model: ir.Model, before: KnownShapes) -> str | None:
+def infer_symbolically(model: ir.Model, before: KnownShapes, memory: Memory | None = None) -> str | None:
     """Infer types and shapes in place, refining what is declared; returns what went wrong, if anything did.
 
-    What was inferred before an error stays. If a loop makes the result doubtful, nothing does.
+    What was inferred before an error stays. If a loop makes the result doubtful, nothing does. Nodes that are as an
+    earlier inference with this ``memory`` left them are not visited.
     """
     from onnx_passes.passes.annotate.inference import Inference
 
     _prepare_registry()
-    inference = Inference(model.opset_imports, model.functions)
+    inference = Inference(model.opset_imports, model.functions, memory=memory)
     values = list(annotations.values(model.graph))
     with _tensor_names_kept(model), _overridable_hidden(model), _readable_dimensions(values) as names:
         inference.reserve_symbol_names(names)

@@ -28,6 +28,8 @@ class RemoveUnusedFunctions(EditorPass):
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
         """Keep what can be reached from the graph."""
+        if not model.functions:
+            return
         called = used_functions(model, (node.op_identifier() for node in all_nodes(model.graph)))
         used = {function.identifier() for function in called}
         for identifier in [identifier for identifier in model.functions if identifier not in used]:
