@@ -84,12 +84,16 @@ def test_workers_end_with_whoever_gave_them_work(tmp_path: Path, how: signal.Sig
     driver = subprocess.Popen(
         [sys.executable, str(script), str(mark)],
         env={**os.environ, "PYTHONPATH": path},
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
     )
     try:
         worker = int(_soon(lambda: mark.read_text() if mark.exists() else ""))
-        driver.send_signal(how)
-        driver.wait(timeout=30)
+        # A terminal interrupts all processes at once.
+        (os.killpg if how is signal.SIGINT else os.kill)(driver.pid, how)
+        _, told = driver.communicate(timeout=30)
+        assert told.count("Traceback") == (how is signal.SIGINT), told
         assert _soon(lambda: "gone" if not _runs(worker) else "")
     finally:
         driver.kill()

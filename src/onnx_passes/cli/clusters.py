@@ -47,6 +47,8 @@ def cluster_asked(jobs: int, scheduler: str | None, store: str | None) -> Genera
     if scheduler is not None and jobs != 1:
         raise UsageError("--jobs is for this machine, --scheduler for another", hint="give one of them")
     if scheduler is None and jobs == 1:
+        if store is not None:
+            raise UsageError("--store is for workers, and there are none", hint="give --jobs or --scheduler")
         yield None
         return
     from onnx_passes.workers.cluster import dask_cluster, local_cluster

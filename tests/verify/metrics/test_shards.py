@@ -83,6 +83,17 @@ def test_arrays_in_memory_are_shared_out_as_files(data: Data, two: Cluster, alon
     assert found == [{name: step[name] for name in ("psnr", "accuracy")} for step in alone[1:] if step]
 
 
+def test_a_file_that_took_the_name_of_another_is_read_anew(data: Data, two: Cluster, tmp_path: Path):
+    found: list[float] = []
+    for shift in (0, 1):
+        np.save(tmp_path / "labels.npy", (np.load(data[1]) + shift) % 10)
+        measuring = Measuring({"accuracy": None}, dataset=[data[0]], expect=[tmp_path / "labels.npy"], cluster=two)
+        metrics = apply(examples.path("digits-cnn"), "cleanup", metrics=measuring, verify=False).record.metrics
+        found.append(metrics["accuracy"])
+    assert found[0] > 0.9
+    assert found[1] < 0.2
+
+
 def test_the_range_of_a_metric_holds(data: Data, two: Cluster):
     images, labels = data
     measuring = Measuring({"accuracy": (0.999, None)}, dataset=[images], expect=[labels], cluster=two)

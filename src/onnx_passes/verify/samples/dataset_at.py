@@ -16,25 +16,30 @@ import onnx_ir as ir
 from onnx_passes.verify.samples.dataset import Dataset
 from onnx_passes.verify.samples.numpy_files import archive_numpy
 from onnx_passes.verify.samples.reference import Source
-from onnx_passes.verify.samples.sources import Opened, expand_sources, is_remote
+from onnx_passes.verify.samples.sources import Opened, expand_sources, is_remote, stamp_of
 from onnx_passes.workers.store import Store
 
 
 @dataclass(frozen=True)
 class DatasetAt:
-    """Files of a dataset, how many rows of them are run at a time, and the inputs and outputs that they are for."""
+    """Files of a dataset, how many rows of them are run at a time, and the inputs and outputs that they are for.
+
+    ``stamps`` tell files from others that took their names since: what was kept of those is of no use.
+    """
 
     interface: bytes
     inputs: tuple[str, ...]
     expect: tuple[str, ...]
     batch: int | None
+    stamps: tuple[str, ...] = ()
 
     @classmethod
     def of(
         cls, model: ir.Model, inputs: Sequence[Source], expect: Sequence[Source], batch: int | None, store: Store
     ) -> DatasetAt:
         """Say where a dataset lies; arrays that are in memory go to a store."""
-        return cls(_interface(model), _files(inputs, store), _files(expect, store), batch)
+        files, labels = _files(inputs, store), _files(expect, store)
+        return cls(_interface(model), files, labels, batch, tuple(map(stamp_of, (*files, *labels))))
 
     def open(self) -> Dataset:
         """Open the dataset; a worker does that once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import uuid
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -74,6 +75,22 @@ def open_source(source: str | PathLike[str]) -> Opened | None:
             raise UsageError(f"there is no '{name}' in it", where=text, hint=f"it has {', '.join(found)}")
     # One that was chosen is meant, whatever it is called.
     return Opened(fspath(source), found[chosen] if len(names) == 1 else {name: found[name] for name in names})
+
+
+def stamp_of(source: str) -> str:
+    """Tell a file from one that takes its name later; what cannot be told apart is new every time."""
+    text = source.partition("#")[0]
+    try:
+        if is_remote(text):
+            fs, path = _filesystem(text)
+            if fs.isfile(path):
+                return str(fs.ukey(path))
+        elif Path(text).is_file():
+            stat = Path(text).stat()
+            return f"{stat.st_ino} {stat.st_size} {stat.st_mtime_ns}"
+    except (OSError, NotImplementedError):
+        pass
+    return uuid.uuid4().hex
 
 
 def is_remote(text: str) -> bool:
