@@ -75,8 +75,9 @@ def fused(pass_: str, text: str, *, opset: int = 17) -> ir.Node:
         (graph(past=True, mask="B,1,S,K"), 8),
     ],
 )
-def test_multi_head_attention(text: str, inputs: int):
-    node = fused("fuse-multi-head-attention", text)
+@pytest.mark.parametrize("opset", [13, 17])
+def test_multi_head_attention(text: str, inputs: int, opset: int):
+    node = fused("fuse-multi-head-attention", text, opset=opset)
     assert node.op_type == "MultiHeadAttention"
     assert len(node.inputs) == inputs
     assert node.attributes.get_int("num_heads") == 4
@@ -95,10 +96,13 @@ def test_the_usual_scale_is_left_out():
         graph(kv=2, mask="1,1,1,K"),
         graph(kv=2, past=True, batch="1"),
         graph(kv=2, past=True, queries="1", keys="1", mask="B,1,1,K"),
+        graph(kv=2, batch="2", queries="5", keys="5", mask="2,1,5,K"),
+        graph(kv=2, queries="5", keys="5"),
     ],
 )
-def test_group_query_attention(text: str):
-    node = fused("fuse-group-query-attention", text)
+@pytest.mark.parametrize("opset", [13, 17])
+def test_group_query_attention(text: str, opset: int):
+    node = fused("fuse-group-query-attention", text, opset=opset)
     assert node.op_type == "GroupQueryAttention"
     assert (node.attributes.get_int("num_heads"), node.attributes.get_int("kv_num_heads")) == (4, 2)
     assert node.attributes.get_int("causal") == 0
@@ -108,7 +112,7 @@ def test_group_query_attention(text: str):
     ("pass_", "text", "opset", "reason"),
     [
         ("fuse-multi-head-attention", graph(kv=2), 17, "queries share keys"),
-        ("fuse-multi-head-attention", graph(), 14, "opset 15"),
+        ("fuse-multi-head-attention", graph(), 12, "opset 13"),
         ("fuse-multi-head-attention", graph(dtype="float16", scale=1), 17, "single precision"),
         ("fuse-multi-head-attention", graph(softmax="p = Softmax <axis = -2> (s)"), 17, "not over the keys"),
         ("fuse-group-query-attention", graph(), 17, "no queries share keys"),

@@ -8,8 +8,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.graph.builder import Builder
-from onnx_passes.passes.attention.causal import fuse_causal_masks
 from onnx_passes.passes.attention.form import AttentionForm
+from onnx_passes.passes.attention.needless_masks import drop_masks
 from onnx_passes.passes.attention.recognise import recognise, reread
 from onnx_passes.passes.attention.triangles import Triangles
 from onnx_passes.passes.attention.writing import FLAT, full_mask, fuse_each, replace_presents
@@ -29,7 +29,8 @@ class FuseAttention(EditorPass):
               that are split before and merged behind it, keys and values that are repeated for groups of queries or
               follow those of the past, a soft cap, masks that are added or chosen, and casts around the softmax. A
               mask that leaves out the keys behind each query, counted from the end of the past, and nothing else,
-              becomes ``is_causal=1``. An Attention that is there takes in the heads around it, and such a mask, too.
+              becomes ``is_causal=1``; one that leaves out nothing goes. An Attention that is there takes in the heads
+              around it, and such masks, too.
     Refuses:  opsets below 23; a softmax over another axis; a scale that is not one positive number; a mask that
               enlarges the scores, is of another type, or may leave out all keys of a query by minus infinity, which
               gives NaN where Attention gives zeros; batches or heads that do not fit; other types than single and half
@@ -45,7 +46,7 @@ class FuseAttention(EditorPass):
         triangles = Triangles(editor.graph)
         fuse_each(editor, "Attention", "MatMul", lambda node: recognise(node, triangles), _write)
         fuse_each(editor, "heads of Attention", "Attention", lambda node: reread(node, triangles), _widen)
-        fuse_causal_masks(editor, "", triangles)
+        drop_masks(editor, "", triangles)
 
 
 def _write(r: Rewrite, form: AttentionForm) -> Refusal | None:

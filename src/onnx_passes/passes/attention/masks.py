@@ -38,6 +38,12 @@ class Mask:
         """Tell whether keys are left out altogether: softmax gives them nothing whatever their score."""
         return self.fill == -np.inf or (self.fill is not None and dtype not in LEAST_EXPONENT)
 
+    @property
+    def is_finite(self) -> bool:
+        """Tell whether it is known never to be minus infinity, so that a softmax has no row without a number."""
+        least = _least(self.value) if self.fill is None else self.fill
+        return least is not None and least > -np.inf
+
     def condition(self, op: Builder) -> ir.Value:
         """Build what is true for the keys that count."""
         return self._like(op.Not(self.value)) if self.masks_true else self.value

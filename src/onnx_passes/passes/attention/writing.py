@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.walk import all_nodes
@@ -16,6 +17,8 @@ from onnx_passes.passes.attention.masks import covers
 from onnx_passes.rewrite.editor import Editor, Rewrite
 from onnx_passes.rewrite.refusal import Refusal
 
+_SHAPES_OF_PARTS = 15
+"""The opset from which on Shape can leave axes out."""
 FLAT = 3
 """The rank of tensors without an axis of heads."""
 
@@ -81,6 +84,12 @@ def _count(op: Builder, size: Dim, value: ir.Value, past: ir.Value | None = None
     """Build how many queries or keys there are."""
     if isinstance(size, int):
         return [size]
-    axis = 1 if rank(value) == FLAT else 2
-    count = op.Shape(value, start=axis, end=axis + 1)
-    return count if past is None else op.Add(op.Shape(past, start=2, end=3), count)
+    count = size_along(op, value, 1 if rank(value) == FLAT else 2)
+    return count if past is None else op.Add(size_along(op, past, 2), count)
+
+
+def size_along(op: Builder, value: ir.Value, axis: int) -> ir.Value:
+    """Build the size of an axis, as a vector of one element."""
+    if op.opset < _SHAPES_OF_PARTS:
+        return op.Gather(op.Shape(value), op.initializer(np.array([axis]), "axis"))
+    return op.Shape(value, start=axis, end=axis + 1)

@@ -10,17 +10,17 @@ import onnx_ir as ir
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.permutations import transposed
 from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN
-from onnx_passes.passes.attention.causal import fuse_causal_masks
 from onnx_passes.passes.attention.form import AttentionForm
 from onnx_passes.passes.attention.heads import SEQUENCE_FIRST, Heads
+from onnx_passes.passes.attention.needless_masks import drop_masks
 from onnx_passes.passes.attention.recognise import recognise
 from onnx_passes.passes.attention.triangles import Triangles
 from onnx_passes.passes.attention.writing import full_mask, fuse_each, replace_presents
 from onnx_passes.rewrite.editor import Editor, Rewrite
 from onnx_passes.rewrite.refusal import Refusal, no
 
-_SINCE = 15
-"""The opset from which on a size can be asked for."""
+_SINCE = 13
+"""The opset from which on axes are inputs."""
 _RANK = 4
 
 Writer = Callable[[Rewrite, AttentionForm], Refusal | None]
@@ -35,7 +35,7 @@ def fuse_attentions(editor: Editor, operator: str, write: Writer) -> None:
 
     triangles = Triangles(editor.graph)
     fuse_each(editor, operator, "MatMul", lambda node: recognise(node, triangles), write_or_refuse)
-    fuse_causal_masks(editor, CONTRIBUTED_DOMAIN, triangles)
+    drop_masks(editor, CONTRIBUTED_DOMAIN, triangles)
 
 
 def refusal_of(form: AttentionForm, op: Builder) -> Refusal | None:
@@ -45,10 +45,10 @@ def refusal_of(form: AttentionForm, op: Builder) -> Refusal | None:
         return no("there is no axis of heads, or their number and sizes are not known", at=form.root)
     if form.dtype is not ir.DataType.FLOAT or form.softmax_in not in (None, form.dtype):
         return no("it is not in single precision", at=form.root)
-    if form.guarded and form.masks:
+    if form.guarded and not all(mask.is_finite for mask in form.masks):
         return no("queries without keys give zeros here, and NaN in ONNX Runtime", at=form.root)
     if op.opset < _SINCE:
-        return no(f"sizes of tensors need opset {_SINCE}", at=form.root)
+        return no(f"it needs opset {_SINCE}: run convert-opset", at=form.root)
     return None
 
 

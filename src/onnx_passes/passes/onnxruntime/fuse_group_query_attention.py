@@ -10,6 +10,7 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import same_dim
 from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN
 from onnx_passes.passes.attention.form import AttentionForm
+from onnx_passes.passes.attention.writing import size_along
 from onnx_passes.passes.onnxruntime.attentions import attention_bias, flat_inputs, fuse_attentions, replace_results
 from onnx_passes.rewrite.editor import Editor, Rewrite
 from onnx_passes.rewrite.passes import EditorPass
@@ -31,7 +32,7 @@ class FuseGroupQueryAttention(EditorPass):
               before and merged behind it → ``com.microsoft.GroupQueryAttention(q, k, v, …, mask)``; with the keys and
               values of the past. Where the graph does not split or merge heads right there, as behind a rotation,
               that is added.
-    Refuses:  what ``fuse-attention`` refuses, but for the opset, which must be 15 or above; as many keys as queries,
+    Refuses:  what ``fuse-attention`` refuses, but for the opset, which must be 13 or above; as many keys as queries,
               which ``fuse-multi-head-attention`` is for; heads whose size is no multiple of 8; keys of another sequence
               than the queries; several new queries behind a past, in more than one sequence; other types than single
               precision; a guard for queries without keys; heads of unknown number or size.
@@ -85,9 +86,16 @@ def _refusal(form: AttentionForm) -> Refusal | None:
 
 def _lengths(op: Builder, form: AttentionForm, q: ir.Value, k: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Build how many keys there are: for each sequence the place of the last one, and their number."""
-    one = op.initializer(np.array([1], np.int32), "one")
-    count = op.Cast(op.Shape(k, start=1, end=2), to=ir.DataType.INT32.value)
-    if form.past is not None:
-        count = op.Add(op.Cast(op.Shape(form.past.key, start=2, end=3), to=ir.DataType.INT32.value), count)
-    last = op.Expand(op.Sub(count, one), op.Shape(q, start=0, end=1))
-    return last, op.Squeeze(count, op.initializer(np.array([0], np.int64), "axes"))
+    batch, total = form.q.sizes[0], form.scores[-1]
+    if isinstance(total, int):
+        # ONNX Runtime follows a known size through Shape and Cast as what it was before the Cast.
+        count = op.initializer(np.array([total], np.int32), "keys")
+        last = op.initializer(np.array([total - 1], np.int32), "last")
+    else:
+        count = size_along(op, k, 1)
+        if form.past is not None:
+            count = op.Add(size_along(op, form.past.key, 2), count)
+        count = op.Cast(count, to=ir.DataType.INT32.value)
+        last = op.Sub(count, op.initializer(np.array([1], np.int32), "one"))
+    lasts = op.Expand(last, [batch] if isinstance(batch, int) else size_along(op, q, 0))
+    return lasts, op.Squeeze(count, [0])

@@ -21,7 +21,7 @@ class FuseMultiHeadAttention(EditorPass):
     Rewrites: ``MatMul(Softmax(MatMul(q, Transpose(k)) * scale + mask), v)``, with heads split before and merged behind
               it → ``com.microsoft.MultiHeadAttention(q, k, v, …, mask)``; with the keys and values of the past. Where
               the graph does not split or merge heads right there, as behind a rotation, that is added.
-    Refuses:  what ``fuse-attention`` refuses, but for the opset, which must be 15 or above; groups of queries, which
+    Refuses:  what ``fuse-attention`` refuses, but for the opset, which must be 13 or above; groups of queries, which
               ``fuse-group-query-attention`` is for; a soft cap; other types than single precision; a guard for queries
               without keys; heads of unknown number or size.
     Exactness: rounding; scores that a mask makes infinite may become finite.

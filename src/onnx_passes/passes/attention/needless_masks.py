@@ -1,4 +1,4 @@
-"""Let an attention be causal by itself, in the place of a mask that says so."""
+"""Masks that attentions can do without: causal ones, which are an attribute, and those that leave out nothing."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from onnx_passes.graph.extents import Amount, Element, extent
 from onnx_passes.graph.shapes import Dim, dims
 from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN
 from onnx_passes.passes.attention.masks import LEAST_EXPONENT, is_as_many
-from onnx_passes.passes.attention.triangles import Triangles
+from onnx_passes.passes.attention.triangles import Triangle, Triangles
 from onnx_passes.passes.attention.writing import FLAT
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.refusal import Refusal, no
 
-_RULE = "causal mask"
+_RULE = "mask that is not needed"
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ _OPERATORS = {
 }
 
 
-def fuse_causal_masks(editor: Editor, domain: str, triangles: Triangles) -> None:
-    """Let every attention of a domain be causal by itself that has a mask which says nothing else."""
+def drop_masks(editor: Editor, domain: str, triangles: Triangles) -> None:
+    """Take masks from attentions of a domain where they are causal, as these can be by themselves, or do nothing."""
     for node in list(all_nodes(editor.graph)):
         operator = _OPERATORS.get((node.domain, node.op_type)) if node.domain == domain else None
         mask = None if operator is None else argument(node, operator.mask)
@@ -57,7 +57,8 @@ def fuse_causal_masks(editor: Editor, domain: str, triangles: Triangles) -> None
             inputs = [None if value is mask else value for value in node.inputs]
             while inputs[-1] is None:
                 inputs.pop()
-            made = r.op.like(node, inputs, **{operator.attribute: operator.causal})
+            is_causal = triangles.of(mask) != _nothing(mask)
+            made = r.op.like(node, inputs, **({operator.attribute: operator.causal} if is_causal else {}))
             for old, new in zip(node.outputs, made if len(node.outputs) > 1 else [made], strict=True):
                 if old.name:
                     r.replace(old, new)
@@ -65,19 +66,27 @@ def fuse_causal_masks(editor: Editor, domain: str, triangles: Triangles) -> None
 
 def _refusal(node: ir.Node, operator: _Operator, mask: ir.Value, triangles: Triangles) -> Refusal | None:
     triangle, sizes = triangles.of(mask), _scores(node, operator)
-    if triangle is None or triangle.offset is None:
+    if triangle is None:
         return no("the mask does not depend on the places of queries and keys alone", at=mask)
-    if sizes is None or not all(map(is_as_many, (dims(mask) or ())[-2:], sizes)):
+    rows_and_columns = (dims(mask) or ())[-2:]
+    if sizes is None or len(rows_and_columns) < 2 or not all(map(is_as_many, rows_and_columns, sizes)):
         return no("the mask is not known to have as many rows and columns as there are queries and keys", at=mask)
-    past = _length(argument(node, operator.past))
-    if triangle.offset != past:
+    if triangle == _nothing(mask):
+        return None
+    if triangle.offset is None or triangle.offset != _length(argument(node, operator.past)):
         return no("the diagonal of the mask is not known to begin where the past ends", at=mask)
     if mask.dtype is ir.DataType.BOOL:
         return None if triangle.near else no("the mask leaves out the keys before each query", at=mask)
     least = None if mask.dtype is None else LEAST_EXPONENT.get(mask.dtype)
     if triangle.near or least is None or triangle.far > least:
-        return no("the mask does not add nothing, and beyond its diagonal a number far below all scores", at=mask)
+        return no("the mask is not 0 up to its diagonal and far below all scores beyond it", at=mask)
     return None
+
+
+def _nothing(mask: ir.Value) -> Triangle:
+    """Return what a mask that leaves out nothing holds."""
+    number = float(mask.dtype is ir.DataType.BOOL)
+    return Triangle(number, number)
 
 
 def _scores(node: ir.Node, operator: _Operator) -> list[Amount] | None:
