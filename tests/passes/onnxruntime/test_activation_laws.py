@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import onnx
+import onnx_ir as ir
 import pytest
 
 import onnx_passes
@@ -76,3 +78,42 @@ def test_standard_models_stay_standard():
         model_of(graph("s = Add (x, b) t = Identity (s) y = Gelu (t)"), opset=20), "simplify"
     ).model
     assert operators(model.graph) == ["Add", "Gelu"]
+
+
+def called(function: onnx.FunctionProto) -> ir.Model:
+    """Make a model that calls a function with one input, and has nothing else."""
+    (x,), (y,) = function.input, function.output
+    shape = ("N", 3)
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node(function.name, [x], [y], domain="local")],
+        "g",
+        [onnx.helper.make_tensor_value_info(x, onnx.TensorProto.FLOAT, shape)],
+        [onnx.helper.make_tensor_value_info(y, onnx.TensorProto.FLOAT, shape)],
+    )
+    function.domain = "local"
+    imports = [*function.opset_import, onnx.helper.make_opsetid("local", 1)]
+    return ir.from_proto(onnx.helper.make_model(graph, functions=[function], opset_imports=imports, ir_version=9))
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+@pytest.mark.parametrize(
+    ("opset", "pipeline"), [(20, "inline-functions, simplify"), (17, "inline-functions, simplify, fuse-onnxruntime")]
+)
+def test_gelu_as_onnx_defines_it(approximate: str, opset: int, pipeline: str):
+    node = onnx.helper.make_node("Gelu", ["X"], ["Y"], approximate=approximate)
+    kind = onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, ["N", 3])
+    body = onnx.defs.get_schema("Gelu", 20).get_context_dependent_function_with_opset_version(
+        20, node.SerializeToString(), [kind.SerializeToString()]
+    )
+    function = onnx.FunctionProto.FromString(body)
+    function.opset_import[0].version = opset
+    left = onnx_passes.apply(called(function), pipeline).model.graph
+    assert [node.op_type for node in left] == ["FastGelu" if opset < 20 and approximate == "tanh" else "Gelu"]
+
+
+def test_quick_gelu_as_a_function():
+    text = '<domain: "local", opset_import: ["" : 17]> Quick (X) => (Y) '
+    body = "{ a = Constant <value = float {1.702}> () b = Mul (a, X) s = Sigmoid (b) Y = Mul (X, s) }"
+    left = onnx_passes.apply(called(onnx.parser.parse_function(text + body)), "inline-functions, fuse-quick-gelu").model
+    (node,) = [node for node in left.graph if node.op_type != "Constant"]
+    assert (node.op_type, node.attributes.get_float("alpha")) == ("QuickGelu", pytest.approx(1.702))

@@ -58,6 +58,17 @@ def test_chain_of_skip_connections():
     assert model.graph[1].attributes.get_float("epsilon") == pytest.approx(0.01)
 
 
+@pytest.mark.parametrize("operator", ["LayerNormalization", "RMSNormalization"])
+@pytest.mark.parametrize("shape", ["2,4", "1,3,4", "N,3,4"])
+def test_biases_and_forks_one_behind_another(operator: str, shape: str):
+    body = f"""p = Add (x, c) q = Add (p, s) y = LayerNormalization <axis = -1> (q, g, b)
+        r = Add (y, s) z = {operator} <epsilon = 0.01> (r, g) w = Neg (r)"""
+    text = graph(body, x=f"float[{shape}]", outputs=f", float[{shape}] z, float[{shape}] w")
+    left = [node.op_type for node in applied("fuse-skip-layernorm", text, opset=23).graph]
+    second = "SkipSimplifiedLayerNormalization" if operator[0] == "R" else "SkipLayerNormalization"
+    assert left == ["SkipLayerNormalization", second, "Neg"]
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

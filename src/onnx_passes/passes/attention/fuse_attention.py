@@ -55,8 +55,7 @@ def _write(r: Rewrite, form: AttentionForm) -> Refusal | None:
     attributes: dict[str, Any] = {"scale": form.given_scale, "softcap": form.softcap or None}
     if form.softmax_in is not None and form.softmax_in != form.dtype:
         attributes["softmax_precision"] = form.softmax_in.value
-    q, k, v = _inputs(r.op, form)
-    _put(r, form, [q, k, v, full_mask(r.op, form, q, k)], attributes)
+    _put(r, form, [*_inputs(r.op, form), full_mask(r.op, form)], attributes)
     return None
 
 

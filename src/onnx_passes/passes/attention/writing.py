@@ -11,8 +11,9 @@ import onnx_ir as ir
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.producers import is_standard
-from onnx_passes.graph.shapes import Dim, rank
-from onnx_passes.passes.attention.form import AttentionForm
+from onnx_passes.graph.shapes import Dim
+from onnx_passes.passes.attention.form import AttentionForm, Past
+from onnx_passes.passes.attention.heads import Heads
 from onnx_passes.passes.attention.masks import covers
 from onnx_passes.rewrite.editor import Editor, Rewrite
 from onnx_passes.rewrite.refusal import Refusal
@@ -57,15 +58,15 @@ def fuse_each(
                 r.refuse(refusal.reason, refusal.at)
 
 
-def full_mask(op: Builder, form: AttentionForm, q: ir.Value, k: ir.Value, *, added: bool = False) -> ir.Value | None:
+def full_mask(op: Builder, form: AttentionForm, *, added: bool = False) -> ir.Value | None:
     """Build the mask, if asked for as what is added; ONNX Runtime wants as many rows and columns as the scores have."""
     mask = (None if added else form.condition(op)) or form.bias(op)
     if mask is None:
         return None
     rows, columns = (covers(form.masks, form.scores, axis) for axis in (-2, -1))
     if not rows or not columns:
-        queries = _count(op, form.scores[-2], q)
-        keys = [1] if columns else _count(op, form.scores[-1], k, None if form.past is None else form.past.key)
+        queries = _count(op, form.scores[-2], form.q)
+        keys = [1] if columns else _count(op, form.scores[-1], form.k, form.past)
         is_known = isinstance(queries, list) and isinstance(keys, list)
         mask = op.Expand(mask, [*queries, *keys] if is_known else op.Concat(queries, keys, axis=0))
     # A mask of rank three is one for each head: without heads, it is one for each of the batch.
@@ -80,12 +81,19 @@ def replace_presents(r: Rewrite, form: AttentionForm, presents: Sequence[ir.Valu
             r.replace(old, new)
 
 
-def _count(op: Builder, size: Dim, value: ir.Value, past: ir.Value | None = None) -> Any:
+def _count(op: Builder, size: Dim, heads: Heads, past: Past | None = None) -> Any:
     """Build how many queries or keys there are."""
     if isinstance(size, int):
         return [size]
-    count = size_along(op, value, 1 if rank(value) == FLAT else 2)
-    return count if past is None else op.Add(size_along(op, past, 2), count)
+    count = length_of(op, heads)
+    return count if past is None else op.Add(size_along(op, past.key, 2), count)
+
+
+def length_of(op: Builder, heads: Heads) -> ir.Value:
+    """Build how long the sequence of a tensor of heads is."""
+    if heads.flat is not None:
+        return size_along(op, heads.flat, 1)
+    return size_along(op, heads.value, heads.perm[-2])
 
 
 def size_along(op: Builder, value: ir.Value, axis: int) -> ir.Value:

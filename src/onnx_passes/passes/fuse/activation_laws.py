@@ -107,6 +107,7 @@ _SAMPLE_GATES = (
     "s = Div (x, root) e = Erf (s) g = Add (e, one)",
     "s = Mul (inverse, x) e = Erf (s) g = Add (one, e)",
     "p = Pow (x, three) q = Mul (cubic, p) r = Add (x, q) t = Mul (factor, r) u = Tanh (t) g = Add (one, u)",
+    "s = Div (x, root) e = Erf (s) g = Sum (one, e)",
     "w = Mul (x, x) p = Mul (x, w) q = Mul (p, cubic) r = Add (q, x) t = Mul (r, factor) u = Tanh (t) g = Add (u, one)",
 )
 _SAMPLE_PRODUCTS = (
@@ -129,9 +130,14 @@ def gelu_samples(*versions: int) -> tuple[str, ...]:
     )
 
 
+def _plus(a: str, b: str) -> str:
+    """Write a sum as Add or, like ONNX in its definition of Gelu, as Sum."""
+    return f"({a} + {b} | Sum({a}, {b}))"
+
+
 _GATES = {
-    "Erf": "(Erf(x / root | x * inverse) + one)",
-    "Tanh": "(Tanh((x + (Pow(x, three) | x * (x * x)) * cubic) * factor) + one)",
+    "Erf": _plus("Erf(x / root | x * inverse)", "one"),
+    "Tanh": _plus(f"Tanh({_plus('x', '(Pow(x, three) | x * (x * x)) * cubic')} * factor)", "one"),
 }
 _GROUPINGS = {"HalfLast": "x * {0} * half", "InputLast": "x * ({0} * half)", "GateLast": "x * half * {0}"}
 

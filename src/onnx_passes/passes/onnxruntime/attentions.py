@@ -66,13 +66,13 @@ def _merged(op: Builder, heads: Heads) -> ir.Value:
     return op.Reshape(transposed(op, heads.value, perm), [0, 0, count * size])
 
 
-def attention_bias(r: Rewrite, form: AttentionForm, q: ir.Value, k: ir.Value) -> ir.Value | None:
+def attention_bias(op: Builder, form: AttentionForm) -> ir.Value | None:
     """Build the mask as ONNX Runtime takes it: added to the scores, and of four dimensions."""
-    mask = full_mask(r.op, form, q, k, added=True)
+    mask = full_mask(op, form, added=True)
     if mask is None or form.mask_rank == _RANK:
         return mask
     missing = _RANK - max(form.mask_rank, 2)
-    wide: ir.Value = r.op.Unsqueeze(mask, list(range(missing)))
+    wide: ir.Value = op.Unsqueeze(mask, list(range(missing)))
     wide.shape = None if mask.shape is None else ir.Shape([*[1] * missing, *mask.shape])
     return wide
 

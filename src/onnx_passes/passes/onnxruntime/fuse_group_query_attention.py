@@ -10,7 +10,7 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import same_dim
 from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN
 from onnx_passes.passes.attention.form import AttentionForm
-from onnx_passes.passes.attention.writing import size_along
+from onnx_passes.passes.attention.writing import length_of, size_along
 from onnx_passes.passes.onnxruntime.attentions import attention_bias, flat_inputs, fuse_attentions, replace_results
 from onnx_passes.rewrite.editor import Editor, Rewrite
 from onnx_passes.rewrite.passes import EditorPass
@@ -52,11 +52,11 @@ def _write(r: Rewrite, form: AttentionForm) -> Refusal | None:
     if refusal is not None:
         return refusal
     q, k, v = flat_inputs(r.op, form)
-    bias = attention_bias(r, form, q, k)
+    bias = attention_bias(r.op, form)
     past = (None, None) if form.past is None else (form.past.key, form.past.value)
     made = r.op.op(
         "GroupQueryAttention",
-        *(q, k, v, *past, *_lengths(r.op, form, q, k)),
+        *(q, k, v, *past, *_lengths(r.op, form, q)),
         *(() if bias is None else (None, None, None, bias)),
         _domain=CONTRIBUTED_DOMAIN,
         _outputs=3,
@@ -84,7 +84,7 @@ def _refusal(form: AttentionForm) -> Refusal | None:
     return None
 
 
-def _lengths(op: Builder, form: AttentionForm, q: ir.Value, k: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _lengths(op: Builder, form: AttentionForm, q: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Build how many keys there are: for each sequence the place of the last one, and their number."""
     batch, total = form.q.sizes[0], form.scores[-1]
     if isinstance(total, int):
@@ -92,7 +92,7 @@ def _lengths(op: Builder, form: AttentionForm, q: ir.Value, k: ir.Value) -> tupl
         count = op.initializer(np.array([total], np.int32), "keys")
         last = op.initializer(np.array([total - 1], np.int32), "last")
     else:
-        count = size_along(op, k, 1)
+        count = length_of(op, form.k)
         if form.past is not None:
             count = op.Add(size_along(op, form.past.key, 2), count)
         count = op.Cast(count, to=ir.DataType.INT32.value)

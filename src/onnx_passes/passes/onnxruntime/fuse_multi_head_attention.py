@@ -40,8 +40,7 @@ def _write(r: Rewrite, form: AttentionForm) -> Refusal | None:
         return no("queries share keys, or the number of heads is not known", at=form.root)
     if form.softcap:
         return no("MultiHeadAttention has no soft cap", at=form.root)
-    q, k, v = flat_inputs(r.op, form)
-    inputs = [q, k, v, None, None, attention_bias(r, form, q, k)]
+    inputs = [*flat_inputs(r.op, form), None, None, attention_bias(r.op, form)]
     if form.past is not None:
         inputs += [form.past.key, form.past.value]
     while inputs[-1] is None:
