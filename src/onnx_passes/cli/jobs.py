@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from onnx_passes.core.errors import UsageError
+from onnx_passes.graph.formats import FORMATS
 
 _MODEL = "*.onnx"
+_SIGNS = "*?["
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,9 @@ def jobs_of(models: Sequence[str], folder: str | None) -> list[Job]:
 
 
 def _of(model: Path, folder: Path | None) -> Iterator[Job]:
+    if not model.exists() and any(sign in str(model) for sign in _SIGNS):
+        yield from _matching(model, folder)
+        return
     if not model.is_dir():
         yield Job(model.name, model, model if folder is None else folder / model.name)
         return
@@ -47,6 +53,19 @@ def _of(model: Path, folder: Path | None) -> Iterator[Job]:
         )
     for path in inside:
         place = path.relative_to(model)
+        yield Job(str(place), path, path if folder is None else folder / place)
+
+
+def _matching(pattern: Path, folder: Path | None) -> Iterator[Job]:
+    """List the models that a pattern means; they keep their place below what stands before its first sign."""
+    fixed = list(takewhile(lambda part: not any(sign in part for sign in _SIGNS), pattern.parts))
+    base, rest = Path(*fixed), str(Path(*pattern.parts[len(fixed) :]))
+    found = sorted(path for path in base.glob(rest) if path.suffix.lower() in FORMATS and path.is_file())
+    found = [path for path in found if not _is_below(path, folder, base)]
+    if not found:
+        raise UsageError("no model matches this pattern", where=str(pattern), hint="'**' stands for folders")
+    for path in found:
+        place = path.relative_to(base)
         yield Job(str(place), path, path if folder is None else folder / place)
 
 

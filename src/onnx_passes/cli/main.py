@@ -18,7 +18,7 @@ from onnx_passes.core.errors import ExitCode, RegistrationError
 from onnx_passes.core.registry import REGISTRY
 
 COMMANDS = (
-    *("run", "watch", "list", "explain", "plan", "inspect", "draw", "view", "export-layers", "run-model"),
+    *("run", "batch", "watch", "list", "explain", "plan", "inspect", "draw", "view", "export-layers", "run-model"),
     *("verify", "diff", "report", "bisect", "reduce", "repro", "why", "why-not"),
     *("shell", "fuzz", "new", "demo", "completion"),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 import stat
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
 
 
 @contextlib.contextmanager
@@ -29,6 +32,13 @@ def replacing(target: Path) -> Generator[BinaryIO]:
         yield file
         finish(file)
         temporary.replace(place)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed programs left of files they wrote in a folder or below it, where nobody writes now."""
+    for path in folder.rglob(".*.tmp"):
+        if _TEMPORARY.fullmatch(path.name):
+            path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -166,6 +166,15 @@ def map_external_data(model: ir.Model, folder: Path, where: str) -> bool:
     return bool(files)
 
 
+def locations(model: ir.Model) -> set[str]:
+    """Return the names of the data files of a model whose tensors are not mapped yet."""
+    found = [value.const_value for value in initializers(model)]
+    for _, attribute in _tensor_attributes(model):
+        is_list = attribute.type is ir.AttributeType.TENSORS
+        found.extend(attribute.as_tensors() if is_list else [attribute.as_tensor()])
+    return {_location(tensor) for tensor in found if isinstance(tensor, ir.ExternalTensor)}
+
+
 def _tensor_attributes(model: ir.Model) -> Iterator[tuple[ir.Node, ir.Attr]]:
     for scope in (model.graph, *model.functions.values()):
         for node in scope.all_nodes():

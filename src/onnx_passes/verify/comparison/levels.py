@@ -20,12 +20,12 @@ def parse_level(text: str) -> str:
 
 def level_of(run: RunRecord) -> str:
     """Return the weakest level over the steps that changed the model; ``unchanged`` if none did."""
-    return max((_level(step) for step in run.leaves()), key=_rank, default=_ABOVE_ALL)
+    return max((_level(step) for step in run.leaves()), key=rank, default=_ABOVE_ALL)
 
 
 def below(run: RunRecord, level: str) -> list[StepRecord]:
     """List the steps whose evidence is weaker than a level."""
-    return [step for step in run.leaves() if _rank(_level(step)) > _rank(level)]
+    return [step for step in run.leaves() if rank(_level(step)) > rank(level)]
 
 
 def _level(step: StepRecord) -> str:
@@ -34,5 +34,6 @@ def _level(step: StepRecord) -> str:
     return "unverified" if step.modified else _ABOVE_ALL
 
 
-def _rank(level: str) -> int:
+def rank(level: str) -> int:
+    """Return the place of a level on the ladder: the less, the stronger."""
     return LADDER.index(level) if level in LADDER else -1 if level == _ABOVE_ALL else len(LADDER)

@@ -1,0 +1,57 @@
+"""All that decides about the results of a run beside its models: pipeline, options, files of the user, versions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_passes.cli.choices import Choices
+from onnx_passes.core.pipeline import format_pipeline, parse_pipeline
+
+if TYPE_CHECKING:
+    from onnx_passes.cli.settings import Settings
+    from onnx_passes.core.plan import Plan
+    from onnx_passes.zoo.manifest import Deciding
+
+_OPTIONS = (
+    *("external", "limit", "paranoid", "verify", "tolerance", "seed", "samples", "special", "inputs", "expect"),
+    *("metrics", "dataset", "batch", "structure", "require", "memory"),
+)
+_OURS = "onnx_passes"
+
+
+def deciding_of(chosen: Settings, planned: Plan, choices: Choices, imports: Iterable[str]) -> Deciding:
+    """Gather what decides; options that are as by default are left out, files are named with their digest.
+
+    Datasets are known by their names alone: they may be larger than what one run reads.
+    """
+    from onnx_passes.verify.run.resources import Resources, current_resources
+    from onnx_passes.workers.cluster import versions
+    from onnx_passes.zoo.contents import file_digest
+    from onnx_passes.zoo.manifest import Deciding
+
+    usual, limits = Choices(), current_resources()
+    options: dict[str, Any] = {
+        name: _plain(getattr(choices, name)) for name in _OPTIONS if getattr(choices, name) != getattr(usual, name)
+    }
+    options |= {name: value for name, value in vars(limits).items() if value != getattr(Resources(), name)}
+    given = [chosen.config_file, *choices.inputs, *choices.expect]
+    files = {*(Path(name) for name in given if name), *_modules(planned, (*imports, *chosen.config.imports))}
+    if digests := {str(path): file_digest(path) for path in sorted(files) if path.is_file()}:
+        options["files"] = digests
+    return Deciding(format_pipeline(parse_pipeline(chosen.pipeline)), options, dict(versions()))
+
+
+def _plain(value: Any) -> Any:
+    return [*value] if isinstance(value, tuple) else value
+
+
+def _modules(planned: Plan, imports: Iterable[str]) -> Iterator[Path]:
+    """List the files of modules of the user: those that were named, and those that passes come from."""
+    passes = {type(step.pass_).__module__ for _, step in planned.walk()}
+    for name in {*imports, *(module for module in passes if module.partition(".")[0] != _OURS)}:
+        file = name if name.endswith(".py") else getattr(sys.modules.get(name), "__file__", None)
+        if file is not None:
+            yield Path(file)

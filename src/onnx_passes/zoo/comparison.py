@@ -1,0 +1,162 @@
+"""Two runs over a zoo: what got worse, and what got better."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnx_passes.core.errors import UsageError
+from onnx_passes.report.tables import size_text
+from onnx_passes.verify.comparison.levels import rank
+from onnx_passes.zoo.manifest import ModelRow, read
+
+Rows = Mapping[str, ModelRow]
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """From where on a difference is one: times are noisy, and sizes depend on names.
+
+    A model is slower if it takes ``time`` times as long, and at least ``seconds`` longer; it is larger by ``size``, a
+    factor. The same the other way round is an improvement.
+    """
+
+    time: float = 1.5
+    seconds: float = 0.5
+    size: float = 1.01
+
+    def __post_init__(self) -> None:
+        for name, value, least in (("time", self.time, 1), ("seconds", self.seconds, 0), ("size", self.size, 1)):
+            if not value >= least:
+                raise UsageError(f"a threshold of {name} of {value:g} calls equals different", hint=f"from {least} on")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something about one model that got worse or better: status, evidence, nodes, time or size."""
+
+    model: str
+    what: str
+    old: str
+    new: str
+    is_worse: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"model": self.model, "what": self.what, "old": self.old, "new": self.new}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What got worse and better from one run to another; models in only one of them, or that changed meanwhile."""
+
+    old: Path
+    new: Path
+    differences: tuple[Difference, ...]
+    both: int
+    only_old: tuple[str, ...]
+    only_new: tuple[str, ...]
+    changed: tuple[str, ...]
+    totals: Mapping[str, tuple[float, float]]
+
+    @property
+    def worse(self) -> list[Difference]:
+        """List what got worse."""
+        return [one for one in self.differences if one.is_worse]
+
+    @property
+    def better(self) -> list[Difference]:
+        """List what got better."""
+        return [one for one in self.differences if not one.is_worse]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {
+            "old": str(self.old),
+            "new": str(self.new),
+            "models_in_both": self.both,
+            "worse": [one.to_json() for one in self.worse],
+            "better": [one.to_json() for one in self.better],
+            "only_old": list(self.only_old),
+            "only_new": list(self.only_new),
+            "changed_models": list(self.changed),
+            "totals": {name: list(pair) for name, pair in self.totals.items()},
+        }
+
+
+def compare_folders(old: Path, new: Path, thresholds: Thresholds) -> Comparison:
+    """Compare the manifests of two folders of results."""
+    if old.resolve() == new.resolve():
+        raise UsageError("a run is not compared with itself", where=str(old), hint="name the folder of an earlier run")
+    with read(old) as manifest:
+        before = manifest.rows()
+    with read(new) as manifest:
+        after = manifest.rows()
+    both = sorted(before.keys() & after.keys())
+    only_new = sorted(after.keys() - before.keys())
+    found = [one for name in both for one in _differences(before[name], after[name], thresholds)]
+    # Nobody would notice a failure later that was there from the beginning.
+    found += [Difference(name, "status", "", _status(after[name]), True) for name in only_new if not after[name].is_ok]
+    return Comparison(
+        old,
+        new,
+        tuple(found),
+        len(both),
+        tuple(sorted(before.keys() - after.keys())),
+        tuple(only_new),
+        tuple(name for name in both if before[name].source_digest != after[name].source_digest),
+        _totals(before, after, both),
+    )
+
+
+def _differences(old: ModelRow, new: ModelRow, thresholds: Thresholds) -> Iterator[Difference]:
+    """Compare what came of one model; nodes, evidence, size and time only if it is the same model."""
+    if old.is_ok != new.is_ok:
+        yield Difference(new.model, "status", _status(old), _status(new), old.is_ok)
+    if not (old.is_ok and new.is_ok) or old.source_digest != new.source_digest:
+        return
+
+    def difference(what: str, texts: list[str], is_worse: bool) -> Difference:
+        before, after = texts
+        return Difference(new.model, what, before, after, is_worse)
+
+    levels = [rank(old.evidence), rank(new.evidence)]
+    if levels[0] != levels[1]:
+        words = [level or "unverified" for level in (old.evidence, new.evidence)]
+        yield difference("evidence", words, levels[1] > levels[0])
+    nodes = [_number(old, "nodes"), _number(new, "nodes")]
+    if nodes[0] != nodes[1]:
+        yield difference("nodes", [str(number) for number in nodes], nodes[1] > nodes[0])
+    sizes = [_number(old, "bytes"), _number(new, "bytes")]
+    if max(sizes) > thresholds.size * min(sizes):
+        yield difference("size", [size_text(size) for size in sizes], sizes[1] > sizes[0])
+    times = [old.cpu_seconds, new.cpu_seconds]
+    if max(times) > max(thresholds.time * min(times), min(times) + thresholds.seconds):
+        yield difference("time", [f"{seconds:.2f} s" for seconds in times], times[1] > times[0])
+
+
+def _status(row: ModelRow) -> str:
+    return row.status if row.is_ok else f"{row.status}: {row.message}"
+
+
+def _number(row: ModelRow, what: str) -> int:
+    return getattr(row, f"{what}_after") or 0
+
+
+def _totals(before: Rows, after: Rows, names: list[str]) -> dict[str, tuple[float, float]]:
+    """Add up what models have that went well in both runs."""
+    well = [name for name in names if before[name].is_ok and after[name].is_ok]
+
+    def total(what: str) -> tuple[float, float]:
+        old, new = (sum(getattr(rows[name], what) or 0 for name in well) for rows in (before, after))
+        return old, new
+
+    failed = sum(not before[name].is_ok for name in names), sum(not after[name].is_ok for name in names)
+    return {
+        "failed": failed,
+        "nodes": total("nodes_after"),
+        "bytes": total("bytes_after"),
+        "cpu_seconds": total("cpu_seconds"),
+    }

@@ -1,0 +1,252 @@
+"""The manifest of a zoo: a database of SQLite with one row for each run and one for each model.
+
+Every row is committed when the file that it tells of is on the disk, so that whatever ends the program, what is in the
+manifest is true. One program at a time writes to it; anybody may read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import sqlite3
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from onnx_passes.core.errors import UsageError
+from onnx_passes.zoo.contents import Contents
+
+NAME = "manifest.sqlite"
+SCHEMA = 1
+"""Version of the tables, which the database keeps as its ``user_version``."""
+_LOCK = ".manifest.lock"
+
+_TABLES = """
+CREATE TABLE runs (
+    run INTEGER PRIMARY KEY,
+    started TEXT NOT NULL,         -- UTC, ISO 8601, as all times
+    finished TEXT,                 -- missing if the run goes on, or was killed
+    pipeline TEXT NOT NULL,
+    options TEXT NOT NULL,         -- JSON: options that decide about results, beside the pipeline
+    versions TEXT NOT NULL,        -- JSON: versions of packages that do
+    models INTEGER NOT NULL,       -- how many were asked for
+    up_to_date INTEGER NOT NULL,   -- how many of them did not have to run
+    exit_code INTEGER
+);
+CREATE TABLE models (
+    model TEXT PRIMARY KEY,        -- its place in the folder of results
+    run INTEGER NOT NULL REFERENCES runs,
+    source TEXT NOT NULL,          -- path of the model that was read
+    source_digest TEXT NOT NULL,   -- BLAKE2b of 16 bytes over its content, data files included
+    source_files TEXT NOT NULL,    -- JSON: each file with digest, size, times and inode
+    status TEXT NOT NULL CHECK (status IN ('ok', 'failed', 'lost')),
+    kind TEXT NOT NULL,            -- of failure: verification, usage, pass, internal, lost
+    exit_code INTEGER NOT NULL,
+    message TEXT NOT NULL,
+    evidence TEXT NOT NULL,        -- weakest level over all steps: sampled, tolerance, …
+    nodes_before INTEGER, nodes_after INTEGER,
+    operators_before TEXT, operators_after TEXT,  -- JSON: how many nodes of each
+    parameters_before INTEGER, parameters_after INTEGER,
+    bytes_before INTEGER, bytes_after INTEGER,    -- of files, data files included
+    cpu_seconds REAL NOT NULL, wall_seconds REAL NOT NULL,  -- load, run, verify, save and digests
+    output TEXT,                   -- path in the folder of results
+    output_digest TEXT,
+    output_files TEXT,
+    finished TEXT NOT NULL
+);
+CREATE VIEW results AS
+    SELECT models.*, runs.pipeline, runs.options, runs.versions FROM models JOIN runs USING (run);
+"""
+
+
+@dataclass(frozen=True)
+class Deciding:
+    """All that decides about results, beside the models."""
+
+    pipeline: str
+    options: dict[str, Any]
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run over a zoo."""
+
+    run: int
+    started: str
+    finished: str | None
+    pipeline: str
+    options: dict[str, Any]
+    versions: dict[str, str]
+    models: int
+    up_to_date: int
+    exit_code: int | None
+
+    @property
+    def deciding(self) -> Deciding:
+        """Return what decided about its results."""
+        return Deciding(self.pipeline, self.options, self.versions)
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """What came of one model; the fields are the columns of the table, in their order."""
+
+    model: str
+    run: int
+    source: str
+    source_digest: str
+    source_files: Contents
+    status: Literal["ok", "failed", "lost"]
+    kind: str = ""
+    exit_code: int = 0
+    message: str = ""
+    evidence: str = ""
+    nodes_before: int | None = None
+    nodes_after: int | None = None
+    operators_before: dict[str, int] = field(default_factory=dict[str, int])
+    operators_after: dict[str, int] = field(default_factory=dict[str, int])
+    parameters_before: int | None = None
+    parameters_after: int | None = None
+    bytes_before: int | None = None
+    bytes_after: int | None = None
+    cpu_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    output: str | None = None
+    output_digest: str | None = None
+    output_files: Contents = field(default_factory=Contents)
+    finished: str = ""
+
+    @property
+    def is_ok(self) -> bool:
+        """Tell whether the run of this model ended well."""
+        return self.status == "ok"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data, without what only serves to notice changes."""
+        return {key: value for key, value in vars(self).items() if not key.endswith("_files")}
+
+
+class Manifest:
+    """The manifest of a folder of results; ``opened`` and ``read`` open it."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def begin(self, deciding: Deciding, models: int, up_to_date: int) -> int:
+        """Note that a run begins; returns its number."""
+        texts = (json.dumps(deciding.options, sort_keys=True), json.dumps(deciding.versions))
+        cursor = self._connection.execute(
+            "INSERT INTO runs (started, pipeline, options, versions, models, up_to_date) VALUES (?, ?, ?, ?, ?, ?)",
+            (now(), deciding.pipeline, *texts, models, up_to_date),
+        )
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+    def record(self, row: ModelRow) -> None:
+        """Note what came of a model, in the place of what came of it before."""
+        values = tuple(json.dumps(value) if isinstance(value, dict) else value for value in vars(row).values())
+        self._connection.execute(_INSERT, values)
+
+    def finish(self, run: int, exit_code: int) -> None:
+        """Note that a run has ended."""
+        self._connection.execute(
+            "UPDATE runs SET finished = ?, exit_code = ? WHERE run = ?", (now(), int(exit_code), run)
+        )
+
+    def forget(self, models: Iterable[str]) -> None:
+        """Remove the rows of models that are gone."""
+        self._connection.executemany("DELETE FROM models WHERE model = ?", [(model,) for model in models])
+
+    def rows(self) -> dict[str, ModelRow]:
+        """Return what came of all models, by their names."""
+        found = self._connection.execute("SELECT * FROM models ORDER BY model")
+        rows = (ModelRow(**_parsed(dict(row), _PARSED)) for row in found)
+        return {row.model: row for row in rows}
+
+    def runs(self) -> dict[int, Run]:
+        """Return all runs by their numbers."""
+        found = self._connection.execute("SELECT * FROM runs ORDER BY run")
+        runs = (Run(**_parsed(dict(row), ("options", "versions"))) for row in found)
+        return {run.run: run for run in runs}
+
+
+_PLACES = ", ".join("?" * len(dataclasses.fields(ModelRow)))
+_INSERT = f"INSERT OR REPLACE INTO models VALUES ({_PLACES})"  # noqa: S608 - places alone
+_PARSED = ("source_files", "operators_before", "operators_after", "output_files")
+
+
+@contextlib.contextmanager
+def opened(folder: Path) -> Generator[Manifest]:
+    """Open the manifest of a folder to write, and begin one where there is none; nobody else may write meanwhile."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot be a folder: {error.strerror}", where=str(folder), hint="choose another") from error
+    with _locked(folder), _connected(folder / NAME) as connection:
+        if _version(connection, folder) == 0:
+            connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
+        yield Manifest(connection)
+
+
+@contextlib.contextmanager
+def read(folder: Path) -> Generator[Manifest]:
+    """Open the manifest of a folder to read it."""
+    if not (folder / NAME).is_file():
+        raise UsageError(
+            f"there is no {NAME} in this folder", where=str(folder), hint="'onnx-passes batch … -o DIR' writes one"
+        )
+    with _connected(folder / NAME) as connection:
+        if _version(connection, folder) == 0:
+            raise UsageError("this manifest is empty", where=str(folder / NAME), hint="run the batch again")
+        yield Manifest(connection)
+
+
+def now() -> str:
+    """Return the time as it is written in a manifest."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@contextlib.contextmanager
+def _connected(path: Path) -> Generator[sqlite3.Connection]:
+    """Connect with a database; every statement is a transaction of its own."""
+    try:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.row_factory = sqlite3.Row
+            yield connection
+    except sqlite3.DatabaseError as error:
+        raise UsageError(
+            f"the manifest cannot be used: {error}", where=str(path), hint="move it away, and all models run again"
+        ) from error
+
+
+def _version(connection: sqlite3.Connection, folder: Path) -> int:
+    """Return the version of the tables, 0 if there are none. Raises UsageError if they are of another version."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version not in (0, SCHEMA):
+        raise UsageError(
+            f"the manifest has version {version}, and this program writes {SCHEMA}",
+            where=str(folder / NAME),
+            hint="name another folder, or move the manifest away",
+        )
+    return version
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    """Keep other programs from writing to a folder; the system ends the lock with the program, however that ends."""
+    with contextlib.closing(sqlite3.connect(folder / _LOCK, isolation_level=None, timeout=0)) as lock:
+        try:
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            raise UsageError(
+                f"another run writes to this folder ({error})", where=str(folder), hint="wait for it, or end it"
+            ) from error
+        yield
+
+
+def _parsed(row: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {**row, **{name: json.loads(row[name] or "{}") for name in names}}
