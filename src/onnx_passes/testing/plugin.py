@@ -36,11 +36,11 @@ class FuzzedRule:
 
     def check(self) -> None:
         """Fail with all findings, shown with the smallest model each."""
-        from onnx_passes.testing.fuzz import run_campaign
+        from onnx_passes.testing.fuzz import try_rule
         from onnx_passes.testing.fuzz.corpus import Corpus
 
         known = None if self.corpus is None else Corpus(self.corpus)
-        report = run_campaign(self.target, self.worker, self.cases, self.seed, known)
+        report = try_rule(self.target, self.worker, self.cases, self.seed, known)
         if not report.ok:
             pytest.fail(report.describe(), pytrace=False)
 

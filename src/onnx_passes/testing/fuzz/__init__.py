@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from onnx_passes.testing.fuzz.effort import Effort
 from onnx_passes.testing.fuzz.report import Finding, FuzzReport, Kind
 
 if TYPE_CHECKING:
@@ -13,16 +14,20 @@ if TYPE_CHECKING:
     from onnx_passes.testing.fuzz.targets import Target
     from onnx_passes.testing.fuzz.worker import Worker
 
-__all__ = ["Finding", "FuzzReport", "Kind", "fuzz", "fuzz_each", "run_campaign"]
+__all__ = ["Effort", "Finding", "FuzzReport", "Kind", "fuzz", "fuzz_each", "try_rule"]
+
+_USUAL = Effort()
 
 
-def fuzz(pass_or_rule: object, cases: int = 60, seed: int = 0, *, corpus: Path | None = None) -> FuzzReport:
+def fuzz(
+    pass_or_rule: object, cases: int = 60, seed: int = 0, *, corpus: Path | None = None, effort: Effort = _USUAL
+) -> FuzzReport:
     """Try a rule on generated models that it should match, and report what goes wrong.
 
     Takes a pass or its name, a rule, or a rule of onnxscript; of a pass with several rules each gets its own ``cases``
     and the report sums up. Known failures in the folder ``corpus`` are tried first, and new ones join them.
     """
-    reports = list(fuzz_each(pass_or_rule, cases, seed, corpus=corpus))
+    reports = list(fuzz_each(pass_or_rule, cases, seed, corpus=corpus, effort=effort))
     if len(reports) == 1:
         return reports[0]
     total = FuzzReport(str(getattr(pass_or_rule, "__name__", pass_or_rule)))
@@ -32,7 +37,7 @@ def fuzz(pass_or_rule: object, cases: int = 60, seed: int = 0, *, corpus: Path |
 
 
 def fuzz_each(
-    pass_or_rule: object, cases: int = 60, seed: int = 0, *, corpus: Path | None = None
+    pass_or_rule: object, cases: int = 60, seed: int = 0, *, corpus: Path | None = None, effort: Effort = _USUAL
 ) -> Iterator[FuzzReport]:
     """Fuzz every rule of a pass or group, and report on each as soon as it is done."""
     from onnx_passes.testing.fuzz.corpus import Corpus
@@ -41,20 +46,23 @@ def fuzz_each(
 
     known = None if corpus is None else Corpus(corpus)
     targets = targets_of(pass_or_rule)
-    with Worker(targets) as worker:
+    with Worker(targets, effort.seconds) as worker:
         for target in targets:
-            yield run_campaign(target, worker, cases, seed, known)
+            yield try_rule(target, worker, cases, seed, known, effort)
 
 
-def run_campaign(target: Target, worker: Worker, cases: int, seed: int, corpus: Corpus | None = None) -> FuzzReport:
+def try_rule(
+    target: Target, worker: Worker, cases: int, seed: int, corpus: Corpus | None = None, effort: Effort = _USUAL
+) -> FuzzReport:
     """Fuzz one rule in a process that may serve others, too."""
-    from onnx_passes.testing.fuzz.campaign import Campaign
+    from onnx_passes.testing.fuzz.structure import structure_of
+    from onnx_passes.testing.fuzz.trial import Trial
 
-    campaign = Campaign(target, worker, cases, seed)
-    if corpus is not None and corpus.replay(target, worker, campaign.report):
-        return campaign.report
-    report = campaign.run()
+    trial = Trial(target, worker, cases, seed, effort)
+    if corpus is not None and corpus.replay(target, worker, trial.report):
+        return trial.report
+    report = trial.run()
     if corpus is not None:
-        for finding, case in campaign.found:
-            corpus.keep(finding, case)
+        for finding, case in trial.found:
+            corpus.keep(finding, structure_of(case.model))
     return report

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,12 +11,13 @@ import numpy as np
 import onnx
 
 from onnx_passes.core.errors import UsageError
+from onnx_passes.graph.atomic import replacing
 from onnx_passes.graph.text import from_text
-from onnx_passes.testing.fuzz.campaign import finding_of
 from onnx_passes.testing.fuzz.case import Case
 from onnx_passes.testing.fuzz.generate import case_of_model
 from onnx_passes.testing.fuzz.report import Finding, FuzzReport
 from onnx_passes.testing.fuzz.targets import Target
+from onnx_passes.testing.fuzz.trial import finding_of
 from onnx_passes.testing.fuzz.worker import Worker
 
 _MODEL, _DATA = ".onnxtxt", ".npz"
@@ -31,15 +31,22 @@ class Corpus:
             raise UsageError("this is no folder", where=str(folder), hint="name a folder for models that fail")
         self._folder = folder
 
-    def keep(self, finding: Finding, case: Case) -> Path:
-        """Add a failure."""
-        digest = hashlib.sha256(case.model).hexdigest()[:8]
-        path = self._folder / f"{_stem(finding.rule)}-{finding.kind}-{digest}{_MODEL}"
+    def file_of(self, rule: str, kind: str, structure: str) -> Path:
+        """Return the file of a failure."""
+        return self._folder / f"{_stem(rule)}-{kind}-{structure}{_MODEL}"
+
+    def keep(self, finding: Finding, structure: str, command: str = "") -> Path:
+        """Add a failure, in place of one with the same structure; ``command`` shows it again."""
+        path = self.file_of(finding.rule, finding.kind, structure)
+        about = "".join(f"# {line}\n" for line in (command, *finding.message.splitlines())) if command else ""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(finding.model_text, encoding="utf-8")
+            with replacing(path) as file:
+                file.write((about + finding.model_text).encode())
+            path.with_suffix(_DATA).unlink(missing_ok=True)
             if finding.feed:
-                cast(Any, np.savez)(path.with_suffix(_DATA), **_storable(finding.feed))
+                with replacing(path.with_suffix(_DATA)) as file:
+                    cast(Any, np.savez)(file, **_storable(finding.feed))
         except OSError as error:
             raise UsageError(f"cannot be written: {error.strerror}", where=str(path)) from error
         return path

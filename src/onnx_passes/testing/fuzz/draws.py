@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -17,6 +19,7 @@ _FREE_CASES = 5
 _FREE_ANSWERS = 12
 """In the other cases one in so many answers is another than that of the example."""
 _EXAMPLES = 24
+_PREFERRED = "_maybe_draw_constant"
 
 
 class UnbuildableError(Exception):
@@ -64,6 +67,28 @@ def require_hypothesis() -> Any:
     except ImportError as error:
         raise UsageError("fuzzing needs hypothesis", hint="pip install onnx-passes[testing]") from error
     return hypothesis
+
+
+@contextlib.contextmanager
+def no_favourite_numbers() -> Generator[None]:
+    """Keep hypothesis from preferring numbers that it reads in the source of all modules that happen to be loaded.
+
+    That takes seconds, and makes the choices of a seed differ from process to process.
+    """
+    provider: Any = importlib.import_module("hypothesis.internal.conjecture.providers").HypothesisProvider
+    preferred = getattr(provider, _PREFERRED, None)
+    if preferred is None:
+        yield
+        return
+    setattr(provider, _PREFERRED, _none)
+    try:
+        yield
+    finally:
+        setattr(provider, _PREFERRED, preferred)
+
+
+def _none(*_: object, **__: object) -> None:
+    """Prefer nothing."""
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,9 @@ class Judge:
     def __call__(self, case: Case, *, match_only: bool = False) -> Verdict:
         """Judge a case; with ``match_only`` just tell whether the rule applies to a model that runs."""
         try:
-            before = ir.from_proto(onnx.ModelProto.FromString(case.model))
-            _check(before)
+            proto = onnx.ModelProto.FromString(case.model)
+            _check(proto)
+            before = ir.from_proto(proto)
             if match_only and not self._matches(before):
                 return Verdict("no match")
             runs = list(islice(self._run_before(before, case), 1 if match_only else None))
@@ -78,8 +79,8 @@ class Judge:
     def _matches(self, model: ir.Model) -> bool:
         self.entering()
         try:
-            return self._apply(copy_model(model)) > 0
-        except _Wrong:
+            return self.target.apply(copy_model(model)) > 0
+        except Exception:  # noqa: BLE001 - a rule that fails has found something to rewrite
             return True
 
     def _run_before(self, model: ir.Model, case: Case) -> Iterator[tuple[Feed, Arrays]]:
@@ -110,7 +111,7 @@ class Judge:
 
     def _judge(self, before: ir.Model, after: ir.Model, runs: list[tuple[Feed, Arrays]]) -> None:
         try:
-            _check(after)
+            _check(ir.to_proto(after))
             interior = list(_interior(after))
             ready = self._executor.prepare(after, also=interior, engine="onnxruntime")
         except (OnnxPassesError, onnx.checker.ValidationError, ir.serde.SerdeError) as error:
@@ -142,9 +143,8 @@ class Judge:
         _compare_declared(after, values, feed.name)
 
 
-def _check(model: ir.Model) -> None:
-    """Let onnx and our own inspection look at the model as it would be written."""
-    proto = ir.to_proto(model)
+def _check(proto: onnx.ModelProto) -> None:
+    """Let onnx and our own inspection look at a model."""
     inspect(proto, "model")
     onnx.checker.check_model(proto)  # pyright: ignore[reportUnknownMemberType]
 

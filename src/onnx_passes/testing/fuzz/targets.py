@@ -13,7 +13,7 @@ import onnx_passes.passes  # noqa: F401  # pyright: ignore[reportUnusedImport] -
 from onnx_passes.core.base import Context, Pass
 from onnx_passes.core.build import collect
 from onnx_passes.core.compose import Group
-from onnx_passes.core.errors import UsageError
+from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.core.registry import REGISTRY
 from onnx_passes.ops.definition import Definition
 from onnx_passes.ops.describe import definitions_named
@@ -42,13 +42,18 @@ class Target:
 
 
 def targets_of(thing: object) -> list[Target]:
-    """List the rules of a pass, a rule, a name, a group, or rules of onnxscript; an operator is its own rule."""
+    """List the rules of a pass, a rule, a name, a group, or rules of onnxscript; an operator is its own rule.
+
+    The name of one rule is that of its pass, a slash, and its own.
+    """
     if isinstance(thing, Target):
         return [thing]
     if isinstance(thing, Rule):
         return [Target(thing.name, thing, _applying([thing]), DEFAULT)]
     if isinstance(thing, str) and (definitions := definitions_named(thing)):
         return [_of_operator(definition) for definition in definitions]
+    if isinstance(thing, str) and "/" in thing and "{" not in thing:
+        return [_one_of(targets_of(thing.partition("/")[0]), thing)]
     found: list[Target] = []
     for pass_ in collect(thing):  # pyright: ignore[reportArgumentType]
         members = list(_members(pass_))
@@ -57,6 +62,14 @@ def targets_of(thing: object) -> list[Target]:
         for member in members:
             found.extend(_targets(member))
     return found
+
+
+def _one_of(targets: Sequence[Target], name: str) -> Target:
+    known = [target.name for target in targets]
+    if name not in known:
+        hint = did_you_mean(name, known) or f"known: {', '.join(known[:8])}"
+        raise UsageError(f"there is no rule '{name}'", hint=hint)
+    return targets[known.index(name)]
 
 
 def registered() -> list[Target]:

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import gc
 import json
-import multiprocessing
-import os
-import signal
 import traceback
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.testing.fuzz.case import Case
+from onnx_passes.testing.fuzz.effort import Effort
 from onnx_passes.testing.fuzz.judge import Judge, Verdict
 from onnx_passes.testing.fuzz.report import Kind
 from onnx_passes.testing.fuzz.targets import Target
+from onnx_passes.verify.run.child import Started, fork, how_ended, limit_processor
 from onnx_passes.verify.run.execute import Executor
 
 _ENTERING = b"rule"
 _FAILED = b"failed"
 _MATCH, _JUDGE = b"m", b"j"
-_TIMEOUT = 10.0
+_PATIENCE = 3
+"""A case that takes too long is tried again, with so many times the seconds."""
 
 
 class Worker:
@@ -34,12 +35,12 @@ class Worker:
     One process serves all targets: what it needs is loaded once.
     """
 
-    def __init__(self, targets: Sequence[Target]) -> None:
+    def __init__(self, targets: Sequence[Target], seconds: float = Effort.seconds) -> None:
         self._targets = targets
         self._numbers = {id(target): number for number, target in enumerate(targets)}
-        self._timeout = _TIMEOUT
-        self._process: Any = None
-        self._connection: Connection | None = None
+        self._seconds = seconds
+        self._started: Started | None = None
+        self._finalizer: Callable[[], Any] | None = None
 
     def __enter__(self) -> Worker:
         return self
@@ -53,11 +54,12 @@ class Worker:
         The second time it may take longer: on a busy machine the first says little.
         """
         message = (_MATCH if match_only else _JUDGE) + self._numbers[id(target)].to_bytes(4) + case.encode()
-        verdict = self._judge(message, self._timeout) or self._judge(message, 3 * self._timeout)
-        return verdict or Verdict("finding", Kind.HANG, f"nothing came of it in {3 * self._timeout:g} s")
+        longest = _PATIENCE * self._seconds
+        verdict = self._judge(message, self._seconds) or self._judge(message, longest)
+        return verdict or Verdict("finding", Kind.HANG, f"nothing came of it in {longest:g} s")
 
     def _judge(self, message: bytes, seconds: float) -> Verdict | None:
-        connection = self._connect()
+        connection = self._connection()
         entered = False
         try:
             connection.send_bytes(message)
@@ -75,42 +77,30 @@ class Worker:
         return None if entered else Verdict("skipped")
 
     def stop(self) -> None:
-        """End the process."""
-        if self._process is not None:
-            self._process.kill()
+        """End the process, if there is one."""
+        if self._finalizer is not None:
             self._reap()
 
-    def _connect(self) -> Connection:
-        if self._connection is None:
-            context = multiprocessing.get_context("fork")
-            ours, theirs = context.Pipe()
-            self._process = context.Process(target=_serve, args=(self._targets, ours, theirs), daemon=True)
-            self._process.start()
-            theirs.close()
-            self._connection = ours
-        return self._connection
-
     def _reap(self) -> str:
-        self._process.join()
-        code = self._process.exitcode
-        if self._connection is not None:
-            self._connection.close()
-        self._process = self._connection = None
-        return signal.Signals(-code).name if code is not None and code < 0 else f"code {code}"
+        assert self._finalizer is not None
+        status, self._started, self._finalizer = self._finalizer(), None, None
+        return how_ended(status)
+
+    def _connection(self) -> Connection:
+        if self._started is None:
+            self._started = fork(partial(_serve, self._targets, self._seconds))
+            self._finalizer = weakref.finalize(self, self._started.end)
+        return self._started.way
 
 
-def _serve(targets: Sequence[Target], others: Connection, connection: Connection) -> None:
-    others.close()
+def _serve(targets: Sequence[Target], seconds: float, connection: Connection) -> None:
     # What the fork brought along stays: no need to look through it again and again.
     gc.freeze()
-    faulthandler.disable()
-    silence = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):
-        os.dup2(silence, stream)
-    executor = Executor()
-    with contextlib.suppress(EOFError, ConnectionError, KeyboardInterrupt):
+    executor = Executor(protected=True)
+    with contextlib.suppress(EOFError, ConnectionError):
         while True:
             data = connection.recv_bytes()
+            limit_processor(_PATIENCE * seconds)
             try:
                 target = targets[int.from_bytes(data[1:5])]
                 judge = Judge(target, executor, lambda: connection.send_bytes(_ENTERING))

@@ -93,7 +93,7 @@ class Child:
         return [_receive(started.way) for _ in names]
 
     def _start(self) -> object:
-        started = _fork(self._prepare, self._resources)
+        started = fork(lambda way: _serve(way, self._prepare, self._resources))
         self._started = started
         self._finalizer = weakref.finalize(self, started.end)
         self._answer(started)
@@ -114,10 +114,7 @@ class Child:
             raise ChildError(str(_receive(started.way)))
 
     def _died(self) -> NoReturn:
-        status = self._forget()
-        code = os.waitstatus_to_exitcode(status)
-        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        raise DiedError(name)
+        raise DiedError(how_ended(self._forget()))
 
     def _forget(self) -> int:
         assert self._started is not None
@@ -127,12 +124,19 @@ class Child:
         return status
 
 
-def _fork(prepare: Callable[[], tuple[Run, object]], resources: Resources) -> Started:
+def how_ended(status: int) -> str:
+    """Name the signal, or the exit code, of a process that has ended."""
+    code = os.waitstatus_to_exitcode(status)
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+
+
+def fork(serve: Callable[[Connection], None]) -> Started:
+    """Let a copy of this process serve whoever is at the other end of the way, and end with that."""
     from multiprocessing.connection import Pipe
 
     ours, theirs = Pipe()
     with warnings.catch_warnings():
-        # Python warns of threads: those of numpy survive a fork, and the copy does nothing but run the model.
+        # Python warns of threads: those of numpy survive a fork, and the copy does nothing but run models.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid:
@@ -140,7 +144,8 @@ def _fork(prepare: Callable[[], tuple[Run, object]], resources: Resources) -> St
         return Started(pid, ours)
     try:
         ours.close()
-        _serve(theirs, prepare, resources)
+        _behave()
+        serve(theirs)
     finally:
         # Nothing that this process is a copy of may be cleaned up here.
         os._exit(0)
@@ -149,8 +154,7 @@ def _fork(prepare: Callable[[], tuple[Run, object]], resources: Resources) -> St
 def _serve(way: Connection, prepare: Callable[[], tuple[Run, object]], resources: Resources) -> None:
     """Be the process: prepare, and run what comes until nobody asks any more."""
     gc.disable()
-    _behave()
-    _limit_processor(resources)
+    limit_processor(resources.seconds)
     with memory_limited(resources.memory), contextlib.suppress(EOFError, OSError):
         made = _tell(way, prepare)
         if made is None:
@@ -160,7 +164,7 @@ def _serve(way: Connection, prepare: Callable[[], tuple[Run, object]], resources
         while True:
             names, fed = _receive(way)
             feeds = {name: _receive(way) for name in fed}
-            _limit_processor(resources)
+            limit_processor(resources.seconds)
             results = _tell(way, lambda names=names, feeds=feeds: run(names, feeds))
             for result in results or ():
                 _send(way, result)
@@ -181,11 +185,11 @@ def _behave() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _limit_processor(resources: Resources) -> None:
+def limit_processor(seconds: float) -> None:
     """Do not outlive a parent that was killed: it cannot end a loop any more."""
     import resource
 
-    used = time.process_time() + resources.seconds * (os.cpu_count() or 1)
+    used = time.process_time() + seconds * (os.cpu_count() or 1)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used) + 1, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 

@@ -74,11 +74,20 @@ class Profile:
 
 
 class Executor:
-    """Prepares models for execution; remembers weights, so that versions of a model share them."""
+    """Prepares models for execution; remembers weights, so that versions of a model share them.
+
+    ``protected`` says that this process may crash, so that no model needs one of its own.
+    """
 
     def __init__(
-        self, profile: Profile | None = None, functions: Sequence[Any] = (), resources: Resources | None = None
+        self,
+        profile: Profile | None = None,
+        functions: Sequence[Any] = (),
+        resources: Resources | None = None,
+        *,
+        protected: bool = False,
     ) -> None:
+        self._protected = protected
         self.profile = profile or Profile()
         self.resources = resources or current_resources()
         self.functions = tuple(functions)
@@ -126,7 +135,7 @@ class Executor:
         self, model: ir.Model, also: Collection[ir.Value], feeds: Collection[str] | None
     ) -> Executable:
         packed, session = self.session_of(model, also, feeds)
-        engine = InChild if must_be_apart(model) else InProcess
+        engine = InChild if not self._protected and must_be_apart(model) else InProcess
         with self.explaining(model):
             return _OnnxRuntime(engine(session, self.resources), packed)
 
