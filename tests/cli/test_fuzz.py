@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 
@@ -65,10 +66,38 @@ def test_corpus(run, rules, tmp_path):
     assert f"{known} of {known} models" in run("fuzz", "--import", rules, "--corpus", folder, "BreakAdds").out
 
 
+def test_campaign_tells_each_finding_once_and_goes_on(run, rules, tmp_path):
+    options = ["--import", rules, "--cases", "8", "--corpus", tmp_path / "corpus", "break-adds", "drop-negations"]
+    first = run("fuzz", *options, "--seeds", "1")
+    assert first.code == 1
+    assert first.out.count("WRONG in break-adds") == 1
+    lines = first.out.splitlines()
+    assert lines[-3].split() == ["rule", "kind", "met", "first", "seed", "file"]
+    assert lines[-2].split()[:4] == ["break-adds", "WRONG", "1", "0"]
+    assert (tmp_path / "corpus" / lines[-2].split()[-1]).exists()
+    assert lines[-1].startswith("1 finding: 2 of 2 rules, seed 0, 2 trials, ")
+    again = run("fuzz", *options, "--seeds", "1")
+    assert again.code == 1
+    assert "WRONG in" not in again.out
+    assert "2 trials, 2 of them before" in again.out
+    told = json.loads(run("fuzz", *options, "--seeds", "1", "--json").out)
+    assert (told["stopped"], told["trials"], told["resumed"]) == (False, 2, 2)
+    [finding] = told["findings"]
+    assert (finding["rule"], finding["kind"], finding["met"]) == ("break-adds", "WRONG", 1)
+    words = shlex.split(finding["command"])[1:]
+    shown = run(*words)
+    assert shown.code == 1
+    assert "WRONG in break-adds" in shown.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["fuzz"], "RULE"),
+        (["fuzz", "--all", "checker"], "--all"),
+        (["fuzz", "--seeds", "0", "checker"], "--seeds"),
+        (["fuzz", "--minutes", "1", "checker"], "not made of rules"),
+        (["fuzz", "eliminate-slice/Nothing"], "no rule 'eliminate-slice/Nothing'"),
         (["fuzz", "no-such-rule"], "no pass or group named 'no-such-rule'"),
         (["fuzz", "checker"], "not made of rules"),
         (["fuzz", "--cases", "0", "checker"], "--cases"),

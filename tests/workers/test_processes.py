@@ -30,6 +30,20 @@ def test_everything_is_done_and_by_more_than_one(two: Processes):
     assert os.getpid() not in others
 
 
+def test_no_more_is_taken_than_is_needed(two: Processes):
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(1000):
+            taken.append(number)
+            yield number
+
+    results = completed(two, jobs.square, items(), ahead=4)
+    assert [next(results)[1] in (0, 1, 4, 9, 16, 25) for _ in range(3)] == [True] * 3
+    assert len(taken) == 7
+    results.close()
+
+
 def test_without_workers_work_is_done_here():
     assert list(completed(None, jobs.own_process, [1])) == [(1, os.getpid())]
 

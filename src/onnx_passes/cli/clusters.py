@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -42,8 +42,13 @@ def cluster_options(function: F) -> F:
 
 
 @contextlib.contextmanager
-def cluster_asked(jobs: int, scheduler: str | None, store: str | None) -> Generator[Cluster | None]:
-    """Start or join those who do the work; nobody, if this process is to do it alone."""
+def cluster_asked(
+    jobs: int, scheduler: str | None, store: str | None, *, preload: Sequence[str] = ()
+) -> Generator[Cluster | None]:
+    """Start or join those who do the work; nobody, if this process is to do it alone.
+
+    ``preload`` names modules that processes on this machine need beside the usual ones.
+    """
     if scheduler is not None and jobs != 1:
         raise UsageError("--jobs is for this machine, --scheduler for another", hint="give one of them")
     if scheduler is None and jobs == 1:
@@ -51,9 +56,12 @@ def cluster_asked(jobs: int, scheduler: str | None, store: str | None) -> Genera
             raise UsageError("--store is for workers, and there are none", hint="give --jobs or --scheduler")
         yield None
         return
-    from onnx_passes.workers.cluster import dask_cluster, local_cluster
+    from onnx_passes.workers.cluster import PRELOADED, dask_cluster, local_cluster
 
-    found = local_cluster(jobs, store=store) if scheduler is None else dask_cluster(scheduler, store=store)
+    if scheduler is None:
+        found = local_cluster(jobs, store=store, preload=(*PRELOADED, *preload))
+    else:
+        found = dask_cluster(scheduler, store=store)
     with found as cluster:
         yield cluster
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import click
@@ -13,6 +14,8 @@ from onnx_passes.core.imports import import_user_modules
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_IMPORTS = "onnx_passes.imports"
+
 
 IMPORTS = "imports"
 """Where a command remembers which modules it has imported."""
@@ -21,6 +24,13 @@ IMPORTS = "imports"
 def _import_now(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> None:
     ctx.meta[IMPORTS] = value
     import_user_modules(value)
+    ctx.meta[_IMPORTS] = value
+
+
+def imported(ctx: click.Context) -> tuple[str, ...]:
+    """Return the modules and files that were imported, so that other processes can do so: files by their full path."""
+    names: tuple[str, ...] = ctx.meta.get(_IMPORTS, ())
+    return tuple(str(Path(name).resolve()) if name.endswith(".py") or "/" in name else name for name in names)
 
 
 def import_option(function: F) -> F:

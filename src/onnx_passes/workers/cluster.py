@@ -17,7 +17,8 @@ from onnx_passes.workers.store import Store
 
 _MATTERS = ("onnx-passes", "onnxruntime", "onnx", "onnx-ir", "onnxscript", "numpy")
 """Packages whose versions decide about results."""
-_PRELOADED = ("onnxruntime", "onnx_passes.verify.metrics.shards")
+PRELOADED = ("onnxruntime", "onnx_passes.verify.metrics.shards")
+"""Modules that processes on this machine load once for all of them."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def local_cluster(size: int, *, store: str | None = None, preload: Sequence[str] = _PRELOADED) -> Generator[Cluster]:
+def local_cluster(size: int, *, store: str | None = None, preload: Sequence[str] = PRELOADED) -> Generator[Cluster]:
     """Start so many processes on this machine; 0 is as many as there are processors."""
     with _store(store) as place, Processes(size or os.cpu_count() or 1, preload=preload) as workers:
         yield Cluster(workers, size or os.cpu_count() or 1, place, is_local=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
+from itertools import islice
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -36,12 +37,18 @@ class Lost:
 
 
 def completed(
-    workers: Workers | None, work: Callable[[I], R], items: Iterable[I], *, attempts: int = ATTEMPTS
+    workers: Workers | None,
+    work: Callable[[I], R],
+    items: Iterable[I],
+    *,
+    attempts: int = ATTEMPTS,
+    ahead: int | None = None,
 ) -> Iterator[tuple[I, R | Lost]]:
     """Do work on all items, and yield each with what came of it as soon as it is done.
 
     Without workers it is done here, one after the other. What the work raises is raised here, and the rest is
     cancelled, as it is when nobody listens any more. Whatever a lost worker had begun is given to another one.
+    With ``ahead`` only so many items are taken at first, and another one for each that is done.
     """
     if workers is None:
         yield from ((item, work(item)) for item in items)
@@ -54,9 +61,10 @@ def completed(
         given[id(promised)] = promised, item, attempt
         promised.add_done_callback(done.put)
 
-    for item in items:
-        give(item, 1)
+    waiting = iter(items)
     try:
+        for item in islice(waiting, ahead):
+            give(item, 1)
         while given:
             promised = done.get()
             _, item, attempt = given.pop(id(promised))
@@ -69,6 +77,8 @@ def completed(
                     give(item, attempt + 1)
                     continue
                 result = Lost(attempt, str(error) if isinstance(error, Ended) else type(error).__name__)
+            for following in islice(waiting, 1):
+                give(following, 1)
             yield item, result
     finally:
         for promised, _, _ in given.values():

@@ -3,41 +3,85 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from onnx_passes.cli.clusters import cluster_options
 from onnx_passes.cli.complete import pass_names
-from onnx_passes.cli.options import running_options
+from onnx_passes.cli.options import imported, running_options
 from onnx_passes.core.errors import ExitCode
 
 if TYPE_CHECKING:
     from onnx_passes.testing.fuzz import FuzzReport
 
 
+@dataclass(frozen=True)
+class Choices:
+    """What the options say."""
+
+    cases: int
+    seed: int
+    seeds: int | None
+    minutes: float | None
+    every: bool
+    corpus: str | None
+    jobs: int
+    scheduler: str | None
+    store: str | None
+    as_json: bool
+
+    @property
+    def is_campaign(self) -> bool:
+        """Tell whether more is asked for than to try a few rules once, here."""
+        asked = (self.seeds, self.minutes, self.scheduler)
+        return self.every or self.jobs != 1 or any(option is not None for option in asked)
+
+
 @click.command("fuzz", short_help="Try rules on models made from their own patterns.")
-@click.argument("rules", nargs=-1, required=True, metavar="RULE…", shell_complete=pass_names)
+@click.argument("rules", nargs=-1, metavar="RULE…", shell_complete=pass_names)
+@click.option("--all", "every", is_flag=True, help="Try every rule that is registered.")
 @click.option("--cases", type=click.IntRange(min=1), default=60, show_default=True, help="Models to try for each rule.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all choices.")
+@click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Try all rules from so many seeds, one by one.")
+@click.option("--minutes", type=click.FloatRange(min=0), metavar="M", help="Go on from seed to seed for so long.")
 @click.option("--corpus", metavar="DIR", help="Folder of models that failed: tried first, and new ones are added.")
+@cluster_options
 @running_options
-def command(rules: tuple[str, ...], cases: int, seed: int, corpus: str | None, as_json: bool) -> int:
-    """Fuzz RULE…, names of passes or groups that are made of rules.
+@click.pass_context
+def command(context: click.Context, rules: tuple[str, ...], **options: object) -> int:
+    """Fuzz RULE…, names of passes or groups that are made of rules, or one rule as pass/rule.
 
     Models are generated from the pattern of each rule, run in ONNX Runtime before and after it was applied, and
     compared. The smallest model that shows a failure is printed. Exits with 1 if anything was found, or if a rule
     could hardly be made to match.
+
+    With --seeds, --minutes, --all, --jobs or --scheduler that is a campaign: rules are tried in turn, failures that
+    differ in names and values only are told once, and a table sums up. The corpus then holds each of them with the
+    command that shows it, and a journal: the same command again goes on where the last one ended.
     """
+    choices = Choices(**options)  # pyright: ignore[reportArgumentType]
+    if bool(rules) == choices.every:
+        raise click.UsageError("Give RULE… or --all.")
+    if choices.is_campaign:
+        from onnx_passes.cli.campaigns import run_campaign
+
+        return run_campaign(rules, imported(context), choices)
+    return _try_once(rules, choices)
+
+
+def _try_once(rules: tuple[str, ...], choices: Choices) -> int:
     from onnx_passes.testing.fuzz import fuzz_each
 
-    folder = None if corpus is None else Path(corpus)
+    folder = None if choices.corpus is None else Path(choices.corpus)
     reports: list[FuzzReport] = []
     for rule in rules:
-        for report in fuzz_each(rule, cases, seed, corpus=folder):
+        for report in fuzz_each(rule, choices.cases, choices.seed, corpus=folder):
             reports.append(report)
-            if not as_json:
+            if not choices.as_json:
                 click.echo(report.describe())
-    if as_json:
+    if choices.as_json:
         click.echo(json.dumps([report.to_json() for report in reports], indent=2))
     return ExitCode.OK if all(report.ok for report in reports) else ExitCode.VERIFICATION

@@ -1,222 +1,175 @@
-"""A campaign against one rule: scout for what makes it match, let hypothesis draw and shrink, report."""
+"""A campaign: many rules from many seeds, by as many processes as there are; what is found is told apart and kept."""
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Iterator
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
-import onnx
+from onnx_passes.testing.fuzz.corpus import Corpus
+from onnx_passes.testing.fuzz.journal import Entry, Journal, Noted
+from onnx_passes.testing.fuzz.report import Finding, FuzzReport
+from onnx_passes.testing.fuzz.tasks import Plan, Task, Tried, Workshop, do_task
+from onnx_passes.testing.fuzz.trial import is_dead
+from onnx_passes.workers.cluster import Cluster
+from onnx_passes.workers.completed import Lost, completed
 
-from onnx_passes.testing.fuzz.case import Case
-from onnx_passes.testing.fuzz.draws import (
-    Draws,
-    Experience,
-    HypothesisSource,
-    Lessons,
-    RandomSource,
-    UnbuildableError,
-    require_hypothesis,
-)
-from onnx_passes.testing.fuzz.generate import generate
-from onnx_passes.testing.fuzz.judge import Verdict, feed_named, text_of
-from onnx_passes.testing.fuzz.report import Finding, FuzzReport, Kind
-from onnx_passes.testing.fuzz.targets import Target
-from onnx_passes.testing.fuzz.worker import Worker
-
-_SCOUTS = 60
-_MOST_SCOUTS = 240
-_UNBIASED = 120
-"""So many scouts go out before what others learned sends the next ones."""
-_ENOUGH = 20
-_EASY = 0.7
-"""A rule that matches so often needs no experience."""
-_SHRINK_CASES = 300
-_SHRINK_SECONDS = 40.0
-_ALIVE = 1 / 3
-_MOST_TRIES = 6
-"""How many models are made for each one that is wanted, if many do not run."""
+_AHEAD = 2
+"""So many tasks wait for every worker; more would only have to be called off when the time is over."""
 
 
-class FoundError(Exception):
-    """A finding, on its way through hypothesis, which shrinks it."""
+@dataclass(frozen=True)
+class Met:
+    """One way in which a rule fails, however often it was met: ``noted`` is the smallest model, ``seed`` its seed."""
 
-    def __init__(self, finding: Finding, case: Case) -> None:
-        super().__init__(finding.message)
-        self.finding = finding
-        self.case = case
+    rule: str
+    noted: Noted
+    seed: int
+    first_seed: int
+    count: int = 1
+
+    def with_(self, other: Met) -> Met:
+        """Merge two that have rule, kind and structure in common; which one came first does not matter."""
+        smaller = min(self, other, key=lambda met: (met.noted.size, met.seed))
+        return replace(smaller, first_seed=min(self.first_seed, other.first_seed), count=self.count + other.count)
 
 
-class _OutOfTime(BaseException):
-    """Ends a search that takes too long: hypothesis lets it pass."""
-
-
-_FOUND: dict[Kind, type[FoundError]] = {kind: type(f"{kind}Error", (FoundError,), {}) for kind in Kind}
-"""Hypothesis tells findings apart by the class of what is raised."""
+Key = tuple[str, str, str]
+"""Rule, kind and structure: findings that have all of them in common are one."""
 
 
 class Campaign:
-    """Fuzzes one rule; ``found`` holds the smallest case of each finding."""
+    """Tries rules from seeds, and merges what is found; with a corpus it goes on where another one has ended."""
 
-    def __init__(self, target: Target, worker: Worker, cases: int, seed: int) -> None:
-        self.target = target
-        self.worker = worker
-        self.cases = cases
-        self.seed = seed
-        self.report = FuzzReport(target.name)
-        self.found: list[tuple[Finding, Case]] = []
-        self._smallest: dict[Kind, FoundError] = {}
-        self._known: dict[bytes, Verdict] = {}
-        self._seen: set[bytes] = set()
-        self._tries = 0
-        self._has_soft = self._wants_soft = False
-        self._shrinking_since: float | None = None
-        self._shrunk = 0
+    def __init__(self, plan: Plan, corpus: Path | None = None) -> None:
+        self.plan = plan
+        self.rules = list(plan.targets())
+        self.met: dict[Key, Met] = {}
+        self.failures: dict[str, str] = {}
+        self._done: dict[tuple[str, int], Entry] = {}
+        self._corpus = None if corpus is None else Corpus(corpus)
+        self._journal = None if corpus is None else Journal(corpus, plan.version())
+        for entry in () if self._journal is None else self._journal.entries():
+            if entry.rule in self.rules:
+                self._count(entry)
+        self.resumed = len(self._done)
 
-    def run(self) -> FuzzReport:
-        """Do all of it."""
-        started = time.perf_counter()
-        experience = self._scout()
-        errors = list(self._explore(experience))
-        if not errors and self._has_soft:
-            # The same cases again, whose verdicts are known: now what was passed over counts and is shrunk.
-            self.report = FuzzReport(self.target.name)
-            self._seen.clear()
-            self._tries = 0
-            self._wants_soft = True
-            errors = list(self._explore(experience))
-        for error in errors:
-            self.report.findings.append(error.finding)
-            self.found.append((error.finding, error.case))
-        self.report.findings.sort(key=lambda finding: finding.kind.severity)
-        if not self.report.findings and self.report.matches < _ALIVE * self.cases:
-            self.report.dead = (self.target.name,)
-        self.report.seconds = time.perf_counter() - started
-        return self.report
+    def run(
+        self, seeds: Iterable[int], *, cluster: Cluster | None = None, seconds: float | None = None
+    ) -> Iterator[Finding]:
+        """Try all rules from one seed, then from the next, and yield what was not met before.
 
-    def _scout(self) -> Experience:
-        """Learn from random cases which answers let the rule match."""
-        lessons = Lessons()
-        while lessons.cases < _SCOUTS or (lessons.good < _ENOUGH and lessons.cases < _MOST_SCOUTS):
-            experience = lessons.experience() if lessons.cases > _UNBIASED else None
-            draws = Draws(RandomSource(self.seed * 1_000_003 + lessons.cases), experience)
-            try:
-                case = generate(self.target, draws)
-            except UnbuildableError:
-                lessons.add(draws.answers, good=False)
-                continue
-            verdict = self.worker.judge(self.target, case, match_only=True)
-            lessons.add(draws.answers, good=verdict.outcome in ("fine", "finding"))
-        return Experience() if lessons.good >= _EASY * lessons.cases else lessons.experience()
-
-    def _explore(self, experience: Experience) -> Iterator[FoundError]:
-        hypothesis = require_hypothesis()
-        strategies = hypothesis.strategies
-
-        def test(data: Any) -> None:
-            case = self._draw(data, experience)
-            if case is None or not self._try(case):
-                hypothesis.reject()
-
-        settings = hypothesis.settings(
-            max_examples=self.cases,
-            database=None,
-            deadline=None,
-            derandomize=False,
-            phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
-            suppress_health_check=list(hypothesis.HealthCheck),
-            verbosity=hypothesis.Verbosity.quiet,
-            print_blob=False,
-        )
-        run = hypothesis.seed(self.seed)(settings(hypothesis.given(strategies.data())(test)))
-        try:
-            run()
-        except hypothesis.errors.Unsatisfiable:
+        With ``seconds`` no task is begun after that time. Workers are those of the cluster, or this process.
+        """
+        end = None if seconds is None else time.monotonic() + seconds
+        tasks = self._tasks(seeds, end)
+        if cluster is not None:
+            yield from self._take(completed(cluster.workers, do_task, tasks, ahead=_AHEAD * cluster.size))
             return
-        except FoundError as error:
-            yield error
-        except BaseExceptionGroup as errors:
-            yield from _found_in(errors) or self._smallest.values()
-        except (_OutOfTime, hypothesis.errors.Flaky):
-            yield from self._smallest.values()
+        with Workshop(self.plan) as workshop:
+            yield from self._take(completed(None, workshop.do, tasks))
 
-    def _draw(self, data: Any, experience: Experience) -> Case | None:
-        self._tries += self._shrinking_since is None
-        if self._tries > _MOST_TRIES * self.cases:
-            raise _OutOfTime
-        try:
-            return generate(self.target, Draws(HypothesisSource(data), experience))
-        except UnbuildableError:
-            if self._shrinking_since is None:
-                self.report.skipped += 1
-            return None
+    def _tasks(self, seeds: Iterable[int], end: float | None) -> Iterator[Task]:
+        # Not a product, which would take all seeds first: there may be no end of them.
+        for seed, rule in ((seed, rule) for seed in seeds for rule in self.rules):
+            if end is not None and time.monotonic() > end:
+                return
+            if (rule, seed) not in self._done:
+                yield Task(self.plan, rule, seed)
 
-    def _try(self, case: Case) -> bool:
-        """Judge a case and count it; returns whether it counts, and raises what was found."""
-        counts = self._shrinking_since is None
-        if counts and self._digest(case) in self._seen:
-            return False
-        self._seen.add(self._digest(case))
-        verdict = self._verdict(case)
-        if verdict.outcome == "skipped":
-            self.report.skipped += counts
-            return False
-        self.report.cases += counts
-        self.report.matches += counts and verdict.outcome != "no match"
-        if verdict.outcome == "finding" and self._is_wanted(Kind(verdict.kind)):
-            if self._shrinking_since is None:
-                self._shrinking_since = time.perf_counter()
-            raise self._error(verdict, case)
-        return True
+    def _take(self, results: Iterator[tuple[Task, Tried | Lost]]) -> Iterator[Finding]:
+        for task, tried in results:
+            if isinstance(tried, Lost) or tried.failure:
+                self.failures[f"{task.rule} from seed {task.seed}"] = getattr(tried, "failure", "") or str(tried)
+                continue
+            entry, fresh = Entry.of(tried, task.seed), list[Finding]()
+            self._count(entry)
+            for found in tried.found:
+                met = self.met[task.rule, str(found.finding.kind), found.structure]
+                if met.count == 1:
+                    fresh.append(found.finding)
+                if self._corpus is not None and met.seed == task.seed:
+                    self._corpus.keep(found.finding, found.structure, self.plan.command(task.rule, task.seed))
+            if self._journal is not None:
+                self._journal.add(entry)
+            yield from fresh
 
-    def _verdict(self, case: Case) -> Verdict:
-        """Judge a case once; when the time for shrinking is over, that ends the campaign."""
-        digest = self._digest(case)
-        if digest not in self._known:
-            if self._shrinking_since is not None:
-                self._shrunk += 1
-                if self._shrunk > _SHRINK_CASES or time.perf_counter() - self._shrinking_since > _SHRINK_SECONDS:
-                    raise _OutOfTime
-            self._known[digest] = self.worker.judge(self.target, case)
-        return self._known[digest]
+    def _count(self, entry: Entry) -> None:
+        """Count in what came of a task."""
+        if (entry.rule, entry.seed) in self._done:
+            return
+        self._done[entry.rule, entry.seed] = entry
+        for noted in entry.findings:
+            key, met = (entry.rule, noted.kind, noted.structure), Met(entry.rule, noted, entry.seed, entry.seed)
+            self.met[key] = self.met[key].with_(met) if key in self.met else met
 
-    def _digest(self, case: Case) -> bytes:
-        return hashlib.sha256(case.encode()).digest()
+    @property
+    def dead(self) -> list[str]:
+        """Return the rules that could hardly be made to match, over all seeds."""
+        accused = {rule for rule, _, _ in self.met}
+        totals: dict[str, FuzzReport] = {}
+        for entry in self._done.values():
+            counted = FuzzReport(entry.rule, entry.cases, entry.matches)
+            totals.setdefault(entry.rule, FuzzReport(entry.rule)).add(counted)
+        return [
+            rule
+            for rule, total in sorted(totals.items())
+            if rule not in accused and is_dead(total.matches, total.cases)
+        ]
 
-    def _is_wanted(self, kind: Kind) -> bool:
-        """Tell whether a finding is to be shrunk: soft ones only if nothing else is found, none if a worse is known."""
-        if kind.is_soft and not self._wants_soft:
-            self._has_soft = True
-            return False
-        return kind in self._smallest or all(known.severity > kind.severity for known in self._smallest)
+    @property
+    def ok(self) -> bool:
+        """Tell whether every rule matched often enough and nothing went wrong."""
+        return not self.met and not self.dead and not self.failures
 
-    def _error(self, verdict: Verdict, case: Case) -> FoundError:
-        kind = Kind(verdict.kind)
-        error = _FOUND[kind](finding_of(self.target, verdict, case), case)
-        known = self._smallest.get(kind)
-        if known is None or len(case.model) <= len(known.case.model):
-            self._smallest[kind] = error
-        return error
+    def findings(self) -> Sequence[Met]:
+        """Return what was met, rule by rule."""
+        return [self.met[key] for key in sorted(self.met)]
 
+    def file_of(self, met: Met) -> str:
+        """Return the file that shows a finding, or nothing without a corpus."""
+        if self._corpus is None:
+            return ""
+        return str(self._corpus.file_of(met.rule, met.noted.kind, met.noted.structure))
 
-def finding_of(target: Target, verdict: Verdict, case: Case) -> Finding:
-    """Put together what is to be reported of a case."""
-    return Finding(
-        Kind(verdict.kind),
-        verdict.message,
-        text_of(onnx.ModelProto.FromString(case.model)),
-        verdict.after,
-        feed_named(case, verdict.feed),
-        target.name,
-    )
+    def summary(self) -> str:
+        """Say in one line what was done."""
+        entries = self._done.values()
+        seeds = {entry.seed for entry in entries}
+        models, seconds = sum(entry.cases for entry in entries), sum(entry.seconds for entry in entries)
+        span = f"seeds {min(seeds)} to {max(seeds)}" if len(seeds) > 1 else f"seed {min(seeds, default=0)}"
+        before = f", {self.resumed} of them before" if self.resumed else ""
+        found = f"{len(self.met)} finding{'s' * (len(self.met) != 1)}"
+        rules = f"{len({entry.rule for entry in entries})} of {len(self.rules)} rules"
+        return f"{found}: {rules}, {span}, {len(entries)} trials{before}, {models} models, {seconds:.0f} s of work"
 
-
-def _found_in(errors: BaseExceptionGroup[Any]) -> list[FoundError]:
-    found: list[FoundError] = []
-    for error in errors.exceptions:
-        if isinstance(error, FoundError):
-            found.append(error)
-        elif isinstance(error, BaseExceptionGroup):
-            found.extend(_found_in(cast("BaseExceptionGroup[Any]", error)))
-    return found
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        entries = self._done.values()
+        return {
+            "ok": self.ok,
+            "rules": len(self.rules),
+            "seeds": sorted({entry.seed for entry in entries}),
+            "trials": len(entries),
+            "resumed": self.resumed,
+            "cases": sum(entry.cases for entry in entries),
+            "matches": sum(entry.matches for entry in entries),
+            "seconds": round(sum(entry.seconds for entry in entries), 3),
+            "dead": self.dead,
+            "failures": self.failures,
+            "findings": [
+                {
+                    "rule": met.rule,
+                    "kind": met.noted.kind,
+                    "message": met.noted.message,
+                    "structure": met.noted.structure,
+                    "met": met.count,
+                    "first_seed": met.first_seed,
+                    "command": self.plan.command(met.rule, met.seed),
+                    "file": self.file_of(met) or None,
+                }
+                for met in self.findings()
+            ],
+        }
