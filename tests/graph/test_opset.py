@@ -176,6 +176,9 @@ def feeds(model: onnx.ModelProto) -> dict[str, np.ndarray]:
 
 def assert_same(expected: list[np.ndarray], found: list[np.ndarray], exact: bool = False) -> None:
     for a, b in zip(expected, found, strict=True):
+        if isinstance(a, list):
+            assert_same(a, b, exact)
+            continue
         assert (a.dtype, a.shape) == (b.dtype, b.shape)
         if exact or a.dtype.kind not in "f":
             np.testing.assert_array_equal(a, b)

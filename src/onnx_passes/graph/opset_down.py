@@ -133,7 +133,7 @@ def _fit_types(form: Form, node: onnx.NodeProto, version: int) -> None:
         for index, name in enumerate(names):
             parameter = parameters[min(index, len(parameters) - 1)]
             spelled = _spelled_type(form, name)
-            if not spelled:
+            if not spelled or (names is node.output and name not in form.used):
                 continue
             if spelled not in parameter.types:
                 form.refuse(f"opset {version} does not allow '{parameter.name}' to be {spelled}")

@@ -18,7 +18,7 @@ from onnx_passes.verify.blame.excuse import Excuse, Excuses
 from onnx_passes.verify.blame.replay import Replay
 from onnx_passes.verify.comparison.compare import compare
 from onnx_passes.verify.comparison.declarations import ChangesInterface, ShowsInside, wrong_annotation
-from onnx_passes.verify.comparison.evidence import evidence_of
+from onnx_passes.verify.comparison.evidence import evidence_of, says_nothing
 from onnx_passes.verify.comparison.promise import EXPLICIT, Promise, PromiseFor, promise_of
 from onnx_passes.verify.local.unreached import NEVER_RAN, Unreached
 from onnx_passes.verify.narrowing import Narrowing
@@ -226,6 +226,8 @@ class WholeModel:
         evidence = evidence_of(promise, comparisons, len(baseline.samples), baseline.engine, started)
         if excuse is not None:
             record.notes.append(excuse.reason)
+        if given.unit and (doubt := says_nothing(results)):
+            record.notes.append(doubt)
         if baseline.ties is not None and not promise.is_equality:
             evidence = replace(evidence, level="tolerance", reason=str(baseline.ties))
         baseline.unit = max(baseline.unit, given.unit)

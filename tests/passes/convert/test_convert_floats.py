@@ -188,6 +188,13 @@ def test_halves_inside_are_rounded_whatever_the_interface():
     assert 0 < evidence.max_abs < 2**-10
 
 
+def test_outputs_that_show_nothing_are_named():
+    text = """g (float[2,3] x) => (float[2,3] y, float[2,3] z) <float none = {0}> {
+        h = Tanh (x) n = Mul (h, none) a = Abs (n) y = Exp (a) z = Neg (h) }"""
+    _, notes = convert(text)
+    assert "'y' is 1 in all samples, which shows little: give data with --inputs" in notes
+
+
 def test_the_way_back_leaves_no_half_and_no_cast():
     model, _ = convert(LAYER, "convert-float16, convert-float32")
     assert operators(model) == ["MatMul", "Add", "Relu"]

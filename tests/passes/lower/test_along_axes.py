@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+import onnx_passes
 from tests.passes.fuse.tools import outcome, reasons
+from tests.passes.tools import model_of
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
@@ -52,3 +54,12 @@ def test_root_mean_square():
     found = outcome("lower-rmsnorm", text, opset=23)
     assert "RMSNormalization" not in found
     assert found.count("ReduceMean") == 1
+
+
+@pytest.mark.parametrize("opset", [17, 24])
+def test_norms_of_nearly_equal_elements_are_no_false_alarm(opset: int):
+    text = """g (float[4,8] x) => (float[4,8] y) <float[8] s = {1, 2, 3, 4, 5, 6, 7, 8}, float c = {1000}> {
+        far = Mul (x, c) y = LayerNormalization (far, s) }"""
+    result = onnx_passes.apply(model_of(text, opset=opset), "lower-layernorm")
+    assert result.record.level == "tolerance"
+    assert "LayerNormalization" not in {node.op_type for node in result.model.graph}

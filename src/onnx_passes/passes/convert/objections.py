@@ -10,15 +10,13 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.positions import Positions
 from onnx_passes.graph.randomness import is_random
 from onnx_passes.ops.quantizing import has_scales
 
 Objection = Callable[[ir.Node], str]
 """Says why a node is to stay as it is; nothing if it need not."""
 
-_COUNTS = frozenset({ir.DataType.INT64, ir.DataType.INT32})
-_FEW = 4096
-"""With more constants than this, numbers are data of a layer."""
 _HOLDS_VALUE = {"Constant", "ConstantOfShape"}
 
 
@@ -64,22 +62,8 @@ def overflows(greatest: Mapping[ir.Value, np.ndarray], target: ir.DataType) -> O
 
 def counts() -> Objection:
     """Object to nodes that compute with positions and sizes alone, which a short type cannot tell apart."""
-    counted: set[ir.Value] = set()
-
-    def objection(node: ir.Node) -> str:
-        given = [value for value in node.inputs if value is not None and constant_tensor(value) is None]
-        if node.op_type == "Cast":
-            first = node.inputs[0]
-            found = first is not None and first.dtype in _COUNTS
-        else:
-            floats = [value for value in given if value.dtype is not None and value.dtype.is_floating_point()]
-            weights = sum(tensor.size for value in node.inputs if (tensor := constant_tensor(value)) is not None)
-            found = bool(floats) and all(value in counted for value in floats) and weights <= _FEW
-        if found or node.op_type == "Range":
-            counted.update(node.outputs)
-        return "it computes with positions or sizes" if found else ""
-
-    return objection
+    positions = Positions()
+    return lambda node: "it computes with positions or sizes" if positions.only(node) else ""
 
 
 def beyond(array: np.ndarray, target: ir.DataType) -> str:

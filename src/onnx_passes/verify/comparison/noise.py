@@ -17,10 +17,13 @@ from onnx_passes.core.errors import ModelError
 from onnx_passes.core.walk import all_nodes, nested_graphs
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.copy import copy_node
+from onnx_passes.graph.positions import Positions
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Sample
 from onnx_passes.verify.run.infer_types import infer_types
+
+Values = dict[ir.Value, ir.Value]
 
 _MARGIN = 4.0
 """A result may be off by so many times the greatest error seen."""
@@ -39,8 +42,16 @@ _SUMS = frozenset(
     | {"Mean", "ReduceMean", "ReduceSum", "Sum"}
 )
 """Operators that add up products of their inputs."""
+_CENTRED = frozenset(
+    {"EmbedLayerNormalization", "GroupNormalization", "InstanceNormalization", "LayerNormalization"}
+    | {"MeanVarianceNormalization", "SkipLayerNormalization"}
+)
+"""Operators that subtract a mean: where elements are nearly equal, little more than their rounding is left."""
 _CHOICES = frozenset({"Clip", "GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "TopK", "Where"})
 """Operators that return an input as it is."""
+_BOOL = ir.Value(type=ir.TensorType(ir.DataType.BOOL))
+_WITHOUT_UNIFORM = 22
+"""The version from which on ONNX Runtime has no kernel for uniform numbers."""
 _MEAN = 3
 """The input of BatchNormalization that is subtracted."""
 
@@ -78,7 +89,8 @@ def each_bound(
     Results err by their own last place, or by that of a shorter type if its ``unit`` is given.
     """
     infer_types(model)
-    at_once = _AT_ONCE if at is None else _RUNS
+    # Dropout draws nearly the same for the first elements in every run.
+    at_once = _AT_ONCE if at is None and model.opset_imports.get("", 1) < _WITHOUT_UNIFORM else _RUNS
     moved = _Noisy(model, None if at is None else frozenset(at), at_once, unit).apply(wanted)
     ready = executor.prepare(model, also=[*wanted, *moved.values()], engine="onnxruntime")
     for sample in samples:
@@ -105,39 +117,51 @@ class _Noisy:
 
     def __init__(self, model: ir.Model, at: frozenset[ir.Node] | None, copies: int, unit: float = 0.0) -> None:
         self.unit = unit
+        self.opset = model.opset_imports.get("", 1)
         self.graph = model.graph
         self.at = at
         self.count = 0
-        self.copies: list[dict[ir.Value, ir.Value]] = [{} for _ in range(copies)]
+        self.copies: list[Values] = [{} for _ in range(copies)]
 
     def apply(self, wanted: Sequence[ir.Value]) -> dict[ir.Value, ir.Value]:
         """Return how far errors move the wanted values that they reach."""
+        nodes = list(self.graph)
         if self.at is None:
             for value in self.graph.inputs:
                 self._err(value, [value] * len(self.copies), value, 1.0)
-        for node in list(self.graph):
-            is_exact = self._is_exact_in_type(node) if self.unit else _is_exact(node)
+        positions = Positions()
+        for node in nodes:
+            is_exact = self._is_exact_in_type(node, positions) if self.unit else _is_exact(node)
             self._beside(node, errs=(self.at is None or node in self.at) and not is_exact)
         return {value: self._moved(value) for value in wanted if value in self.copies[0] and value.dtype in _PRECISION}
 
-    def _is_exact_in_type(self, node: ir.Node) -> bool:
-        """Tell whether a node is exact in a shorter type, which rounds what is gathered from weights."""
-        if node.op_type == "Constant":
+    def _is_exact_in_type(self, node: ir.Node, positions: Positions) -> bool:
+        """Tell whether a node is exact in a shorter type: it rounds what is gathered from weights, and no positions."""
+        if positions.only(node) or node.op_type == "Constant":
             return True
         return _is_exact(node) and not (node.op_type == "Gather" and constant(node.inputs[0]) is not None)
 
     def _beside(self, node: ir.Node, *, errs: bool) -> None:
-        touched = any(value in self.copies[0] for value in _read_by(node))
-        copies = [self._again(node, known) for known in self.copies] if touched else []
+        # An integer that flips, such as a size, is no matter of what a type resolves.
+        stops = bool(self.unit) and node.op_type == "Cast" and node.outputs[0].dtype not in _PRECISION
+        touched = not stops and any(value in self.copies[0] for value in _read_by(node))
         units = 1 + math.sqrt(_terms(node)) / _LANES
+        centred = errs and node.op_type in _CENTRED and node.inputs[0] is not None
+        known_by = [self._erring_first(node, known, units) if centred else known for known in self.copies]
+        copies = [self._again(node, known) for known in known_by] if touched or centred else []
         for place, output in enumerate(node.outputs):
             same = [copy.outputs[place] for copy in copies] or [output] * len(self.copies)
             if errs and output.name and output.dtype in _PRECISION:
-                sums = node.op_type in _SUMS and node.domain == ""
-                self._err(output, same, self._magnitude(node, output) if sums else output, units)
+                self._err(output, same, self._magnitude(node, output) if _sums_up(node) else output, units)
             elif touched:
                 for known, value in zip(self.copies, same, strict=True):
                     known[output] = value
+
+    def _erring_first(self, node: ir.Node, known: Mapping[ir.Value, ir.Value], units: float) -> Values:
+        """Let the first input of a node err, for this node only."""
+        first = node.inputs[0]
+        assert first is not None
+        return {**known, first: self._erring(known.get(first, first), first, first, units)}
 
     def _again(self, node: ir.Node, known: Mapping[ir.Value, ir.Value]) -> ir.Node:
         """Copy a node for values with errors, in its subgraphs as well."""
@@ -172,7 +196,7 @@ class _Noisy:
         if array is None:
             size = self._node("Abs", [value], value)
             return size if sign > 0 else self._node("Neg", [size], value)
-        return self._hold(sign * np.abs(array), value)
+        return self._hold(sign * np.abs(array))
 
     def _err(self, value: ir.Value, copies: Sequence[ir.Value], size: ir.Value, units: float) -> None:
         """Add a random part of a size to the copies of a value, of so many units in the last place at most."""
@@ -181,36 +205,68 @@ class _Noisy:
         if self.unit:
             size = self._moderate(size, value)
         for known, copy in zip(self.copies, copies, strict=True):
-            error = self._node("Mul", [size, self._part(value, units * max(self.unit, _PRECISION[value.dtype]))], value)
-            known[value] = self._node("Add", [copy, error], value)
+            known[value] = self._erring(copy, size, value, units)
+
+    def _erring(self, copy: ir.Value, size: ir.Value, value: ir.Value, units: float) -> ir.Value:
+        """Add a random part of a size to a copy of a value."""
+        if value.dtype is None or value.dtype not in _PRECISION:
+            return copy
+        error = self._node("Mul", [size, self._part(value, units * max(self.unit, _PRECISION[value.dtype]))], value)
+        return self._node("Add", [copy, error], value)
 
     def _moderate(self, size: ir.Value, like: ir.Value) -> ir.Value:
         """Leave out infinities and what is next to them, such as masks: an error makes NaN of them."""
         assert like.dtype is not None
         for operator, sign in (("Min", 1), ("Max", -1)):
             bound = sign * _MODERATE[like.dtype]
-            size = self._node(operator, [size, self._hold(np.array(bound, like.dtype.numpy()), like)], like)
+            size = self._node(operator, [size, self._hold(np.array(bound, like.dtype.numpy()))], like)
         return size
 
-    def _hold(self, array: np.ndarray, like: ir.Value) -> ir.Value:
+    def _hold(self, array: np.ndarray) -> ir.Value:
         self.count += 1
-        held = ir.Value(name=f"{_MARK}{self.count}", type=like.type, const_value=ir.Tensor(array))
+        tensor = ir.Tensor(array)
+        held = ir.Value(name=f"{_MARK}{self.count}", type=ir.TensorType(tensor.dtype), const_value=tensor)
         held.shape = ir.Shape(array.shape)
         self.graph.register_initializer(held)
         return held
 
     def _part(self, value: ir.Value, most: float) -> ir.Value:
+        """Compute random numbers in the shape of a value."""
+        if self.opset >= _WITHOUT_UNIFORM:
+            return self._drawn(value, most)
         attributes = [
             ir.AttrInt64("dtype", ir.DataType.FLOAT.value),
             ir.AttrFloat32("low", -most),
             ir.AttrFloat32("high", most),
-            ir.AttrFloat32("seed", float(self.count * 2654435761 % 2**24)),
+            ir.AttrFloat32("seed", float(self._seed())),
         ]
         part = self._node("RandomUniformLike", [value], value, attributes)
         part.type = ir.TensorType(ir.DataType.FLOAT)
         if value.dtype is ir.DataType.FLOAT or value.dtype is None:
             return part
-        return self._node("Cast", [part], value, [ir.AttrInt64("to", value.dtype.value)])
+        return self._cast(part, value.dtype)
+
+    def _seed(self) -> int:
+        return self.count * 2654435761 % 2**24
+
+    def _drawn(self, value: ir.Value, most: float) -> ir.Value:
+        """Compute one of eight numbers at random: what is left if each of three, which differ in size, may be dropped.
+
+        They are made of the value, or else the engine would fold them into a constant.
+        """
+        ones = self._cast(self._node("Equal", [value, value], _BOOL), ir.DataType.FLOAT)
+        half, training = self._hold(np.array(0.5, np.float32)), self._hold(np.array(True))
+        total = self._hold(np.array(-1.75 / 2 * most, np.float32))
+        for bit in range(3):
+            weight = self._node("Mul", [ones, self._hold(np.array(most / 2 / 2**bit, np.float32))], ones)
+            seed = [ir.AttrInt64("seed", self._seed())]
+            total = self._node("Add", [self._node("Dropout", [weight, half, training], ones, seed), total], ones)
+        return total if value.dtype in (ir.DataType.FLOAT, None) else self._cast(total, value.dtype)
+
+    def _cast(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+        made = self._node("Cast", [value], value, [ir.AttrInt64("to", dtype.value)])
+        made.type = ir.TensorType(dtype)
+        return made
 
     def _node(
         self, operator: str, inputs: Sequence[ir.Value | None], like: ir.Value, attributes: Sequence[ir.Attr] = ()
@@ -248,6 +304,11 @@ def _cloned(attribute: ir.Attr, known: Mapping[ir.Value, ir.Value], number: int)
         for value in inner.outputs:
             value.name = f"{value.name}{_MARK}{number}" if value.name else value.name
     return ir.AttrGraph(attribute.name, graph)
+
+
+def _sums_up(node: ir.Node) -> bool:
+    """Tell whether a node adds up products of its inputs; in training mode a norm divides by what it finds itself."""
+    return node.domain == "" and node.op_type in _SUMS and not node.attributes.get_int("training_mode", 0)
 
 
 def _is_exact(node: ir.Node) -> bool:
