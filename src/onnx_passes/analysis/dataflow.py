@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 import onnx_ir as ir
 
-from onnx_passes.core.walk import nested_graphs
+from onnx_passes.core.walk import holds_graphs, nested_graphs
 
 Fact = TypeVar("Fact")
 
@@ -49,9 +49,12 @@ class Forward(ABC, Generic[Fact]):
 
     def visit(self, node: ir.Node) -> None:
         """Find what is known of the results of a node, after all that is inside of it."""
-        for inner in nested_graphs(node):
-            self.run(inner)
-        self.known.update(zip(node.outputs, self.transfer(node), strict=False))
+        if holds_graphs(node):
+            for inner in nested_graphs(node):
+                self.run(inner)
+        facts = self.transfer(node)
+        if facts:
+            self.known.update(zip(node.outputs, facts, strict=False))
 
     def of_branches(self, node: ir.Node) -> list[Fact]:
         """Return what holds for the results of an If, whichever branch it takes."""

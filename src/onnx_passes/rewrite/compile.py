@@ -171,6 +171,8 @@ def _match_in_order(
 ) -> bool:
     if i == len(matchers):
         return proceed()
+    if i == len(matchers) - 1:
+        return matchers[i](values[i], state, proceed)
     return matchers[i](values[i], state, lambda: _match_in_order(matchers, i + 1, values, state, proceed))
 
 
@@ -180,6 +182,8 @@ def _match_in_any_order(
     """Try each value at the next matcher, the written order first, and a value that comes twice only once."""
     if i == len(matchers):
         return proceed()
+    if i == len(matchers) - 1 and len(values) == 1:
+        return matchers[i](values[0], state, proceed)
     for at, value in enumerate(values):
         if value in values[:at]:
             continue

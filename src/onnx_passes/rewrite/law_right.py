@@ -97,6 +97,9 @@ class Terms:
         for place, parameter in enumerate(parameters[: len(terms)]):
             if parameter.annotation in _NODES:
                 terms[place] = _node(terms[place])
+        if len(terms) == 1:
+            only = terms[0]
+            return lambda bindings: function(only(bindings))
         return lambda bindings: function(*[term(bindings) for term in terms])
 
 

@@ -113,9 +113,11 @@ class Law:
                 f"law '{title}' cannot be used: {error}", where=self.source, hint=error.hint
             ) from None
 
+        parts = (*attributes, *conditions)
+
         def check(match: Match, **bound: Any) -> Any:
             bound[GIVEN] = match
-            for part in (*attributes, *conditions):
+            for part in parts:
                 refusal = part.refuse(bound)
                 if refusal is not None:
                     return refusal

@@ -101,7 +101,7 @@ class Rule:
             return False
 
         plan = self._plans[role]
-        plan.match_root(node, state, lambda: _match_links(plan.links, 0, state, accept))
+        plan.match_root(node, state, (lambda: _match_links(plan.links, 0, state, accept)) if plan.links else accept)
         return found[0] if found else None
 
     def _judge(self, state: State, model: ir.Model, container: ir.Graph | ir.Function) -> Match | Refusal:

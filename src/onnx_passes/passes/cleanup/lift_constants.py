@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import tensor_of_constant_node
 from onnx_passes.graph.hashing.content import string_elements
 from onnx_passes.rewrite.editor import Editor
@@ -29,7 +30,7 @@ class LiftConstants(EditorPass):
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
         """Lift in the graph and its subgraphs."""
-        constants = [node for node in model.graph.all_nodes() if node.op_type == "Constant" and node.domain == ""]
+        constants = [node for node in all_nodes(model.graph) if node.op_type == "Constant" and node.domain == ""]
         if constants and model.ir_version < _INPUTS_OPTIONAL_SINCE:
             reason = f"in IR version {model.ir_version} every initializer has to be an input"
             editor.context.note(f"nothing lifted: {reason}")
