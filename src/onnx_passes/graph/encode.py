@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -72,7 +73,7 @@ def _function(function: ir.Function, expand: Expand | None) -> onnx.FunctionProt
 
 
 class Encoder:
-    """Encodes nodes as fields of a graph; texts that come again are encoded once.
+    """Encodes nodes as fields of a graph.
 
     ``added`` are the operator sets that expanded nodes need beyond the given ones.
     """
@@ -81,7 +82,6 @@ class Encoder:
         self.added: dict[str, int] = {}
         self._expand = expand
         self._imports = opset_imports or {}
-        self._texts: dict[str, bytes] = {}
 
     def nodes(self, nodes: Iterable[ir.Node]) -> bytes:
         """Encode nodes in their order, without documentation and metadata."""
@@ -106,19 +106,18 @@ class Encoder:
             built.discard()
 
     def _node(self, node: ir.Node) -> bytes:
-        text = self._text
         parts: list[bytes] = []
         for value in node.inputs:
-            parts += (_INPUT, text("" if value is None else value.name or ""))
+            parts += (_INPUT, _sized("" if value is None else value.name or ""))
         for value in node.outputs:
-            parts += (_OUTPUT, text(value.name or ""))
+            parts += (_OUTPUT, _sized(value.name or ""))
         if node.name:
-            parts += (_NAME, text(node.name))
-        parts += (_OPERATOR, text(node.op_type))
+            parts += (_NAME, _sized(node.name))
+        parts += (_OPERATOR, _sized(node.op_type))
         if node.domain:
-            parts += (_DOMAIN, text(node.domain))
+            parts += (_DOMAIN, _sized(node.domain))
         if node.overload:
-            parts += (_OVERLOAD, text(node.overload))
+            parts += (_OVERLOAD, _sized(node.overload))
         for attribute in node.attributes.values():
             parts.append(_field(_ATTRIBUTE, self._attribute(attribute)))
         return b"".join(parts)
@@ -136,7 +135,7 @@ class Encoder:
         elif kind is _Kind.FLOATS:
             body = b"".join(_FLOATS + struct.pack("<f", item) for item in value)
         elif kind is _Kind.STRING and isinstance(value, str):
-            body = _STRING + self._text(value)
+            body = _STRING + _sized(value)
         elif kind is _Kind.TENSOR and type(value) is ir.Tensor and value.dtype is not ir.DataType.STRING:
             body = _field(_TENSOR, _tensor(attribute.as_tensor()))
         elif kind is _Kind.GRAPH and self._expand is not None:
@@ -144,7 +143,7 @@ class Encoder:
             body = _GRAPH + varint(len(graph)) + graph
         else:
             return _as_message(attribute)
-        return _ATTRIBUTE_NAME + self._text(attribute.name) + body + _TYPE + varint(kind.value)
+        return _ATTRIBUTE_NAME + _sized(attribute.name) + body + _TYPE + varint(kind.value)
 
     def _graph(self, graph: ir.Graph) -> bytes:
         """Encode the graph of an attribute, in which nodes may have to be expanded too."""
@@ -158,13 +157,6 @@ class Encoder:
                     tensor.name = value.name or ""
                     proto.initializer.append(tensor)
             return self.nodes(graph) + proto.SerializeToString()
-
-    def _text(self, text: str) -> bytes:
-        found = self._texts.get(text)
-        if found is None:
-            encoded = text.encode()
-            found = self._texts[text] = varint(len(encoded)) + encoded
-        return found
 
 
 class ValueEncoder:
@@ -213,7 +205,14 @@ def _axis(dim: int | str | None) -> bytes:
 
 
 def _text(field: bytes, text: str) -> bytes:
-    return _field(field, text.encode())
+    return field + _sized(text)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _sized(text: str) -> bytes:
+    """Encode a text behind its length; names come again in every node that reads a value, and in every encoding."""
+    encoded = text.encode()
+    return varint(len(encoded)) + encoded
 
 
 def _field(field: bytes, body: bytes) -> bytes:

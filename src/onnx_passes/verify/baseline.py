@@ -270,7 +270,8 @@ def _is_shared(tensor: ir.TensorProtocol | None) -> TypeGuard[ir.TensorProtocol]
     if tensor is None or isinstance(tensor, MappedTensor):
         # Nobody can write to what is mapped here, and who writes to the file is noticed.
         return False
-    return tensor.dtype is not ir.DataType.STRING and tensor.nbytes > _SMALL
+    # What is read-only, as most is while passes run, refuses to be written to.
+    return tensor.dtype is not ir.DataType.STRING and tensor.nbytes > _SMALL and tensor.numpy().flags.writeable
 
 
 def _checksum(tensor: ir.TensorProtocol) -> int:
