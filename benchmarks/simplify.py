@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -91,12 +92,16 @@ class Tool:
 
     def __init__(self, name: str, python: str):
         self.command = [python, str(HERE / "simplify_one.py"), name]
+        # A peer is an earlier version of this package: it must not find this one.
+        self.environment = {key: text for key, text in os.environ.items() if name in OURS or key != "PYTHONPATH"}
         self.process: subprocess.Popen[str] | None = None
 
     def simplify(self, model: Path, output: Path) -> Figures:
         if self.process is None or self.process.poll() is not None:
             pipe = subprocess.PIPE
-            self.process = subprocess.Popen(self.command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+            self.process = subprocess.Popen(
+                self.command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, env=self.environment
+            )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         watch = threading.Timer(TIMEOUT, self.process.kill)

@@ -53,6 +53,17 @@ def onnxscript(path: str, output: str) -> dict[str, float]:
     return _timed(path, output, onnxscript.optimizer.optimize, onnx)
 
 
+def onnx_passes_04(path: str, output: str) -> dict[str, float]:
+    """Run the command line of version 0.4 of this package, which loads and saves by itself."""
+    from importlib.metadata import entry_points
+
+    (command,) = entry_points(group="console_scripts", name="onnx-passes")
+    run = command.load()
+    started = time.process_time()
+    run.main(["-o", output, path, "shape-inference", "fold-constants", "eliminate", "cleanup"], standalone_mode=False)
+    return {"cpu": time.process_time() - started}
+
+
 def ours(path: str, output: str) -> dict[str, float]:
     return _ours(path, output, verify=True)
 
@@ -112,8 +123,8 @@ def _timed(path: str, output: str, simplify: Callable[[Any], Any], onnx: Any) ->
 
 
 def main() -> None:
-    tools = {f.__name__: f for f in (onnxsim, onnxslim, onnxoptimizer, onnxscript, ours, ours_unverified)}
-    tool = tools[sys.argv[1]]
+    peers = (onnxsim, onnxslim, onnxoptimizer, onnxscript, onnx_passes_04)
+    tool = {f.__name__: f for f in (*peers, ours, ours_unverified)}[sys.argv[1]]
     # Warmed up on a tiny model that has something of all, lest imports be counted.
     with tempfile.TemporaryDirectory() as folder:
         warm = Path(folder) / "warm.onnx"

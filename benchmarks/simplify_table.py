@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-PEERS = ("onnxsim", "onnxslim", "onnxoptimizer", "onnxscript")
+PEERS = ("onnxsim", "onnxslim", "onnxoptimizer", "onnxscript", "onnx_passes_04")
 OURS = ("ours", "ours_unverified")
 REASONS: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (

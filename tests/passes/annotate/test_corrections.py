@@ -113,6 +113,20 @@ def test_quantized_pooling_and_products_of_onnxruntime():
     assert [str(shape) for shape in shapes] == ["[N,4,1,1]", "[N,2]"]
 
 
+@pytest.mark.parametrize(
+    ("x", "indices", "expected"),
+    [((4,), (3, 1), "[1,N]"), ((2, 4), (3,), "[2,N]"), ((2, 3, 4), (1, 2), "[2,3,2]"), ((4,), (1,), "[1,N]")],
+)
+def test_features_of_a_vector_are_a_row_as_long_as_there_are_indices(x, indices, expected):
+    declared = "N, 1" if indices == (3, 1) else "N" if len(indices) == 1 else "1, 2"
+    text = f"""g (float[{", ".join(map(str, x))}] x, int64[{declared}] i) => (float y) {{
+        y = ai.onnx.ml.ArrayFeatureExtractor (x, i)
+    }}"""
+    model = model_of(text, domains='"ai.onnx.ml" : 3')
+    (shape,) = assert_holds(model, {"x": array(*x), "i": np.zeros(indices, np.int64)})
+    assert str(shape) == expected
+
+
 def test_a_loop_that_ends_early_gives_fewer_slices():
     model = model_of("""g (float[2] x, bool c) => (float y) <int64 n = {10}> {
       y = Loop (n, c) <body = b (int64 i, bool ci) => (bool co, float[2] s) {

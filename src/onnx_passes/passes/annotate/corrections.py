@@ -1,12 +1,13 @@
 """Where onnx_shape_inference claims more than an operator promises: the same inference, and then less of it.
 
 It takes it for granted that dimensions of different names are equal where they meet in a broadcast, that inputs
-which are not constant have their default, that a rounded-up pooling window always starts inside the image, and that
-quantized pooling keeps the size of an image.
+which are not constant have their default, that a rounded-up pooling window always starts inside the image, that
+quantized pooling keeps the size of an image, and that features of a vector are one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
@@ -158,6 +159,18 @@ def _global_pool(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Sh
         ctx.set_shape(node.outputs[0], ir.Shape([batch, *ones, channels] if last else [batch, channels, *ones]))
 
 
+def _features(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
+    """Take as many elements as there are indices, whatever their shape; those of a vector are a row."""
+    shapes = [None if value is None else value.shape for value in node.inputs]
+    node.outputs[0].shape = declared[0]
+    if len(shapes) == 2 and shapes[0] is not None and shapes[1] is not None:
+        sizes = [size for size in shapes[1] if size != 1]
+        known = [size for size in sizes if isinstance(size, int)]
+        several = len(sizes) > 1 and len(known) < len(sizes)
+        count = ctx.new_symbolic_dim() if several else math.prod(known) if len(known) == len(sizes) else sizes[0]
+        ctx.set_shape(node.outputs[0], ir.Shape([*(list(shapes[0])[:-1] or [1]), count]))
+
+
 def _qgemm(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
     zero_point = node.inputs[8] if len(node.inputs) > 8 else None
     if zero_point is not None and zero_point.dtype is not None and node.outputs[0].dtype == ir.DataType.FLOAT:
@@ -178,6 +191,7 @@ CORRECTIONS: Mapping[tuple[str, str], Correction] = MappingProxyType(
         ("", "AveragePool"): _pool,
         ("", "LpPool"): _pool,
         ("", "MaxPool"): _pool,
+        ("ai.onnx.ml", "ArrayFeatureExtractor"): _features,
         ("com.microsoft", "QGemm"): _qgemm,
         ("com.microsoft", "QLinearAveragePool"): _shape_unknown,
         ("com.microsoft", "QLinearGlobalAveragePool"): _global_pool,
