@@ -407,6 +407,14 @@ def test_made_up_names_are_inferred_again_if_asked_for():
     assert described(value(model, "c")) == "BOOL[B,N]"
 
 
+def test_shapes_that_cannot_be_inferred_again_stay():
+    model = model_of(
+        "g (float[B] x) => (float[Loop_y_dim_0] y) { y = some.where.Thing (x) }", domains='"some.where" : 1'
+    )
+    assert not ShapeInference(renew=True)(model).modified
+    assert described(value(model, "y")) == "FLOAT[Loop_y_dim_0]"
+
+
 def test_a_size_meets_the_lesser_of_itself_and_a_number():
     model = model_of(
         """g (float[1,N] x) => (float[?,?] y, float[?,?] e)

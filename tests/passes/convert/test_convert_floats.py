@@ -80,6 +80,11 @@ def test_the_interface_is_converted_if_asked():
             "s",
             "its scale would be rounded",
         ),
+        (
+            "q = SequenceConstruct (x, x) i = Constant <value = int64 {1}> () s = SequenceAt (q, i) y = Tanh (s)",
+            "s",
+            "sequences and optional values keep their type",
+        ),
         ("s = RandomUniformLike <seed = 1.0> (x) o = Sub (s, s) y = Add (x, o)", "s", "it would draw other numbers"),
     ],
 )
@@ -89,6 +94,32 @@ def test_what_the_type_cannot_hold_stays_and_says_why(body, stays, reason):
     assert any(reason in note for note in notes), notes
     assert HALF in types(model).values()
     check(model)
+
+
+def test_an_output_that_the_type_cannot_hold_stays():
+    text = "g (float[3] x) => (float[3] y, float[3] z) <float c = {60000}> { y = Mul (x, c) t = Tanh (x) z = Neg (t) }"
+    model, notes = convert(text)
+    assert any("'y' is 6e+07, and float16 ends at" in note for note in notes), notes
+    assert operators(model) == ["Cast", "Mul", "Tanh", "Neg", "Cast"]
+
+
+def test_numbers_that_become_text_stay():
+    model, notes = convert(
+        "g (float[3] x) => (string[3] w, float[3] y) { t = Tanh (x) w = Cast <to = 8> (x) y = Neg (t) }"
+    )
+    assert any("it writes numbers as text" in note for note in notes), notes
+    assert value(model, "w").producer().inputs[0].name == "x"
+    assert HALF in types(model).values()
+
+
+def test_what_reads_a_value_of_unknown_type_stays():
+    text = """g (float[2,3] x) => (float[2,3] y, float[2,3] z) <float c = {2}> {
+        s = ai.onnx.ml.Scaler <offset = [0.0], scale = [2.0]> (x) y = Sub (s, c) t = Tanh (x) z = Neg (t)
+    }"""
+    result = onnx_passes.apply(model_of(text, opset=21, domains='"ai.onnx.ml" : 3'), "convert-float16")
+    notes = [note for step in result.record.steps for note in step.notes]
+    assert any("the type of 's' is not known" in note for note in notes), notes
+    assert value(result.model, "t").dtype is HALF
 
 
 def test_masks_of_the_lowest_float_mask_as_before():

@@ -338,6 +338,11 @@ def test_booleans_and_strings_know_no_tolerance(dtype: object) -> None:
     assert not one.within(1e9, 1e9)
 
 
+def test_the_message_of_one_string_names_it() -> None:
+    one = tensor(["a", "b", "c"], ["x", "b", "y"], object)
+    assert one.message((2,)) == "y[2]: expected 'c', found 'y'; 2 of 3 elements differ"
+
+
 def test_strings_are_equal_in_any_storage() -> None:
     texts = ["ä", "b", ""]
     encoded = np.array([t.encode() for t in texts], object)

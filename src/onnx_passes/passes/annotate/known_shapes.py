@@ -49,13 +49,18 @@ class KnownShapes:
         return modified
 
 
-def forget_made_up(graph: ir.Graph) -> None:
-    """Forget the shapes of results with a dimension that an inference named: another may find out what it is."""
+def forget_made_up(graph: ir.Graph) -> dict[ir.Value, ir.Shape]:
+    """Forget the shapes of results with a dimension that an inference named, and return them.
+
+    Another inference may find out what it is.
+    """
+    forgotten: dict[ir.Value, ir.Shape] = {}
     given = {dim.value for value in graph.inputs for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)}
     for node in all_nodes(graph):
         for value in node.outputs:
             if value.shape is not None and any(_is_made_up(dim, given) for dim in value.shape):
-                value.shape = None
+                forgotten[value], value.shape = value.shape, None
+    return forgotten
 
 
 def _is_made_up(dim: int | ir.SymbolicDim, given: Collection[str | None]) -> bool:

@@ -49,8 +49,13 @@ class ShapeInference(Annotation):
             return PassResult(model, modified=False)
         if self.check_type or self.strict_mode:
             self._refuse_contradictions(model)
-        if self.renew:
-            forget_made_up(model.graph)
+        forgotten = forget_made_up(model.graph) if self.renew else {}
+        result = self._infer(model, context)
+        for value, shape in forgotten.items():
+            value.shape = shape if value.shape is None else value.shape
+        return result
+
+    def _infer(self, model: ir.Model, context: Context) -> PassResult:
         if self.gaps_only and not has_gaps(model.graph):
             return PassResult(model, modified=False)
         before = KnownShapes(model.graph)

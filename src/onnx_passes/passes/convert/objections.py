@@ -18,6 +18,7 @@ Objection = Callable[[ir.Node], str]
 """Says why a node is to stay as it is; nothing if it need not."""
 
 _HOLDS_VALUE = {"Constant", "ConstantOfShape"}
+_CONTAINERS = (ir.SequenceType, ir.OptionalType)
 
 
 def all_of(*objections: Objection) -> Objection:
@@ -31,6 +32,10 @@ def unsuitable(node: ir.Node) -> str:
         return "it would draw other numbers"
     if has_scales(node):
         return "its scale would be rounded"
+    if node.op_type == "Cast" and node.attributes.get_int("to", 0) == ir.DataType.STRING:
+        return "it writes numbers as text"
+    if any(value is not None and isinstance(value.type, _CONTAINERS) for value in (*node.inputs, *node.outputs)):
+        return "sequences and optional values keep their type"
     has_type = any(name in node.attributes for name in ("dtype", "output_dtype"))
     return "it names the type of its result" if has_type else ""
 

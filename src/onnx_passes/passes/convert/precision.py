@@ -44,7 +44,7 @@ class Precision:
             variables = self._variables(node)
             if variables is None:
                 continue
-            reason = "" if variables else self._untaken(node)
+            reason = self._unknown(node, variables) if variables else self._untaken(node)
             reason = reason or self.objection(node) or self._followed(node)
             if reason:
                 self.stay[node] = reason
@@ -98,6 +98,14 @@ class Precision:
         users = [user for value in node.outputs for user, _ in value.uses()]
         returned = any(value.is_graph_output() for value in node.outputs)
         return bool(users) and not returned and all(user in self.stay for user in users)
+
+    def _unknown(self, node: ir.Node, variables: frozenset[str]) -> str:
+        """Keep what reads a value that nobody knows the type of, beside others that would get the new one."""
+        types = self._signature(node)
+        for index, value in enumerate(node.inputs):
+            if value is not None and value.type is None and types and types.variable_of_input(index) in variables:
+                return f"the type of '{value.name}' is not known"
+        return ""
 
     def _untaken(self, node: ir.Node) -> str:
         if subgraphs_of(node):

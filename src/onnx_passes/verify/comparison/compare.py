@@ -132,7 +132,7 @@ class TensorComparison:
         if self.arrays is None:
             return self.worst
         expected, found = self.arrays
-        part = compare_tensor(self.name, expected[index].reshape(1), found[index].reshape(1)).worst
+        part = compare_tensor(self.name, expected[*index, None], found[*index, None]).worst
         return self.worst if part is None else replace(part, index=index)
 
     def _values_message(self, worst: Element | None, beyond: int | None) -> str:

@@ -98,7 +98,8 @@ def _nbytes(arrays: Arrays) -> int:
 
 
 def _is_wanted(value: ir.Value) -> bool:
-    return bool(value.name) and bool(value.uses()) and not is_constant(value)
+    is_read = bool(value.uses()) or value.is_graph_output()
+    return bool(value.name) and is_read and not is_constant(value)
 
 
 def _sizes(ready: Executable, names: set[str | None], sample: Sample) -> dict[str, int]:
