@@ -96,6 +96,12 @@ def test_rules_are_tried_in_turn(faked: list[tuple[str, int]]) -> None:
     assert [rule for rule, _ in faked[:3]] == [rule for rule, _ in faked[3:]] == campaign.rules
 
 
+def test_every_pass_has_its_turn_before_one_has_its_second() -> None:
+    rules = Campaign(Plan(("eliminate-slice", "eliminate-concat"))).rules
+    families = [rule.partition("/")[0] for rule in rules]
+    assert families == ["eliminate-slice", "eliminate-concat", "eliminate-slice"]
+
+
 def test_campaign_goes_on_where_it_ended(faked: list[tuple[str, int]], tmp_path: Path) -> None:
     first = Campaign(PLAN, tmp_path).run(range(3))
     next(first)

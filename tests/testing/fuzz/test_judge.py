@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
@@ -117,3 +118,29 @@ def test_a_model_that_declares_what_is_not_so_says_nothing_of_a_rule() -> None:
     judge = Judge(replace(RELU, apply=bypassing(2)), Executor(), lambda: None)
     assert judge(case).outcome == "fine"
     assert judge(lying).outcome == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("rule", "graph"),
+    [
+        (
+            "fuse-reshaped-gemm",
+            """g (float16[2,1,3] x, float16[3,2] w, float16[1,2] c) => (float16[2,1,2] y)
+                <int64[2] s = {-1, 3}, int64[3] t = {2, 1, 2}, float16[A,3] r, float16[A,2] p> {
+                    r = Reshape (x, s) p = Gemm (r, w, c) y = Reshape (p, t)
+                }""",
+        ),
+        (
+            "fuse-gemm/MatMulAdd",
+            """g (float16[2,3] x, float16[3,2] w, float16[1,2] c) => (float16[2,2] y)
+                <float16[2,2] p> { p = MatMul (x, w) y = Add (p, c) }""",
+        ),
+    ],
+)
+def test_product_that_overflows_before_the_sum_is_not_promised(rule: str, graph: str) -> None:
+    [of] = targets_of(rule)
+    case = case_of_model(onnx.parser.parse_model(f"{_HEADER} {graph}"), seed=0)
+    x = np.ones(case.inputs[0].shape, np.float16)
+    w = np.array([[1, -65504], [1, -65504], [1, 0]], np.float16)
+    c = np.array([[0, np.inf]], np.float16)
+    assert Judge(of, Executor(), lambda: None)(replace(case, given={"x": x, "w": w, "c": c})).outcome == "fine"

@@ -138,10 +138,10 @@ class FuseGemm(LawPass):
               ``Gemm(Transpose(a), b)`` → ``Gemm<transA>(a, b)``, also for ``b``.
     Refuses:  products that are not known to be of matrices of floats; a ``c`` that is not known to fit into the
               product without enlarging it; a product that is used elsewhere.
-    Exactness: rounding.
+    Exactness: rounding; a product that overflows before the sum is not covered.
     """
 
-    fast_math = ("reassoc", "contract", "nsz")
+    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
     fuzz_hints = hints(
         shapes={"a": ((2, 3), (4, 3)), "b": ((3, 2), (3, 4)), "c": ((2,), (4,), (1,), (4, 1), (1, 4), ())},
         dtypes=("float32", "float64", "float16", "int32"),
@@ -200,10 +200,10 @@ class FuseReshapedGemm(LawPass):
     Refuses:  factors; a ``w`` that is to be transposed and is not constant, or large and used elsewhere; a ``c`` that
               differs from row to row; results that are matrices; rows that are empty, or of unknown size; a stack that
               is not known to be that of ``x``, or to be reached by a constant target; a product that is used elsewhere.
-    Exactness: rounding.
+    Exactness: rounding; a product that overflows before the sum is not covered.
     """
 
-    fast_math = ("reassoc", "contract", "nsz")
+    fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
     fuzz_hints = hints(
         *(
             f"""g ({kind}[{lead},3] x, {kind}[3,2] w, {kind}[{bias}] c) => ({kind}[{lead},2] y)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +47,7 @@ class Campaign:
 
     def __init__(self, plan: Plan, corpus: Path | None = None) -> None:
         self.plan = plan
-        self.rules = list(plan.targets())
+        self.rules = _by_turns(plan.targets())
         self.met: dict[Key, Met] = {}
         self.failures: dict[str, str] = {}
         self._done: dict[tuple[str, int], Entry] = {}
@@ -173,3 +175,14 @@ class Campaign:
                 for met in self.findings()
             ],
         }
+
+
+def _by_turns(rules: Iterable[str]) -> list[str]:
+    """Order rules so that every pass has its turn before one has its second: rules of a pass are much alike."""
+    places: Counter[str] = Counter()
+    placed: list[tuple[int, str]] = []
+    for rule in rules:
+        family = rule.partition("/")[0]
+        placed.append((places[family], rule))
+        places[family] += 1
+    return [rule for _, rule in sorted(placed, key=itemgetter(0))]
