@@ -52,21 +52,17 @@ def test_one_test_for_each_registered_rule(run_pytest) -> None:
         assert f"test_survives_fuzzing[{name}]" in result.stdout
 
 
-def test_failure_shows_the_finding(run_pytest) -> None:
-    result = run_pytest("--fuzz-seed", "1", "--fuzz-rules", "mine")
-    assert result.returncode == 1, result.stdout + result.stderr
-    assert "WRONG in plugin-wrong-add" in result.stdout
-    assert "1 failed, 1 passed" in result.stdout
-
-
 def test_rules_can_be_chosen(run_pytest) -> None:
     result = run_pytest("--fuzz-rules", "plugin-neg-neg")
     assert result.returncode == 0, result.stdout + result.stderr
     assert "1 passed" in result.stdout
 
 
-def test_corpus_is_kept_and_replayed(run_pytest, tmp_path: Path) -> None:
-    run_pytest("--fuzz-rules", "plugin-wrong-add", "--fuzz-corpus", "known")
+def test_failure_shows_the_finding_which_is_kept_and_replayed(run_pytest, tmp_path: Path) -> None:
+    result = run_pytest("--fuzz-seed", "1", "--fuzz-rules", "mine", "--fuzz-corpus", "known")
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "WRONG in plugin-wrong-add" in result.stdout
+    assert "1 failed, 1 passed" in result.stdout
     assert list((tmp_path / "known").glob("plugin-wrong-add-WRONG-*.onnxtxt"))
     result = run_pytest("--fuzz-rules", "plugin-wrong-add", "--fuzz-corpus", "known")
     known = len(list((tmp_path / "known").glob("*.onnxtxt")))

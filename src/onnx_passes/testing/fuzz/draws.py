@@ -19,6 +19,8 @@ _FREE_CASES = 5
 _FREE_ANSWERS = 12
 """In the other cases one in so many answers is another than that of the example."""
 _EXAMPLES = 24
+_TELLING = 8
+"""A telling example counts for so many."""
 _PREFERRED = "_maybe_draw_constant"
 
 
@@ -175,22 +177,24 @@ class Lessons:
     def __init__(self) -> None:
         self.cases = 0
         self.good = 0
+        self.has_telling = False
         self._examples: list[Mapping[str, Sequence[str]]] = []
         self._given: dict[str, Counter[str]] = {}
         self._good: dict[str, Counter[str]] = {}
 
-    def add(self, answers: Sequence[tuple[str, str]], *, good: bool) -> None:
-        """Take note of how a case went."""
+    def add(self, answers: Sequence[tuple[str, str]], *, good: bool, telling: bool = False) -> None:
+        """Take note of how a case went; one that is telling will be varied more often than others."""
         self.cases += 1
         self.good += good
+        self.has_telling |= telling
         for question, answer in dict.fromkeys(answers):
             self._given.setdefault(question, Counter())[answer] += 1
             self._good.setdefault(question, Counter())[answer] += good
-        if good and len(self._examples) < _EXAMPLES:
+        if good and (telling or len(self._examples) < _EXAMPLES):
             example: dict[str, list[str]] = {}
             for question, answer in answers:
                 example.setdefault(question, []).append(answer)
-            self._examples.append(example)
+            self._examples.extend([example] * (_TELLING if telling else 1))
 
     def experience(self) -> Experience:
         """Return examples, and for each question the answers that do not fail far more often than usual."""

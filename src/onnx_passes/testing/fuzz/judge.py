@@ -57,7 +57,8 @@ class Judge:
             proto = onnx.ModelProto.FromString(case.model)
             _check(proto)
             before = ir.from_proto(proto)
-            if match_only and not self._matches(before):
+            matched = self._match(before) if match_only else "fine"
+            if matched == "no match":
                 return Verdict("no match")
             runs = list(islice(self._run_before(before, case), 1 if match_only else None))
         except (ExecutionError, OnnxPassesError, onnx.checker.ValidationError, ir.serde.SerdeError) as error:
@@ -65,7 +66,7 @@ class Judge:
         if not runs:
             return Verdict("skipped", message="no data fit")
         if match_only:
-            return Verdict("fine")
+            return Verdict(matched)
         model = copy_model(before)
         self.entering()
         try:
@@ -76,12 +77,13 @@ class Judge:
             return Verdict("finding", str(wrong.kind), wrong.message, _text(model), wrong.feed)
         return Verdict("fine")
 
-    def _matches(self, model: ir.Model) -> bool:
+    def _match(self, model: ir.Model) -> Outcome:
+        """Just apply the rule; that it fails is a finding, which somebody will look at closely."""
         self.entering()
         try:
-            return self.target.apply(copy_model(model)) > 0
-        except Exception:  # noqa: BLE001 - a rule that fails has found something to rewrite
-            return True
+            return "fine" if self.target.apply(copy_model(model)) else "no match"
+        except Exception:  # noqa: BLE001 - whatever it is
+            return "finding"
 
     def _run_before(self, model: ir.Model, case: Case) -> Iterator[tuple[Feed, Arrays]]:
         ready = self._executor.prepare(model, also=list(_interior(model)), engine="onnxruntime")

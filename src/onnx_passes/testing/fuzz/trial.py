@@ -105,8 +105,9 @@ class Trial:
                 lessons.add(draws.answers, good=False)
                 continue
             verdict = self.worker.judge(self.target, case, match_only=True)
-            lessons.add(draws.answers, good=verdict.outcome in ("fine", "finding"))
-        return Experience() if _is_easy(lessons) else lessons.experience()
+            is_telling = verdict.outcome == "finding"
+            lessons.add(draws.answers, good=is_telling or verdict.outcome == "fine", telling=is_telling)
+        return Experience() if _is_easy(lessons) and not lessons.has_telling else lessons.experience()
 
     def _needs_scouts(self, lessons: Lessons) -> bool:
         if lessons.cases < self.effort.first_scouts or not lessons.cases:
