@@ -220,7 +220,8 @@ def test_runs_are_compared(run, zoo, moody, tmp_path):
     assert run("batch", zoo, "-o", old, "simplify").code == 0
     (zoo / "sub/b.onnx").write_text("no model")
     put(zoo / "d.onnx")
-    answer = run("batch", zoo, "-o", new, "cleanup", *OFF, "--compare", old, "--json")
+    steady = ("--slower-by", "60")
+    answer = run("batch", zoo, "-o", new, "cleanup", *OFF, "--compare", old, "--json", *steady)
     assert answer.code == 1
     told = json.loads(answer.out)["comparison"]
     assert [(one["model"], one["what"], one["old"], one["new"]) for one in told["worse"]] == [
@@ -234,10 +235,10 @@ def test_runs_are_compared(run, zoo, moody, tmp_path):
     ]
     assert (told["better"], told["only_new"], told["changed_models"]) == ([], ["d.onnx"], ["sub/b.onnx"])
     assert "Against ../old" in (new / "index.html").read_text()
-    back = run("batch", "--compare", new, old)
+    back = run("batch", "--compare", new, old, *steady)
     assert back.code == 0
     assert "0 worse, 7 better" in back.err
-    same = run("batch", zoo / "a.onnx", "-o", tmp_path / "third", "simplify", "--compare", old)
+    same = run("batch", zoo / "a.onnx", "-o", tmp_path / "third", "simplify", "--compare", old, *steady)
     assert same.code == 0
     assert "0 worse, 0 better" in same.err
 

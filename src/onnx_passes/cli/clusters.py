@@ -36,7 +36,7 @@ def cluster_options(function: F) -> F:
     store = click.option(
         "--store",
         metavar="DIR",
-        help="Folder or URL that all workers see, for models and results on their way [default: a temporary folder].",
+        help="Folder or URL that all workers see, for what they measure on a dataset [default: a temporary folder].",
     )
     return jobs(scheduler(store(function)))
 
@@ -49,8 +49,7 @@ def cluster_asked(
 
     ``preload`` names modules that processes on this machine need beside the usual ones.
     """
-    if scheduler is not None and jobs != 1:
-        raise UsageError("--jobs is for this machine, --scheduler for another", hint="give one of them")
+    _refuse_both(jobs, scheduler)
     if scheduler is None and jobs == 1:
         if store is not None:
             raise UsageError("--store is for workers, and there are none", hint="give --jobs or --scheduler")
@@ -69,16 +68,21 @@ def cluster_asked(
 @contextlib.contextmanager
 def cluster_for_models(jobs: int, scheduler: str | None, store: str | None) -> Generator[Cluster]:
     """Start or join those who run models: never this process, which a model might take along when it crashes."""
-    if scheduler is not None:
-        with cluster_asked(jobs, scheduler, store) as cluster:
-            assert cluster is not None
-            yield cluster
-        return
-    from onnx_passes.workers.cluster import local_cluster
+    from onnx_passes.workers.cluster import dask_cluster, local_cluster
     from onnx_passes.workers.sharing import sharing_processors
 
+    if scheduler is not None:
+        _refuse_both(jobs, scheduler)
+        with dask_cluster(scheduler, store=store, uses_store=False) as cluster:
+            yield cluster
+        return
     with sharing_processors(at_once(jobs)), local_cluster(jobs, store=store, preload=_EVERY_RUN) as cluster:
         yield cluster
+
+
+def _refuse_both(jobs: int, scheduler: str | None) -> None:
+    if scheduler is not None and jobs != 1:
+        raise UsageError("--jobs is for this machine, --scheduler for another", hint="give one of them")
 
 
 def at_once(jobs: int) -> int:

@@ -97,9 +97,14 @@ def answers(
     A model whose process ends is tried once: here it would end the next one, too. A cluster loses workers for other
     reasons, so that there it is tried twice.
     """
+    from onnx_passes.workers.cluster import require_seen
     from onnx_passes.workers.completed import Lost, completed
 
     tasks = [(job, request) for job in jobs]
+    if tasks and not cluster.is_local:
+        first = tasks[0][0]
+        first.target.parent.mkdir(parents=True, exist_ok=True)
+        require_seen(cluster, first.source.absolute(), first.target.parent.absolute())
     for (job, _), answer in completed(cluster.workers, work, tasks, attempts=1 if cluster.is_local else 2):
         yield job, _of_lost(answer) if isinstance(answer, Lost) else answer
 

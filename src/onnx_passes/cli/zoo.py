@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ import click
 
 from onnx_passes.cli.batch import line_of, stop_if_interrupted
 from onnx_passes.cli.jobs import Job
+from onnx_passes.cli.settings import settings
 from onnx_passes.cli.work import Answer, Request, Task, answers, do
 from onnx_passes.core.errors import ExitCode
 
@@ -79,6 +82,8 @@ def run_zoo(
         run = manifest.begin(deciding, len(jobs), len(jobs) - len(waiting))
         if waiting:
             _remove_abandoned(waiting)
+            # The largest first, so that no process waits for another one at the end.
+            waiting.sort(key=_size, reverse=True)
             with cluster() as workers:
                 _work(manifest, run, workers, waiting, request, quiet=quiet)
         rows, names = manifest.rows(), {job.name for job in jobs}
@@ -92,7 +97,10 @@ def do_and_look(task: Task) -> Answer:
     """Run one model in a worker, and tell what its files held before, and those of its result."""
     from onnx_passes.zoo.contents import contents_of
 
-    job, _ = task
+    job, request = task
+    with contextlib.suppress(Exception), request.holding():
+        # What goes wrong here goes wrong again in the run, which tells it.
+        _load_once(request.passes, request.config_file)
     cpu, wall = _cpu(), time.monotonic()
     source = contents_of(job.source)
     answer = do(task)
@@ -100,6 +108,16 @@ def do_and_look(task: Task) -> Answer:
         answer["record"].pop("steps", None)
         answer["output"] = contents_of(job.target)
     return {**answer, "source": source, "cpu": _cpu() - cpu, "wall": time.monotonic() - wall}
+
+
+@cache
+def _load_once(passes: tuple[str, ...], config_file: str | None) -> None:
+    """Import and compile what all models need, so that its time is not that of the first one."""
+    from onnx_passes.rewrite.together import Together
+
+    for _, step in settings(config_file, passes, quiet=True).plan().walk():
+        if isinstance(step.pass_, Together):
+            step.pass_.compile()
 
 
 def show_zoo(zoo: Zoo, page: Path) -> None:
@@ -206,6 +224,13 @@ def _row_of(job: Job, answer: Answer, run: int) -> ModelRow:
         output_digest=digest_of(output),
         output_files=output,
     )
+
+
+def _size(job: Job) -> int:
+    try:
+        return job.source.stat().st_size
+    except OSError:
+        return 0
 
 
 def _remove_abandoned(jobs: Sequence[Job]) -> None:

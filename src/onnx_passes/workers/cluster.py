@@ -8,6 +8,7 @@ import os
 import tempfile
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.workers.completed import Lost, completed
@@ -40,13 +41,16 @@ def local_cluster(size: int, *, store: str | None = None, preload: Sequence[str]
 
 
 @contextlib.contextmanager
-def dask_cluster(scheduler: str, *, store: str | None = None) -> Generator[Cluster]:
-    """Join a cluster of Dask by the address of its scheduler, as ``tcp://host:8786``."""
+def dask_cluster(scheduler: str, *, store: str | None = None, uses_store: bool = True) -> Generator[Cluster]:
+    """Join a cluster of Dask by the address of its scheduler, as ``tcp://host:8786``.
+
+    Workers must see the store, unless it is not used: then they open files where they are (``require_seen``).
+    """
     from onnx_passes.workers.dask import connected
 
     with connected(scheduler) as (workers, size), _store(store) as place:
         cluster = Cluster(workers, size, place)
-        require_fit(cluster)
+        require_fit(cluster, uses_store=uses_store)
         yield cluster
 
 
@@ -59,7 +63,7 @@ def cluster_of(workers: Workers, size: int, *, store: str | None = None) -> Gene
         yield cluster
 
 
-def require_fit(cluster: Cluster) -> None:
+def require_fit(cluster: Cluster, *, uses_store: bool = True) -> None:
     """Refuse workers that do not see the store, or would compute something else."""
     name = cluster.store.put(os.urandom(16))
     ours = versions()
@@ -70,12 +74,27 @@ def require_fit(cluster: Cluster) -> None:
         if theirs != ours:
             here, there = (", ".join(f"{package} {version}" for package, version in all_) for all_ in (ours, theirs))
             raise UsageError(f"workers have other versions: {there}; here are {here}", hint="install the same on both")
-        if not is_seen:
+        if uses_store and not is_seen:
             raise UsageError(
                 "workers do not see the folder in which they would find models",
                 where=cluster.store.location,
                 hint="--store names a folder or URL that this machine and all workers see",
             )
+
+
+def require_seen(cluster: Cluster, file: Path, folder: Path) -> None:
+    """Refuse workers that do not see a file that they are to read, or a folder that they are to write to."""
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".seen-") as probe:
+        wanted = {str(file): str(file), probe.name: str(folder)}
+        for _, answer in completed(cluster.workers, _missing, [tuple(wanted)]):
+            if isinstance(answer, Lost):
+                raise UsageError(f"a worker cannot be used: {answer}")
+            for path in answer:
+                raise UsageError(
+                    "workers do not see this",
+                    where=wanted[path],
+                    hint="models and results lie in folders that all workers see, under the same path",
+                )
 
 
 def versions() -> tuple[tuple[str, str], ...]:
@@ -93,6 +112,10 @@ def _version(package: str) -> str:
 def _look(what: tuple[Store, str]) -> tuple[bool, tuple[tuple[str, str], ...]]:
     store, name = what
     return store.path(name) is not None, versions()
+
+
+def _missing(paths: tuple[str, ...]) -> list[str]:
+    return [path for path in paths if not Path(path).exists()]
 
 
 @contextlib.contextmanager
