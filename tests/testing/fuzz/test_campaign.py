@@ -193,6 +193,13 @@ def test_one_rule_by_its_name() -> None:
         targets_of("eliminate-slice/SliceOfSlices")
 
 
+def test_rules_that_share_a_name_are_all_tried() -> None:
+    [found] = [
+        name for name in Campaign(Plan(("inline-thresholds",))).rules if name.endswith("/InlineMultiThreshold#2")
+    ]
+    assert targets_of(found)[0].rule is not targets_of("inline-thresholds/InlineMultiThreshold")[0].rule
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_interrupted_campaign_tells_what_it_found(tmp_path: Path) -> None:
     options = ["--import", PLANTED, "--cases", "5", "--minutes", "9", "--json", "--corpus", str(tmp_path)]

@@ -246,7 +246,8 @@ def _computed(op: Op, site: RecipeSite) -> Shape | None:
     given = [np.zeros(built.shape, built.dtype.numpy()) for built in site.inputs if built is not None]
     defaults = {attribute.name: attribute.default for attribute in definition.attributes}
     try:
-        return definition.compute(given, {**defaults, **site.attributes}).shape
+        with np.errstate(all="ignore"):
+            return definition.compute(given, {**defaults, **site.attributes}).shape
     except (ModelError, ValueError, IndexError, TypeError) as error:
         raise UnbuildableError(str(error)) from error
 

@@ -95,10 +95,11 @@ def _members(pass_: Pass) -> Sequence[RewriteRuleSetPass]:
 
 
 def _targets(pass_: RewriteRuleSetPass) -> list[Target]:
-    alone = isinstance(pass_, RewriteRulePass)
+    rules = pass_.compile().rules
+    names = [pass_.name] if isinstance(pass_, RewriteRulePass) else _numbered([f"{pass_.name}/{r.name}" for r in rules])
     return [
         Target(
-            pass_.name if alone else f"{pass_.name}/{rule.name}",
+            name,
             rule,
             _applying([rule], functions=pass_.functions),
             _limits(pass_),
@@ -106,8 +107,13 @@ def _targets(pass_: RewriteRuleSetPass) -> list[Target]:
             Hints.of(pass_).about(rule),
             _SHAPES in pass_.needs,
         )
-        for rule in pass_.compile().rules
+        for name, rule in zip(names, rules, strict=True)
     ]
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Tell rules of a pass that have one name apart: the second one is ``pass/rule#2``."""
+    return [f"{name}#{before + 1}" if (before := names[:at].count(name)) else name for at, name in enumerate(names)]
 
 
 def _of_operator(definition: Definition) -> Target:
