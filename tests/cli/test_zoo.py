@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -178,17 +179,18 @@ def slow(zoo: Path, moody: Path, tmp_path: Path) -> Iterator[subprocess.Popen[st
 def test_a_kill_costs_what_was_in_flight(slow, zoo, moody, tmp_path, batch):
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        if (tmp_path / "out/manifest.sqlite").exists() and len(list((tmp_path / "out").rglob("*.onnx"))) >= 3:
-            break
+        with contextlib.suppress(sqlite3.OperationalError):
+            if (tmp_path / "out/manifest.sqlite").exists() and len(rows(tmp_path / "out")) >= 3:
+                break
         time.sleep(0.02)
     slow.kill()
     slow.wait()
     (tmp_path / "out/.a.onnx.0123456789ab.tmp").write_bytes(b"left behind")
     kept = rows(tmp_path / "out")
     begun = {path.name.partition("-")[0] for path in (tmp_path / "marks").iterdir()}
-    assert 1 <= len(kept) < 8
-    # Two were at work, and one may just have been handed over.
-    assert len(list((tmp_path / "marks").iterdir())) - len(kept) <= 3, (begun, list(kept))
+    assert 3 <= len(kept) < 8
+    # Each of two processes has one at work, and one that it may just have handed over.
+    assert len(list((tmp_path / "marks").iterdir())) - len(kept) <= 4, (begun, list(kept))
     told = batch("--import", moody, "Moody", *OFF)
     assert told["reasons"] == {"new": 8 - len(kept)}
     assert told["up_to_date"] == len(kept)
