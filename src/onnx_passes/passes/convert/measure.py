@@ -7,8 +7,7 @@ import onnx_ir as ir
 
 from onnx_passes.verify.run.activations import Activations
 from onnx_passes.verify.run.execute import Executor
-from onnx_passes.verify.samples.generate import Sampling, draft
-from onnx_passes.verify.samples.reference import read_inputs
+from onnx_passes.verify.samples.fitting import run_samples
 
 
 def greatest_values(model: ir.Model, data: str = "") -> dict[ir.Value, np.ndarray]:
@@ -18,7 +17,7 @@ def greatest_values(model: ir.Model, data: str = "") -> dict[ir.Value, np.ndarra
     """
     executor = Executor()
     # By default those are the samples that verification draws: what overflows there is known beforehand.
-    samples = read_inputs(model, [data]) if data else draft(model, Sampling(0, None, None), executor).finish()
+    samples, _ = run_samples(executor.prepare(model), model, [data] if data else [], 0)
     known = Activations(executor)
     known.fill(model, samples)
     found: dict[ir.Value, np.ndarray] = {}
