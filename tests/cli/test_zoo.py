@@ -82,16 +82,16 @@ def batch(run, zoo: Path, tmp_path: Path):
 
 
 def test_everything_is_in_the_manifest_and_runs_once(run, zoo, tmp_path):
-    answer = run("batch", zoo, "-o", tmp_path / "out", "simplify")
+    answer = run("batch", zoo, "-o", tmp_path / "out", "cleanup")
     assert answer.code == 0
     assert "3 models: 3 ran (3 new), 0 up to date" in answer.err
-    assert "4 → 2" in answer.err
+    assert "4 → 3" in answer.err
     found = rows(tmp_path / "out")
     assert list(found) == ["a.onnx", "sub/b.onnx", "sub/c.onnx"]
     row = found["sub/b.onnx"]
-    assert (row["status"], row["evidence"], row["nodes_before"], row["nodes_after"]) == ("ok", "sampled", 4, 2)
+    assert (row["status"], row["evidence"], row["nodes_before"], row["nodes_after"]) == ("ok", "sampled", 4, 3)
     assert json.loads(row["operators_before"]) == {"Add": 1, "Mul": 2, "Relu": 1}
-    assert (row["pipeline"], json.loads(row["options"])) == ("simplify", {})
+    assert (row["pipeline"], json.loads(row["options"])) == ("cleanup", {})
     assert json.loads(row["versions"]).keys() >= {"onnx-passes", "onnxruntime", "onnx"}
     assert row["source"] == str(zoo / "sub/b.onnx")
     assert row["source_digest"] == found["a.onnx"]["source_digest"]
@@ -100,7 +100,7 @@ def test_everything_is_in_the_manifest_and_runs_once(run, zoo, tmp_path):
     page = (tmp_path / "out/index.html").read_text()
     assert '<a href="sub/b.onnx">sub/b.onnx</a>' in page
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.onnx")}
-    answer = run("batch", zoo, "-o", tmp_path / "out", "simplify")
+    answer = run("batch", zoo, "-o", tmp_path / "out", "cleanup")
     assert "3 models: 0 ran, 3 up to date" in answer.err
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
@@ -204,7 +204,7 @@ def test_two_processes_or_a_cluster_make_what_one_does(run, zoo, tmp_path):
     columns = ("source_digest", "status", "evidence", "nodes_after", "operators_after", "output_digest", "pipeline")
 
     def note(folder: Path, *words: object) -> None:
-        answer = run("batch", zoo, "-o", folder, "simplify", *words)
+        answer = run("batch", zoo, "-o", folder, "cleanup", *words)
         assert answer.code == 0, answer.err
         made.append({name: tuple(row[key] for key in columns) for name, row in rows(folder).items()})
 
