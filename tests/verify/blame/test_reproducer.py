@@ -139,7 +139,7 @@ def test_wrong_folders_are_refused_in_one_sentence(tmp_path):
         ("{}", "lacks 'pipeline'"),
         ('{"pipeline": 3}', "no text"),
         ('{"pipeline": "cleanup", "inputs": 3}', "not the report"),
-        ('{"pipeline": "cleanup", "inputs": [{"file": "../../inputs-9.npz", "types": {}}]}', "cannot be read"),
+        ('{"pipeline": "cleanup", "inputs": [{"file": "../../inputs-9.npz", "types": {}}]}', "there is no such file"),
         ('{"pipeline": "cleanup", "tolerance": {"atol": "x", "rtol": 0}}', "not the report"),
     ],
 )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -18,10 +17,10 @@ from onnx_passes import apply, examples
 from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.failure import VerificationError
 from onnx_passes.verify.measuring import Measuring
-from onnx_passes.workers.cluster import Cluster, cluster_of, dask_cluster, local_cluster
+from onnx_passes.workers.cluster import Cluster, cluster_of, local_cluster
+from tests.helpers.dask import python, two_workers
 
 METRICS = ("accuracy", "top_5_accuracy", "count_mispredictions", "mean_abs_error", "psnr", "cosine_similarity")
-ROOT = Path(__file__).parents[3]
 Data = tuple[Path, Path]
 
 
@@ -179,67 +178,27 @@ def test_any_executor_will_do(data: Data, alone: list[Any]):
 
 
 @pytest.fixture(scope="module")
-def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """A scheduler, and two workers started by hand."""
-    pytest.importorskip("distributed")
-    folder = tmp_path_factory.mktemp("dask")
-    address, started = folder / "scheduler.json", list[subprocess.Popen[bytes]]()
-
-    def start(*words: str) -> None:
-        path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
-        started.append(
-            subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "distributed.cli.dask_" + words[0],
-                    *words[1:],
-                    "--scheduler-file",
-                    str(address),
-                ],
-                cwd=folder,
-                env={**os.environ, "PYTHONPATH": path},
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-        )
-
-    start("scheduler", "--port", "0", "--no-dashboard")
-    for _ in range(2):
-        start("worker", "--nthreads", "1", "--no-dashboard", "--no-nanny")
-    try:
-        yield _address(address), started
-    finally:
-        for process in reversed(started):
-            process.kill()
-            process.wait()
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[Any]]]:
+    with two_workers(tmp_path_factory.mktemp("dask")) as started:
+        yield started
 
 
-def _address(file: Path) -> str:
-    import json
-
-    import distributed
-
-    with distributed.Client(scheduler_file=str(file), timeout=60) as client:
-        client.wait_for_workers(2, timeout=60)
-    return json.loads(file.read_text())["address"]
+def by_dask(*words: object) -> Any:
+    return json.loads(python("-m", "tests.verify.metrics.measured_by_dask", *words))
 
 
 def test_dask_measures_what_one_process_does(data: Data, alone: list[Any], scheduler: tuple[str, list[Any]]):
-    with dask_cluster(scheduler[0]) as cluster:
-        assert cluster.size == 2
-        assert measured(data, cluster) == alone
+    assert by_dask(scheduler[0], *data) == alone
 
 
 def test_a_lost_worker_of_dask_costs_its_shard_only(data: Data, scheduler: tuple[str, list[Any]], tmp_path: Path):
-    with dask_cluster(scheduler[0]) as cluster:
-        usual, unlucky = with_a_loss(data, cluster, tmp_path / "mark")
+    usual, unlucky = by_dask(scheduler[0], *data, tmp_path / "mark")
     assert unlucky == usual
     assert sum(process.poll() is not None for process in scheduler[1]) == 1
 
 
-def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr("onnx_passes.workers.dask._SECONDS", 1)
-    with pytest.raises(UsageError, match="does not answer"), dask_cluster("tcp://127.0.0.1:9"):
-        pass
+def test_a_scheduler_that_is_not_there():
+    pytest.importorskip("dask")
+    words = ["-m", "onnx_passes", examples.path("digits-cnn"), "--scheduler", "tcp://127.0.0.1:9", "cleanup"]
+    with pytest.raises(AssertionError, match="the scheduler does not answer"):
+        python(*words)

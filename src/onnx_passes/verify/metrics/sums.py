@@ -12,7 +12,7 @@ _BITS = 53
 _HALF = 27
 _LEAST = -1126
 """The exponent of the unit: the last bit of the smallest number, whose 53 bits end at 2**-1126."""
-_MOST_AT_ONCE = 2**24
+_MOST_AT_ONCE = 10_000_000
 """Halves of so many significands add up without rounding."""
 
 
