@@ -1,4 +1,4 @@
-"""What is known of a rewrite beyond samples: how far a proof reaches, by which method, and the facts that it rests on."""
+"""What is known of a rewrite beyond samples: how far a proof reaches, by which method, and what it rests on."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ ProofLevel = Literal["proved", "proved-here", "equal-in-reals"]
 class Proof:
     """Two computations are known to be the same.
 
-    ``proved`` says so for all inputs, shapes and types of a declared domain, bit by bit; ``proved-here`` for every input
-    that can occur in this place, bit by bit; ``equal-in-reals`` of real numbers, so that floats differ by rounding only,
-    by at most ``bound`` where that is known. ``facts`` are what the proof rests on, one sentence each:
+    ``proved`` says so for all inputs, shapes and types of a declared domain, bit by bit; ``proved-here`` for every
+    input that can occur in this place, bit by bit; ``equal-in-reals`` of real numbers, so that floats differ by
+    rounding only, by at most ``bound`` where that is known. ``facts`` are what the proof rests on, one sentence each:
     ``accumulator ≤ 2¹⁷ < 2²⁴``.
     """
 
