@@ -6,7 +6,8 @@ from collections import Counter
 
 from rich.console import Console
 
-from onnx_passes.core.records import Evidence, ModelSize, RuleRecord, RunRecord, Status, StepRecord
+from onnx_passes.core.evidence import Evidence
+from onnx_passes.core.records import ModelSize, RuleRecord, RunRecord, Status, StepRecord
 from onnx_passes.report.failed import ShowFailedRun
 from onnx_passes.report.tables import show_run, signed, size_text
 

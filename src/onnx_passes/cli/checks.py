@@ -88,6 +88,7 @@ def verification_of(
         source=None if source in (None, "-") else lambda: load(source),
         memory=_size(asked.memory, "--memory") if asked.memory else LIMIT,
         require=parse_level(asked.require) if asked.require else None,
+        prove=asked.prove,
     )
 
 

@@ -29,6 +29,7 @@ class Choices:
     print_changed: bool = False
     keep_intermediates: str | None = None
     time: bool = False
+    evidence: bool = False
     measure: bool = False
     limit: int | None = None
     paranoid: bool = False
@@ -46,6 +47,7 @@ class Choices:
     dump: str | None = None
     dump_limit: str | None = None
     require: str | None = None
+    prove: bool = True
     memory: str | None = None
     repro: str = "onnx-passes-repro"
     quiet: bool = False
@@ -100,8 +102,11 @@ _CHECKING = (
         help="Require a property of the graph, as 'acyclic' or 'at-most(Conv, 3)'; may be repeated.",
     ),
     click.option(
-        "--require", metavar="LEVEL", help="Fail unless every step has evidence of this level: sampled, tolerance, …"
+        "--require",
+        metavar="LEVEL",
+        help="Fail unless every step has evidence of this level: proved-here, sampled, tolerance, …",
     ),
+    click.option("--prove/--no-prove", default=Choices.prove, help="Look for proofs of rewrites [default: prove]."),
     click.option("--memory", metavar="SIZE", help="How much local checks may keep in memory [default: 256MiB]."),
     click.option("--repro", default=Choices.repro, metavar="DIR", show_default=True, help="Where a failure is kept."),
 )

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from onnx_passes.core.display import Displayed
+from onnx_passes.core.evidence import Evidence, RewriteProof, combined, grouped
 from onnx_passes.core.plain import finite
 from onnx_passes.core.text import shortened
 
@@ -77,29 +78,12 @@ class ModelSize:
         return self.operators.total()
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """How well it is known that a step kept the results: by which check, on how many samples, how close."""
-
-    level: str
-    claim: str = ""
-    samples: int = 0
-    windows: int = 0
-    max_abs: float | None = None
-    max_rel: float | None = None
-    max_ulp: int | None = None
-    engine: str = ""
-    seconds: float = 0.0
-    reason: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data, without what is empty."""
-        return {key: value for key, value in vars(self).items() if value not in (None, "", 0)}
-
-
 @dataclass(repr=False)
 class StepRecord(Displayed):
-    """One executed (or skipped) step of the plan; ``stopped`` says that an instrument vetoed a rewrite of it."""
+    """One executed (or skipped) step of the plan; ``stopped`` says that an instrument vetoed a rewrite of it.
+
+    ``evidence`` is what runs showed of it, ``proofs`` what is proved of its rewrites, in ``proving`` seconds.
+    """
 
     number: int
     name: str
@@ -118,6 +102,8 @@ class StepRecord(Displayed):
     notes: list[str] = field(default_factory=list[str])
     result: Any = None
     evidence: Evidence | None = None
+    proofs: list[RewriteProof] = field(default_factory=list[RewriteProof])
+    proving: float = 0.0
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     has_children: bool = False
     stopped: bool = False
@@ -125,8 +111,13 @@ class StepRecord(Displayed):
     def __repr__(self) -> str:
         outcome = [f"{self.status}{f' ({self.reason})' if self.reason else ''}", _change(self)]
         if self.evidence is not None:
-            outcome.append(self.evidence.level)
+            outcome.append(self.level)
         return f"<StepRecord {self.number} {shortened(self.text, _LONGEST)}: {', '.join(outcome)}>"
+
+    @property
+    def level(self) -> str:
+        """Return how well it is known that the step kept the results."""
+        return combined(self.evidence, self.proofs, self.applications, modified=self.modified)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for a report; an analysis result must be plain data itself to appear."""
@@ -150,7 +141,11 @@ class StepRecord(Displayed):
         if self.notes:
             data["notes"] = list(self.notes)
         if self.evidence is not None:
+            data["level"] = self.level
             data["evidence"] = self.evidence.to_json()
+        if self.proofs:
+            data["proofs"] = grouped(self.proofs)
+            data["proving_seconds"] = round(self.proving, 6)
         if self.metrics:
             data["metrics"] = finite(self.metrics)
         if self.result is not None:

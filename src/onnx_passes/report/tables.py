@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from onnx_passes.core.evidence import PROOFS
 from onnx_passes.core.naming import fold
 from onnx_passes.core.pipeline import without_body
 from onnx_passes.core.records import Inference, ModelSize, RuleRecord, RunRecord, Status, StepRecord
@@ -184,6 +185,14 @@ def model_table(before: ModelSize, after: ModelSize, width: int) -> Table:
 
 def evidence_text(step: StepRecord, *, short: bool = False) -> str:
     """Say in a few words, or in fewer, how well it is known that a step kept the results."""
+    shown, proved = _shown_text(step, short=short), sum(bool(proof.level) for proof in step.proofs)
+    if step.level in PROOFS:
+        return step.level if short or not shown else f"{step.level}; {shown}"
+    return f"{shown}; {proved} of {step.applications} rewrites proved" if shown and proved and not short else shown
+
+
+def _shown_text(step: StepRecord, *, short: bool) -> str:
+    """Say what runs showed."""
     evidence = step.evidence
     if evidence is None or evidence.level == "unchanged":
         return ""
@@ -263,8 +272,8 @@ def size_text(size: float) -> str:
 
 
 def _reasons(record: RunRecord) -> list[str]:
-    found = [step.evidence for step in record.steps if step.evidence is not None]
-    return [evidence.reason for evidence in found if evidence.level == "unverified" and evidence.reason]
+    found = [step.evidence for step in record.steps if step.evidence is not None and step.level == "unverified"]
+    return [evidence.reason for evidence in found if evidence.reason]
 
 
 def _remark(step: StepRecord) -> str:

@@ -29,4 +29,4 @@ def _take_over(known: list[StepRecord], steps: list[StepRecord]) -> None:
     if [step.name for step in known] != [step.name for step in steps]:
         return
     for old, new in zip(known, steps, strict=True):
-        new.evidence, new.cpu, new.wall = old.evidence, old.cpu, old.wall
+        new.evidence, new.proofs, new.cpu, new.wall = old.evidence, old.proofs, old.cpu, old.wall

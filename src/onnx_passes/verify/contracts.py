@@ -8,8 +8,8 @@ from onnx_passes.core.errors import ContractError
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Application, RunRecord, StepRecord
-from onnx_passes.core.walk import all_graphs, all_nodes
 from onnx_passes.graph.hashing.fingerprint import Fingerprinter
+from onnx_passes.graph.wiring import wiring
 
 
 class Paranoid(Instrument):
@@ -67,10 +67,10 @@ class Paranoid(Instrument):
 
     def _note_wiring(self) -> None:
         if self._announcing is not None:
-            self._wiring = _wiring(self._announcing[1])
+            self._wiring = wiring(self._announcing[1])
 
     def _require_wiring(self, when: str) -> None:
-        if self._announcing is not None and _wiring(self._announcing[1]) != self._wiring:
+        if self._announcing is not None and wiring(self._announcing[1]) != self._wiring:
             step, self._announcing = self._announcing[0], None
             raise _broken(
                 step, f"changed the model beside its rewrites, {when}", "make every change through the editor"
@@ -78,24 +78,6 @@ class Paranoid(Instrument):
 
     def _digests(self, model: ir.Model) -> tuple[bytes, bytes]:
         return self._identity.structural(model), self._identity.full(model)
-
-
-def _wiring(model: ir.Model) -> int:
-    """Return a number that changes with nodes, attributes, wiring, interface or initializers; objects are compared.
-
-    It is asked for around every rewrite: a digest of contents would cost ten times as much. The order of nodes is left
-    to the end of a pass.
-    """
-    total = hash(tuple(model.functions))
-    for container in (model.graph, *model.functions.values()):
-        total += hash((*map(id, container.inputs), None, *map(id, container.outputs)))
-        for graph in (container, *all_graphs(container)):
-            if isinstance(graph, ir.Graph):
-                total += sum(hash((name, id(value.const_value))) for name, value in graph.initializers.items())
-        for node in all_nodes(container):
-            parts = (*map(id, node.inputs), None, *map(id, node.attributes.data.values()))
-            total += hash((id(node), node.domain, node.op_type, *parts))
-    return total
 
 
 def _broken(step: Step, what: str, hint: str) -> ContractError:

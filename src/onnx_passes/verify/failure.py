@@ -10,8 +10,9 @@ import onnx_ir as ir
 
 from onnx_passes.core.display import Displayed
 from onnx_passes.core.errors import ExitCode, OnnxPassesError
+from onnx_passes.core.evidence import Evidence
 from onnx_passes.core.plan import Step
-from onnx_passes.core.records import Evidence, Status, StepRecord
+from onnx_passes.core.records import Status, StepRecord
 
 
 class VerificationError(OnnxPassesError):

@@ -10,9 +10,10 @@ from pathlib import Path
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError, UsageError
+from onnx_passes.core.evidence import Evidence
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Plan, Step
-from onnx_passes.core.records import Evidence, RunRecord, StepRecord
+from onnx_passes.core.records import RunRecord, StepRecord
 from onnx_passes.graph.hashing.fingerprint import Fingerprinter
 from onnx_passes.verify.comparison.declarations import ChangesInterface
 from onnx_passes.verify.comparison.interface_history import InterfaceHistory

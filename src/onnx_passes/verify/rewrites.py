@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.core.records import Application, Evidence
+from onnx_passes.core.evidence import Evidence
+from onnx_passes.core.records import Application
 from onnx_passes.verify.baseline import Baseline
 from onnx_passes.verify.comparison.promise import Promise, PromiseFor
 from onnx_passes.verify.local.specials import SpecialWindows

@@ -23,8 +23,8 @@ class Settings:
 
     ``samples`` is how many inputs are generated, ``special`` whether NaN, infinities, the largest and the smallest
     numbers are tried, too; by default that depends on the size of the model. ``source`` returns the model that the run
-    starts with, anew each time; without it a copy is kept. ``memory`` limits
-    the values that are kept for local checks, ``require`` is the level of evidence that every step must reach.
+    starts with, anew each time; without it a copy is kept. ``memory`` limits the values that are kept for local checks,
+    ``require`` is the level of evidence that every step must reach, ``prove`` whether rewrites are proved.
     """
 
     inputs: Sequence[Any] = ()
@@ -39,6 +39,7 @@ class Settings:
     source: Callable[[], ir.Model] | None = None
     memory: int = LIMIT
     require: str | None = None
+    prove: bool = True
 
     def __post_init__(self) -> None:
         # Nothing stands for the default, too.

@@ -9,10 +9,11 @@ from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Application, RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.verify.claims import StructureClaim
-from onnx_passes.verify.comparison.levels import below, level_of
+from onnx_passes.verify.comparison.levels import below, level_of, obstacle
 from onnx_passes.verify.comparison.promise import EXPLICIT, Limits, promise_of
 from onnx_passes.verify.failure import Failure, VerificationError, failed_step
 from onnx_passes.verify.local.piecewise import Piecewise, beyond_memory
+from onnx_passes.verify.proving import Method, Proving
 from onnx_passes.verify.settings import Mode, Settings
 from onnx_passes.verify.strategy import Strategy
 from onnx_passes.verify.whole import WholeModel
@@ -28,13 +29,14 @@ class Verification(Settings, Instrument):
     group, and at the end of the run (``mode`` ``"each"``); after every single pass, where annotations are compared with
     what is computed, too (``"every"``); or only at the end (``"final"``). If it fails, the run is repeated to find the
     first step and rewrite that are wrong. Where the model cannot be run, every step says so: that is a status of its
-    own. Where it does not fit in memory, rewrites run by themselves.
+    own. Where it does not fit in memory, rewrites run by themselves. Each rewrite is proved, too, where that is cheap.
     """
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Choose how to verify this model, and get ready for it."""
         self._before: ir.Model | None = None
         self._strategy = self._choose(run, model)
+        self._proving = Proving(self._methods()) if self.prove else None
 
     def _choose(self, run: RunRecord, model: ir.Model) -> Strategy:
         too_large = "" if self.inputs or self.expect else beyond_memory(model, self.executor)
@@ -44,23 +46,37 @@ class Verification(Settings, Instrument):
             model, self.executor, self.memory, self.seed, lambda owner: promise_of([owner], self.limits), too_large
         )
 
+    def _methods(self) -> list[Method]:
+        return []
+
     def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> str | None:
         """Keep the model if the pass promises something about it, and get ready to look at rewrites."""
         if any(isinstance(claim, StructureClaim) for claim in step.pass_.claims):
             self._before = copy_model(model)
         self._strategy.before_pass(step, model)
+        if self._proving is not None:
+            self._proving.before_pass(step, model)
         return None
 
     def before_rewrite(self, application: Application) -> str | None:
         """Take in a rewrite for its local check."""
         self._strategy.before_rewrite(application)
+        if self._proving is not None:
+            self._proving.before_rewrite(application)
         return None
+
+    def after_rewrite(self, application: Application) -> None:
+        """Keep the proof of a rewrite."""
+        if self._proving is not None:
+            self._proving.after_rewrite(application)
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
         """Hold a pass to the structure and the results that it promises."""
         if not record.has_children:
             self._require_structure(record, step, model)
         self._strategy.after_pass(record, step, model)
+        if self._proving is not None:
+            self._proving.after_pass(record, model)
 
     def after_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Check what is left, and say how well the whole run is known to be right."""
@@ -68,7 +84,7 @@ class Verification(Settings, Instrument):
         run.level = level_of(run)
         weak = below(run, self.require) if self.require else []
         if weak:
-            names = ", ".join(f"{step.name} (step {step.number}: {_level_text(step)})" for step in weak[:5])
+            names = ", ".join(f"{s.name} (step {s.number}: {obstacle(s, self.require or '')})" for s in weak[:5])
             raise VerificationError(f"evidence is weaker than '{self.require}': {names}")
 
     def _require_structure(self, record: StepRecord, step: Step, model: ir.Model) -> None:
@@ -82,7 +98,3 @@ class Verification(Settings, Instrument):
                     difference = "; ".join(map(str, violations))
                     failed = failed_step(record, step, Failure(record.number, step.text, str(claim), difference))
                     raise failed from failed.__cause__
-
-
-def _level_text(step: StepRecord) -> str:
-    return step.evidence.level if step.evidence is not None else "unverified"

@@ -9,8 +9,9 @@ from typing import NoReturn
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError, UsageError
+from onnx_passes.core.evidence import Evidence
 from onnx_passes.core.plan import Plan, Step
-from onnx_passes.core.records import Application, Evidence, RunRecord, StepRecord
+from onnx_passes.core.records import Application, RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.verify.baseline import REST, Baseline, Start, establish
 from onnx_passes.verify.blame.diagnosis import Charge, Diagnosis, Taken

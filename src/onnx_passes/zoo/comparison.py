@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from onnx_passes.core.errors import UsageError
+from onnx_passes.core.evidence import rank
 from onnx_passes.report.tables import size_text
-from onnx_passes.verify.comparison.levels import rank
 from onnx_passes.zoo.manifest import ModelRow, read
 
 Rows = Mapping[str, ModelRow]

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import PassResult, RewriteRulePass, Transformation, apply, passes
-from onnx_passes.core.records import Evidence
+from onnx_passes.core.evidence import Evidence
 from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.verification import Verification
 

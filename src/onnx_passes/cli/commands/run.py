@@ -45,6 +45,7 @@ from onnx_passes.core.errors import ExitCode, UsageError
 @click.option("--print-changed", is_flag=True, help="Show the difference that every pass made.")
 @click.option("--keep-intermediates", metavar="DIR", help="Save the model after every pass that changed it.")
 @click.option("--time", is_flag=True, help="Show what every rule tried, applied and cost.")
+@click.option("--evidence", is_flag=True, help="Show what is proved of every rewrite, and from which facts.")
 @click.option("--measure", is_flag=True, help="Time the model in ONNX Runtime as it runs by default, before and after.")
 @checking_options
 @click.option(
@@ -143,7 +144,9 @@ def _report(done: Done, source: str, choices: Choices) -> None:
     if choices.as_json:
         click.echo(json.dumps(record.to_json(), indent=2, default=str))
     if not choices.quiet:
+        from onnx_passes.report.proofs import show_proofs
         from onnx_passes.report.tables import show_run
 
         show_run(record, rules=choices.time)
+        show_proofs(record, table=choices.evidence)
         click.echo(done.summary.line("standard input" if source == "-" else Path(source).name), err=True)

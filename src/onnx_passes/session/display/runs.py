@@ -130,8 +130,7 @@ def evidence_badge(step: StepRecord) -> Html:
         return quiet(f"skipped: {step.reason}")
     if not step.modified:
         return quiet("unchanged")
-    level = "" if step.evidence is None else step.evidence.level
-    return badge(evidence_text(step), _KINDS.get(level, "good"))
+    return badge(evidence_text(step), _KINDS.get(step.level, "good"))
 
 
 def operators_table(before: ModelSize, after: ModelSize) -> Html:

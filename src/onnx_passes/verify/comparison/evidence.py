@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from onnx_passes.core.records import Evidence
+from onnx_passes.core.evidence import Evidence
 from onnx_passes.verify.comparison.compare import Comparison
 from onnx_passes.verify.comparison.promise import Promise
 

@@ -1,13 +1,10 @@
-"""The ladder of evidence, from proof down to nothing; a run is as good as its weakest step."""
+"""Levels of evidence that are asked for: a run is as good as its weakest step."""
 
 from __future__ import annotations
 
 from onnx_passes.core.errors import UsageError, did_you_mean
+from onnx_passes.core.evidence import LADDER, rank, weakest
 from onnx_passes.core.records import RunRecord, StepRecord
-
-LADDER = ("proved", "proved-here", "equal-in-reals", "tested", "sampled", "tolerance", "metric", "unverified")
-"""Levels of evidence, the strongest first."""
-_ABOVE_ALL = "unchanged"
 
 
 def parse_level(text: str) -> str:
@@ -20,20 +17,19 @@ def parse_level(text: str) -> str:
 
 def level_of(run: RunRecord) -> str:
     """Return the weakest level over the steps that changed the model; ``unchanged`` if none did."""
-    return max((_level(step) for step in run.leaves()), key=rank, default=_ABOVE_ALL)
+    return weakest(step.level for step in run.leaves())
 
 
 def below(run: RunRecord, level: str) -> list[StepRecord]:
     """List the steps whose evidence is weaker than a level."""
-    return [step for step in run.leaves() if rank(_level(step)) > rank(level)]
+    return [step for step in run.leaves() if rank(step.level) > rank(level)]
 
 
-def _level(step: StepRecord) -> str:
-    if step.evidence is not None:
-        return step.evidence.level
-    return "unverified" if step.modified else _ABOVE_ALL
-
-
-def rank(level: str) -> int:
-    """Return the place of a level on the ladder: the less, the stronger."""
-    return LADDER.index(level) if level in LADDER else -1 if level == _ABOVE_ALL else len(LADDER)
+def obstacle(step: StepRecord, level: str) -> str:
+    """Say what stands between a step and a level: its first rewrite of which no more is known, and why."""
+    weak = [proof for proof in step.proofs if not proof.level or rank(proof.level) > rank(level)]
+    if weak:
+        rewrites = f"{len(weak)} of {step.applications} rewrites"
+        return f"{step.level}; {rewrites}, first {weak[0].application}, '{weak[0].rule}': {weak[0].text}"
+    reason = step.evidence.reason if step.evidence is not None else ""
+    return f"{step.level}, {reason}" if reason else step.level

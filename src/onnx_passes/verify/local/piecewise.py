@@ -10,8 +10,9 @@ import onnx_ir as ir
 
 from onnx_passes.core.base import Pass
 from onnx_passes.core.errors import ModelError
+from onnx_passes.core.evidence import Evidence
 from onnx_passes.core.plan import Step
-from onnx_passes.core.records import Application, Evidence, StepRecord
+from onnx_passes.core.records import Application, StepRecord
 from onnx_passes.graph.hashing.fingerprint import Fingerprinter
 from onnx_passes.verify.comparison.promise import Promise
 from onnx_passes.verify.failure import Failure, failed_step

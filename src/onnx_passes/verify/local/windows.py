@@ -9,7 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.base import Pass
-from onnx_passes.core.records import Application, Evidence
+from onnx_passes.core.evidence import Evidence
+from onnx_passes.core.records import Application
 from onnx_passes.verify.comparison.compare import Comparison, compare
 from onnx_passes.verify.comparison.evidence import evidence_of
 from onnx_passes.verify.comparison.promise import NONE, Promise, PromiseFor, Rounding

@@ -1,0 +1,123 @@
+"""Proofs of rewrites are kept with their steps, and decide what is known of a run."""
+
+import io
+
+import onnx
+import onnx_ir as ir
+import pytest
+from rich.console import Console
+
+from onnx_passes import PassResult, Transformation, apply
+from onnx_passes.core.base import Pass
+from onnx_passes.core.instruments import Instrument
+from onnx_passes.core.records import Application
+from onnx_passes.proofs.proof import Proof, Unproved
+from onnx_passes.report.proofs import show_proofs
+from onnx_passes.verify.failure import VerificationError
+from onnx_passes.verify.proving import Method
+from onnx_passes.verify.verification import Verification
+
+MODEL = """<ir_version: 10, opset_import: ["" : 18]>
+agraph (float[3] x) => (float[3] y) {
+    a = Neg(x)
+    b = Neg(a)
+    c = Relu(b)
+    y = Relu(c)
+}"""
+
+
+def _model() -> ir.Model:
+    return ir.from_proto(onnx.parser.parse_model(MODEL))
+
+
+class Proved(Verification):
+    """Verification with methods of proof that a test chose."""
+
+    def __init__(self, *methods: Method, **options: object) -> None:
+        super().__init__(**options)  # pyright: ignore[reportArgumentType]
+        self.chosen = methods
+
+    def _methods(self) -> list[Method]:
+        return list(self.chosen)
+
+
+def _knows_neg(application: Application, owner: Pass) -> Proof | Unproved:
+    if "Neg" in application.rule or (application.root is not None and application.root.op_type == "Neg"):
+        return Proof("proved", "certificate", ("for all floats",))
+    return Unproved("nothing is known of it")
+
+
+def _knows_all(application: Application, owner: Pass) -> Proof:
+    return Proof("proved-here", "finite domain", (f"owner {owner.name}",))
+
+
+def test_a_step_is_known_by_its_weakest_rewrite() -> None:
+    result = apply(_model(), "eliminate", verify=Proved(_knows_neg, _knows_all))
+    steps = [step for step in result.record.leaves() if step.applications]
+    assert sum(step.applications for step in steps) == sum(len(step.proofs) for step in steps) == 2
+    assert {proof.level for step in steps for proof in step.proofs} == {"proved", "proved-here"}
+    assert result.record.level == "proved-here"
+    assert result.record.to_json()["level"] == "proved-here"
+
+
+def test_what_is_not_proved_is_as_well_known_as_runs_show() -> None:
+    result = apply(_model(), "eliminate", verify=Proved(_knows_neg))
+    assert result.record.level == "sampled"
+    missing = [proof for step in result.steps for proof in step.proofs if not proof.level]
+    assert [proof.reason for proof in missing] == ["nothing is known of it"]
+
+
+def test_a_level_that_is_required_names_what_stands_in_the_way() -> None:
+    apply(_model(), "eliminate", verify=Proved(_knows_neg, _knows_all, require="proved-here"))
+    with pytest.raises(
+        VerificationError, match=r"first 1, .ReluTwice.: not proved: nothing is known of it"
+    ):
+        apply(_model(), "eliminate", verify=Proved(_knows_neg, require="proved-here"))
+
+
+def test_proofs_can_be_switched_off() -> None:
+    result = apply(_model(), "eliminate", verify=Proved(_knows_all, prove=False))
+    assert result.record.level == "sampled"
+    assert not any(step.proofs for step in result.steps)
+
+
+def test_a_rewrite_that_was_vetoed_is_not_counted() -> None:
+    class Veto(Instrument):
+        def before_rewrite(self, application: Application) -> str | None:
+            return "enough" if application.number > 1 else None
+
+    result = apply(_model(), "eliminate", verify=Proved(_knows_all), instruments=[Veto()])
+    assert sum(len(step.proofs) for step in result.steps if step.applications) == 1
+
+
+def test_a_pass_that_announces_nothing_is_known_by_runs_alone() -> None:
+    class DropFirst(Transformation):
+        """Change the model without an editor."""
+
+        def call(self, model: ir.Model) -> PassResult:
+            model.graph[-1].replace_input_with(0, model.graph[1].outputs[0])
+            model.graph.remove(model.graph[2])
+            return PassResult(model, modified=True)
+
+    result = apply(_model(), DropFirst(), verify=Proved(_knows_all))
+    assert not any(step.proofs for step in result.steps if step.name == "drop-first")
+    assert result.record.level == "sampled"
+
+
+def test_an_annotation_that_leaves_nodes_as_they_are_is_proved() -> None:
+    result = apply(_model(), "shape-inference", verify=Proved())
+    assert [step.level for step in result.record.leaves() if step.modified] == ["unchanged"]
+    result = apply(_model(), "eliminate, shape-inference, unique-names", verify=Proved(_knows_all))
+    inference = next(step for step in result.record.leaves() if step.name == "shape-inference" and step.modified)
+    assert inference.level == "proved"
+
+
+def test_table_shows_the_least_known_first() -> None:
+    result = apply(_model(), "eliminate", verify=Proved(_knows_neg))
+    shown = io.StringIO()
+    show_proofs(result.record, table=True, console=Console(file=shown, width=120))
+    lines = shown.getvalue().splitlines()
+    assert "not proved" in lines[1]
+    assert "nothing is known of it" in lines[1]
+    assert "certificate; for all floats" in lines[2]
+    assert lines[-1] == "rewrites: 1 proved, 1 not proved"
