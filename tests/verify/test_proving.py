@@ -69,9 +69,7 @@ def test_what_is_not_proved_is_as_well_known_as_runs_show() -> None:
 
 def test_a_level_that_is_required_names_what_stands_in_the_way() -> None:
     apply(_model(), "eliminate", verify=Proved(_knows_neg, _knows_all, require="proved-here"))
-    with pytest.raises(
-        VerificationError, match=r"first 1, .ReluTwice.: not proved: nothing is known of it"
-    ):
+    with pytest.raises(VerificationError, match=r"first 1, .ReluTwice.: not proved: nothing is known of it"):
         apply(_model(), "eliminate", verify=Proved(_knows_neg, require="proved-here"))
 
 

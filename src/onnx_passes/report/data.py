@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import onnx_ir as ir
 
+from onnx_passes.core.evidence import STEP, RewriteProof
 from onnx_passes.core.plain import Json, finite, plain
 from onnx_passes.core.records import RunRecord
 from onnx_passes.core.text import shortened
@@ -33,6 +35,7 @@ def report_data(recording: Recording, findings: Findings | None = None, *, title
     assert run is not None, "there is no run yet"
     nodes, values = _all_nodes(recording), _all_values(recording)
     sources = Sources(run)
+    proofs = {proof.application: proof for step in run.leaves() for proof in step.proofs}
     return finite(
         {
             "format": FORMAT,
@@ -47,7 +50,7 @@ def report_data(recording: Recording, findings: Findings | None = None, *, title
             "values": [_value(value.description) for value in values],
             "graphs": [_graph(graph) for graph in recording.graphs],
             "original": _state(recording.original),
-            "events": [_event(event, sources) for event in recording.events],
+            "events": [_event(event, sources, proofs.get(event.application)) for event in recording.events],
             "passes": sources.passes,
             "rules": sources.rules,
             "facts": filled({"final": found.final, "original": found.original}, keep=("final",)),
@@ -60,6 +63,9 @@ def report_data(recording: Recording, findings: Findings | None = None, *, title
 def _run(run: RunRecord) -> Json:
     """Return the record of a run; a report travels, and does not tell where the package is installed."""
     data = plain(run)
+    for step, written in zip(run.steps, data["steps"], strict=True):
+        if written.pop("proofs", None):
+            written["proved"] = Counter(proof.level for proof in step.proofs if proof.application != STEP)
     for rule in (rule for step in data["steps"] for rule in step["rules"]):
         rule["source"] = short_source(rule["source"])
     return data
@@ -144,7 +150,7 @@ def _graph(graph: GraphVersion) -> Json:
     return filled(data, keep=("name", "inputs", "outputs"))
 
 
-def _event(event: Event, sources: Sources) -> Json:
+def _event(event: Event, sources: Sources, proof: RewriteProof | None) -> Json:
     changes = event.changes
     removed = {node.number for node in changes.removed}
     rule, source = sources.label(event.rule, event.source), short_source(event.source)
@@ -171,8 +177,14 @@ def _event(event: Event, sources: Sources) -> Json:
             {"graph": graph, "inputs": list(inputs), "outputs": list(outputs)}
             for graph, inputs, outputs in changes.interfaces
         ],
+        "proof": None if proof is None or not event.application else _proof(proof),
     }
     return filled(data, keep=("removed", "added"))
+
+
+def _proof(proof: RewriteProof) -> Json:
+    named = {"level": proof.level, "method": proof.method, "facts": list(proof.facts), "bound": proof.bound}
+    return filled({**named, "reason": proof.reason})
 
 
 def _values(event: Event) -> Json | None:

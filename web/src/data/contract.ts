@@ -61,7 +61,11 @@ export interface StepRecord {
   rules?: RuleRecord[];
   reason?: string;
   notes?: string[];
+  /** How well it is known that the step kept the results: by runs, or by proofs of its rewrites. */
+  level?: string;
   evidence?: Evidence;
+  /** How many of its rewrites are proved, by level; those without a level are not. */
+  proved?: Record<string, number>;
   metrics?: Record<string, number | string>;
   result?: unknown;
 }
@@ -150,6 +154,16 @@ export interface ReportEvent {
   /** Graphs that have other inputs or outputs since. */
   interfaces?: { graph: number; inputs: string[]; outputs: string[] }[];
   note?: string;
+  proof?: Proof;
+}
+
+/** What is proved of a rewrite and from which facts or, without a level, why nothing is. */
+export interface Proof {
+  level?: string;
+  method?: string;
+  facts?: string[];
+  bound?: number;
+  reason?: string;
 }
 
 export interface Facts {

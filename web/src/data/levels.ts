@@ -1,4 +1,4 @@
-import type { Evidence } from "./contract";
+import type { Evidence, Proof, StepRecord } from "./contract";
 import { numberText, plural } from "./words";
 
 /** How much a level of evidence is worth, for its colour. */
@@ -9,6 +9,29 @@ export function trust(level: string | undefined): Trust {
   if (level.startsWith("proved") || level === "equal-in-reals") return "proof";
   if (level === "tested" || level === "sampled") return "tested";
   return level === "tolerance" || level === "metric" ? "close" : "doubt";
+}
+
+const PROOFS = ["proved", "proved-here", "equal-in-reals"];
+
+/** The level of a step: of files without proofs, that of what runs showed. */
+export function levelOf(step: StepRecord): string | undefined {
+  return step.level ?? step.evidence?.level;
+}
+
+/** All that is known of a step, in a few words. */
+export function knownText(step: StepRecord): string {
+  const shown = step.evidence ? evidenceText(step.evidence) : "";
+  const level = levelOf(step);
+  if (level && PROOFS.includes(level)) return shown ? `${level}; ${shown}` : level;
+  const proved = PROOFS.reduce((sum, each) => sum + (step.proved?.[each] ?? 0), 0);
+  return proved ? `${shown}; ${proved} of ${plural(step.applications, "rewrite")} proved` : shown;
+}
+
+/** What a proof rests on, in sentences. */
+export function proofLines(proof: Proof): string[] {
+  if (!proof.level) return [`not proved: ${proof.reason ?? ""}`];
+  const bound = proof.bound === undefined ? [] : [`at most ${numberText(proof.bound)} off`];
+  return [proof.method ?? "", ...(proof.facts ?? []), ...bound].filter(Boolean);
 }
 
 /** What was checked, in a few words. */

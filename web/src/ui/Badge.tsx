@@ -1,5 +1,5 @@
 import type { StepRecord } from "../data/contract";
-import { evidenceText, type Trust, trust } from "../data/levels";
+import { knownText, levelOf, type Trust, trust } from "../data/levels";
 
 const TEXT: Record<string, string> = { sampled: "bit-equal", tested: "tested", tolerance: "tolerance", "equal-in-reals": "equal in reals", "proved-here": "proved here" };
 
@@ -14,18 +14,19 @@ export function Badge({ level, title }: { level: string; title?: string }) {
 
 export function StepBadge({ step }: { step: StepRecord }) {
   if (step.status === "failed") return <span class="badge trust-failed">failed</span>;
-  if (!step.evidence || step.evidence.level === "unchanged") return null;
-  return <Badge level={step.evidence.level} title={evidenceText(step.evidence)} />;
+  const level = levelOf(step);
+  if (!level || level === "unchanged") return null;
+  return <Badge level={level} title={knownText(step)} />;
 }
 
 const SIGNS: Record<Trust, string> = { none: "", proof: "∎", tested: "=", close: "≈", doubt: "?", failed: "!" };
 
 /** The same as a single sign, for narrow rows; its column stays where there is none. */
 export function StepSign({ step }: { step: StepRecord }) {
-  const level = step.evidence?.level ?? "unchanged";
+  const level = levelOf(step) ?? "unchanged";
   const kind = step.status === "failed" ? "failed" : trust(level);
   if (kind === "none") return <span class="sign-none" />;
-  const text = step.status === "failed" ? "failed" : evidenceText(step.evidence!);
+  const text = step.status === "failed" ? "failed" : knownText(step);
   return (
     <span class={`badge sign trust-${kind}`} role="img" aria-label={text} title={text}>
       {SIGNS[kind]}

@@ -34,6 +34,7 @@ export function Overview() {
         )}
       </div>
       <div class="masonry">
+        <Proofs />
         <Times />
         <RuleTimes />
         {errors.length > 0 && (
@@ -72,6 +73,25 @@ function Panel({ title, size = "", children }: { title: string; size?: "double" 
       {children}
     </section>
   );
+}
+
+const LEVELS: [string, string][] = [
+  ["proved", "proved for all inputs, shapes and types"],
+  ["proved-here", "proved for every input here"],
+  ["equal-in-reals", "equal in reals, but for rounding"],
+  ["", "not proved"],
+];
+
+/** How many rewrites are proved, and how far. */
+function Proofs() {
+  const { steps } = useStore().report.run;
+  const count = (level: string): number => steps.reduce((sum, step) => sum + (step.proved?.[level] ?? 0), 0);
+  const bars = LEVELS.map(([level, name]) => ({ name, value: count(level), text: numberText(count(level)) })).filter((bar) => bar.value);
+  return bars.length ? (
+    <Panel title="Rewrites by what is proved">
+      <Bars bars={bars} />
+    </Panel>
+  ) : null;
 }
 
 function Sizes() {

@@ -1,7 +1,7 @@
 import type { RuleRecord, StepRecord } from "../data/contract";
-import { evidenceText } from "../data/levels";
+import { knownText, proofLines } from "../data/levels";
 import { numberText, plural, secondsText, signed } from "../data/words";
-import { StepBadge } from "./Badge";
+import { Badge, StepBadge } from "./Badge";
 import { useStore } from "./context";
 import { Failure } from "./Failure";
 import { Prose } from "./Prose";
@@ -32,7 +32,7 @@ export function StepDetails() {
         <Pair name="nodes" text={`${numberText(record.nodes_before)} → ${numberText(record.nodes_after)}${delta ? ` (${signed(delta)})` : ""}`} />
         {record.applications > 0 && <Pair name="rewrites" text={numberText(record.applications)} />}
         <Pair name="CPU" text={secondsText(record.cpu_seconds)} />
-        {record.evidence && <Pair name="evidence" text={evidenceText(record.evidence)} />}
+        {record.evidence && <Pair name="evidence" text={knownText(record)} />}
         {record.evidence?.claim && <Pair name="promise" text={record.evidence.claim} />}
         {Object.entries(record.metrics ?? {}).map(([name, value]) => (
           <Pair key={name} name={name} text={numberText(value)} />
@@ -81,7 +81,15 @@ function RewriteDetails() {
       <header>
         <h2>{event.rule ?? "other changes"}</h2>
         {event.application !== undefined && <span class="quiet">rewrite {event.application}</span>}
+        {event.proof?.level && <Badge level={event.proof.level} />}
       </header>
+      {event.proof && (
+        <ul class="proof" aria-label="Proof">
+          {proofLines(event.proof).map((line, index) => (
+            <li key={index}>{line}</li>
+          ))}
+        </ul>
+      )}
       {event.note && <p class="note">{event.note}</p>}
       {(event.removed.length > 0 || event.added.length > 0) && (
         <p class="made">
