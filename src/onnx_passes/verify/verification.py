@@ -13,7 +13,7 @@ from onnx_passes.verify.comparison.levels import below, level_of, obstacle
 from onnx_passes.verify.comparison.promise import EXPLICIT, Limits, promise_of
 from onnx_passes.verify.failure import Failure, VerificationError, failed_step
 from onnx_passes.verify.local.piecewise import Piecewise, beyond_memory
-from onnx_passes.verify.proving import Method, Proving
+from onnx_passes.verify.proof_search import Method, ProofSearch
 from onnx_passes.verify.settings import Mode, Settings
 from onnx_passes.verify.strategy import Strategy
 from onnx_passes.verify.whole import WholeModel
@@ -36,7 +36,7 @@ class Verification(Settings, Instrument):
         """Choose how to verify this model, and get ready for it."""
         self._before: ir.Model | None = None
         self._strategy = self._choose(run, model)
-        self._proving = Proving(self._methods()) if self.prove else None
+        self._proofs = ProofSearch(self._methods()) if self.prove else None
 
     def _choose(self, run: RunRecord, model: ir.Model) -> Strategy:
         too_large = "" if self.inputs or self.expect else beyond_memory(model, self.executor)
@@ -54,29 +54,29 @@ class Verification(Settings, Instrument):
         if any(isinstance(claim, StructureClaim) for claim in step.pass_.claims):
             self._before = copy_model(model)
         self._strategy.before_pass(step, model)
-        if self._proving is not None:
-            self._proving.before_pass(step, model)
+        if self._proofs is not None:
+            self._proofs.before_pass(step, model)
         return None
 
     def before_rewrite(self, application: Application) -> str | None:
         """Take in a rewrite for its local check."""
         self._strategy.before_rewrite(application)
-        if self._proving is not None:
-            self._proving.before_rewrite(application)
+        if self._proofs is not None:
+            self._proofs.before_rewrite(application)
         return None
 
     def after_rewrite(self, application: Application) -> None:
         """Keep the proof of a rewrite."""
-        if self._proving is not None:
-            self._proving.after_rewrite(application)
+        if self._proofs is not None:
+            self._proofs.after_rewrite(application)
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
         """Hold a pass to the structure and the results that it promises."""
         if not record.has_children:
             self._require_structure(record, step, model)
         self._strategy.after_pass(record, step, model)
-        if self._proving is not None:
-            self._proving.after_pass(record, model)
+        if self._proofs is not None:
+            self._proofs.after_pass(record, model)
 
     def after_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Check what is left, and say how well the whole run is known to be right."""

@@ -18,7 +18,7 @@ Method = Callable[[Application, Pass], Proof | Unproved | None]
 """Proves one application of a rule of a pass; says why it cannot, or nothing if it has nothing to say."""
 
 
-class Proving:
+class ProofSearch:
     """Asks methods, the cheapest first, for a proof of each rewrite, and keeps what they find with its step.
 
     Only a pass all of whose changes are announced is known by its rewrites; an annotation by leaving nodes as they are.

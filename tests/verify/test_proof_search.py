@@ -14,7 +14,7 @@ from onnx_passes.core.records import Application
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.report.proofs import show_proofs
 from onnx_passes.verify.failure import VerificationError
-from onnx_passes.verify.proving import Method
+from onnx_passes.verify.proof_search import Method
 from onnx_passes.verify.verification import Verification
 
 MODEL = """<ir_version: 10, opset_import: ["" : 18]>
