@@ -1,0 +1,73 @@
+"""All that a value can be, element by element: points of a grid, or every float."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.verify.proving.facts import Facts
+from onnx_passes.verify.proving.pointwise import Pointwise
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """``scale * q + bias`` for the integers from ``low`` to ``high``; each array has a number for every channel."""
+
+    scale: np.ndarray
+    bias: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def most(self) -> int:
+        """Return the number of points of the channel that has most."""
+        return int((self.high - self.low).max()) + 1
+
+    def at(self, steps: np.ndarray) -> np.ndarray:
+        """Return the points of integers of shape ``[channels, n]``; those beyond the bounds are the bounds."""
+        within = np.clip(steps, self.low[:, None], self.high[:, None])
+        return self.scale[:, None] * within + self.bias[:, None]
+
+    def all(self) -> np.ndarray:
+        """Return every point of every channel, of which some are there more than once where others have more."""
+        return self.at(self.low[:, None] + np.arange(self.most))
+
+    def around(self, limits: np.ndarray) -> np.ndarray:
+        """Return the ends and, for every limit, the last point before it and the first that is not."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            place = (limits.astype(np.float64) - self.bias[:, None]) / self.scale[:, None]
+        place = np.clip(np.nan_to_num(place, nan=0.0), self.low[:, None] - 1, self.high[:, None] + 1)
+        # The quotient may be off by its last bit: two points on either side are more than enough.
+        nearest = np.rint(place).astype(np.int64)
+        steps = [self.low[:, None], self.high[:, None], *(nearest + offset for offset in (-1, 0, 1))]
+        return self.at(np.concatenate(steps, axis=1))
+
+    def __str__(self) -> str:
+        low, high = int(self.low.min()), int(self.high.max())
+        what = "integers" if (self.scale == 1).all() and (self.bias == 0).all() else "multiples of a power of two"
+        return f"{what} from {low:,} to {high:,}"
+
+
+def points_of(found: Pointwise, facts: Facts) -> Points | None:
+    """Return the points that the source of two sides can be, if it holds exactly what a grid says."""
+    known: Range = facts.range_of(found.source)
+    grid = known.grid
+    if grid is None or not grid.exact or grid.scale.ndim != found.rank:
+        return None
+    joined = grid.joined([axis for axis in range(found.rank) if axis not in found.axes])
+    if joined is None:
+        return None
+    arrays = (joined.scale, joined.bias, joined.low, joined.high)
+    return Points(*(np.broadcast_to(array, found.layout).reshape(-1) for array in arrays))
+
+
+def floats_around(limits: np.ndarray, ignores: Collection[str]) -> np.ndarray:
+    """Return, for every limit, the last float before it and the first that is not, and both ends, zeros and NaN."""
+    before = np.nextafter(limits, np.float32(-np.inf), dtype=np.float32)
+    greatest = np.finfo(np.float32).max
+    ends = [-greatest, -0.0, 0.0, greatest, *(() if "ninf" in ignores else (-np.inf, np.inf))]
+    ends += [] if "nnan" in ignores else [np.nan]
+    return np.concatenate([before, limits, np.tile(np.array(ends, np.float32), (len(limits), 1))], axis=1)

@@ -1,0 +1,75 @@
+"""What proofs of applications may rest on: the model, what its values can be, and who runs a few nodes of it."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes.analysis.ranges.analyse import Ranges
+from onnx_passes.analysis.ranges.range import UNKNOWN, Range
+from onnx_passes.graph.tensor_types import datatype_of, declared_bounds
+from onnx_passes.verify.run.execute import Executor
+
+_MOST = 4000
+"""Nodes that may have to be looked at for the range of a value that was not there when the pass began."""
+
+
+class Facts:
+    """Knows the ranges of values while one pass runs; they are found when a proof first asks for one.
+
+    Ranges hold for what the inputs are declared to be: ``assumed`` says what that is. A pass that changes values has to
+    ``forget`` them.
+    """
+
+    def __init__(self, model: ir.Model, executor: Executor | None = None) -> None:
+        self.model = model
+        self._executor = executor
+        self._ranges: Ranges | None = None
+        self._assumed = ""
+
+    @property
+    def executor(self) -> Executor:
+        """Return who runs nodes."""
+        if self._executor is None:
+            self._executor = Executor()
+        return self._executor
+
+    def forget(self) -> None:
+        """Let go of ranges: values are no longer what they were."""
+        self._ranges = None
+
+    @property
+    def assumed(self) -> str:
+        """Say what ranges of inputs the ranges of values rest on, if on any."""
+        if self._ranges is None:
+            self._analyse()
+        return self._assumed
+
+    def range_of(self, value: ir.Value) -> Range:
+        """Return what is known of a value, also of one that was made since."""
+        ranges = self._ranges or self._analyse()
+        missing: dict[ir.Node, None] = {}
+        waiting: list[tuple[ir.Value, bool]] = [(value, False)]
+        while waiting:
+            here, is_ready = waiting.pop()
+            node = here.producer()
+            if node is None or here in ranges.known or node in missing:
+                continue
+            if is_ready:
+                missing[node] = None
+                if len(missing) > _MOST:
+                    return UNKNOWN
+                continue
+            waiting.append((here, True))
+            waiting.extend((given, False) for given in node.inputs if given is not None)
+        for node in missing:
+            ranges.visit(node)
+        return ranges.of(value)
+
+    def _analyse(self) -> Ranges:
+        graph = self.model.graph
+        self._ranges = ranges = Ranges.of_inputs(graph)
+        ranges.run(graph)
+        given = [(value, datatype_of(value), declared_bounds(value)) for value in graph.inputs]
+        said = [f"{value.name} is {bounds or kind}" for value, kind, bounds in given if kind or bounds]
+        self._assumed = ", ".join(said)
+        return ranges

@@ -1,0 +1,58 @@
+"""Prove one application where it stands, by the cheapest method that can.
+
+When a pass begins, and then in ``before_rewrite``, while the graph still is as before::
+
+    facts = Facts(model, executor)
+    found = prove_here(application, facts, ignores)
+
+``ignores`` are the fast-math flags of the pass (``Promise.ignores``): ``nsz`` leaves out the sign of zeros, ``nnan``
+and ``ninf`` NaN and infinities. Facts are of one pass: make new ones for the next, and ``forget`` ranges where a
+rewrite changed values. Nothing is raised; what could not be proved says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.core.records import Application
+from onnx_passes.proofs.proof import Proof, Unproved
+from onnx_passes.verify.proving.facts import Facts
+from onnx_passes.verify.proving.finite import prove_finite
+from onnx_passes.verify.proving.pointwise import pointwise
+from onnx_passes.verify.proving.sides import NoSidesError, sides_of
+from onnx_passes.verify.proving.steps import prove_steps
+from onnx_passes.verify.proving.unchanged import prove_unchanged
+
+Attempt = Callable[[], Proof | Unproved]
+
+
+def prove_here(application: Application, facts: Facts, ignores: Collection[str] = ()) -> Proof | Unproved:
+    """Try what is cheapest first; returns the first proof, or why the last attempt failed."""
+    found: Proof | Unproved = Unproved("nothing was tried")
+    for attempt in _attempts(application, facts, frozenset(ignores)):
+        try:
+            found = attempt()
+        except OnnxPassesError as error:
+            found = Unproved(f"it does not run by itself: {error}")
+        if isinstance(found, Proof) or found.refuted:
+            return found
+    return found
+
+
+def _attempts(application: Application, facts: Facts, ignores: frozenset[str]) -> Iterator[Attempt]:
+    yield lambda: prove_unchanged(application)
+    if not application.replaced:
+        return
+    try:
+        sides = sides_of(application)
+    except NoSidesError as error:
+        reason = str(error)
+        yield lambda: Unproved(reason)
+        return
+    by_element = pointwise(sides)
+    if isinstance(by_element, str):
+        yield lambda: Unproved(by_element)
+        return
+    yield lambda: prove_steps(by_element, facts, ignores)
+    yield lambda: prove_finite(by_element, facts, ignores)

@@ -1,0 +1,165 @@
+"""Sides that compute every element from one element of one value: a function for each channel."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.graph.constants import constant, constant_tensor
+from onnx_passes.graph.shapes import dimension, rank
+from onnx_passes.graph.traits import is_elementwise, traits_of
+from onnx_passes.ops.collection import definition_of
+from onnx_passes.ops.multi_threshold import channel_axis
+from onnx_passes.ops.quantizing import is_quantizer
+from onnx_passes.verify.proving.sides import Side
+
+_MOST_CHANNELS = 2**16
+_CHANNELS = 1
+"""The axis of the channels of BatchNormalization."""
+_LINEAR = frozenset({"QuantizeLinear", "DequantizeLinear"})
+_BY_PLACE = frozenset({"Max", "Min", "Where"})
+"""What depends on the place of an element only in the sign of zeros, and for NaN."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pointwise:
+    """Two sides that read ``source`` alone, and the axes with their sizes along which constants vary."""
+
+    source: ir.Value
+    axes: dict[int, int]
+    sides: tuple[Side, Side]
+
+    @property
+    def rank(self) -> int:
+        """Return the number of axes of the source."""
+        return rank(self.source) or 0
+
+    @property
+    def layout(self) -> tuple[int, ...]:
+        """Return the shape of the channels, of the rank of the source."""
+        return tuple(self.axes.get(axis, 1) for axis in range(self.rank))
+
+    @property
+    def channels(self) -> int:
+        """Return the number of different functions."""
+        return math.prod(self.axes.values())
+
+    @property
+    def free(self) -> int | None:
+        """Return an axis along which constants do not vary."""
+        return next((axis for axis in range(self.rank) if axis not in self.axes), None)
+
+    def laid(self, points: np.ndarray) -> np.ndarray:
+        """Give points of shape ``[channels, n]`` the rank of the source, one behind the other along the free axis."""
+        assert self.free is not None
+        return np.moveaxis(points.reshape(*self.layout, -1), -1, self.free).squeeze(self.free + 1)
+
+
+def pointwise(sides: tuple[Side, Side]) -> Pointwise | str:
+    """See two sides as functions of single elements, or say why they are none."""
+    sources = list(dict.fromkeys(value for side in sides for value in side.sources))
+    if len(sources) != 1:
+        return f"it is computed from {len(sources)} values"
+    source = sources[0]
+    length = rank(source)
+    if length is None:
+        return "the number of axes is not known"
+    axes: dict[int, int] = {}
+    for side in sides:
+        for node in side.moving:
+            found = _axes(side, node, source, length)
+            if isinstance(found, str):
+                return found
+            axes |= found
+    if math.prod(axes.values()) > _MOST_CHANNELS:
+        return "constants are different for too many elements"
+    if any(not side.is_dynamic(value) for side in sides for value in side.results):
+        return "a result does not depend on it"
+    return Pointwise(source, dict(sorted(axes.items())), sides)
+
+
+def _axes(side: Side, node: ir.Node, source: ir.Value, length: int) -> dict[int, int] | str:
+    """Return the axes, with their sizes, along which the constants of an elementwise node vary."""
+    kind = _kind(node)
+    if not kind:
+        return f"{node.op_type} does not compute element by element"
+    if traits_of(node).place_dependent and node.op_type not in _BY_PLACE:
+        return f"{node.op_type} rounds an element by its place in memory"
+    dynamic = [value for value in node.inputs if side.is_dynamic(value)]
+    if kind != "broadcast" and dynamic != [node.inputs[0]]:
+        return f"a parameter of {node.op_type} is computed"
+    axes: dict[int, int] = {}
+    for value in node.inputs:
+        if value is None or value in dynamic:
+            continue
+        shape = _shape(value)
+        if shape is None:
+            return f"the shape of a parameter of {node.op_type} is not known"
+        if math.prod(shape) == 1 and len(shape) <= length:
+            continue
+        found = _places(node, kind, shape, length)
+        if found is None:
+            return f"a parameter of {node.op_type} has a higher rank"
+        if any(dimension(source, axis) != size for axis, size in found.items()):
+            return f"a parameter of {node.op_type} may change the shape"
+        axes |= found
+    return axes
+
+
+def _kind(node: ir.Node) -> str:
+    if node.op_type == "MultiThreshold" and definition_of(node) is not None:
+        return "thresholds"
+    if node.op_type in _LINEAR:
+        return "" if node.attributes.get_int("block_size", 0) else "axis"
+    if is_elementwise(node) or (node.domain and is_quantizer(node)):
+        return "broadcast" if len(node.outputs) == 1 else ""
+    normalizes = node.op_type == "BatchNormalization" and node.domain == "" and len(node.outputs) == 1
+    return "channels" if normalizes and not node.attributes.get_int("training_mode", 0) else ""
+
+
+def _places(node: ir.Node, kind: str, shape: tuple[int, ...], length: int) -> dict[int, int] | None:
+    if kind == "channels":
+        return {_CHANNELS: shape[0]} if shape[0] > 1 else {}
+    if kind == "axis":
+        axis = node.attributes.get_int("axis", 1)
+        return {axis % length: shape[0]} if len(shape) == 1 and -length <= axis < length else None
+    if kind == "thresholds":
+        return _of_thresholds(node, shape, length)
+    if len(shape) > length:
+        return None
+    return {length - len(shape) + axis: size for axis, size in enumerate(shape) if size > 1}
+
+
+def _of_thresholds(node: ir.Node, shape: tuple[int, ...], length: int) -> dict[int, int] | None:
+    definition = definition_of(node)
+    assert definition is not None
+    rows = shape[:-1]
+    if "data_layout" in {attribute.name for attribute in definition.attributes}:
+        axis = channel_axis(definition.checked(node)["data_layout"], length)
+        return {axis: rows[0]} if rows[0] > 1 else {}
+    if len(rows) > length:
+        return None
+    return {length - len(rows) + axis: size for axis, size in enumerate(rows) if size > 1}
+
+
+def _shape(value: ir.Value) -> tuple[int, ...] | None:
+    tensor = constant_tensor(value)
+    if tensor is not None:
+        return tuple(tensor.shape.numpy())
+    shape = value.shape
+    return tuple(shape.numpy()) if shape is not None and shape.is_static() else None
+
+
+def rows_of(node: ir.Node, found: Pointwise) -> np.ndarray | None:
+    """Return the constant thresholds of a node, a row for each channel of the sides."""
+    held = constant(node.inputs[1])
+    if held is None or held.ndim == 0:
+        return None
+    axes = _of_thresholds(node, held.shape, found.rank)
+    if axes is None:
+        return None
+    places = tuple(axes.get(axis, 1) for axis in range(found.rank))
+    return np.broadcast_to(held.reshape(*places, -1), (*found.layout, held.shape[-1])).reshape(found.channels, -1)
