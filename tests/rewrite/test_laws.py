@@ -11,6 +11,7 @@ import pytest
 from onnx_passes import passes
 from onnx_passes.core.base import Context
 from onnx_passes.core.errors import RegistrationError
+from onnx_passes.core.records import StepRecord
 from onnx_passes.rewrite.driver import rewrite
 from onnx_passes.rewrite.laws import Law, LawPass, Vocabulary, When
 from onnx_passes.rewrite.match import Match, Partial
@@ -145,6 +146,44 @@ def test_functions_compute_constants_and_build_nodes():
 def test_condition_that_does_not_hold_gives_its_reason(condition: When, reason: str):
     text = "g (double[4] x) => (double[4] z) {z = Neg (x)}"
     assert reasons(law("Neg(x) → x", condition), text) == [reason]
+
+
+@pytest.mark.parametrize(
+    ("condition", "constants", "since"),
+    [
+        ("is_constant(c)", {"c"}, 0),
+        ("is_constant(c) and holds_only(x, 0.0) and not is_constant(x)", {"c", "x"}, 0),
+        ("is_constant(c) or is_single(x)", set(), 0),
+        ("not is_constant(c)", set(), 0),
+        ("opset >= 18 and is_single(x)", set(), 18),
+        ("opset < 18", set(), 0),
+    ],
+)
+def test_what_a_condition_demands_is_known_to_the_rule(condition: str, constants: set[str], since: int):
+    rule = law("x + c → x", When(condition)).rule()
+    assert (rule.constants, rule.since) == (constants, since)
+
+
+@pytest.mark.parametrize("commute", [True, False])
+def test_nodes_that_cannot_fulfil_a_demand_are_not_tried(commute: bool):
+    one = law("x + c → x", When("is_constant(c)"), When("holds_only(c, 0.0)"), commute=commute)
+    model = model_of("""g (float[4] a, float[4] b) => (float[4] y) <float zero = {0.0}> {
+        s = Add (a, b) t = Add (s, zero) u = Add (zero, t) y = Neg (u)
+    }""")
+    context = Context(record := StepRecord(1, "step", "step", "requested"))
+    assert rewrite(model, [one.rule()], context, thorough=False) == (2 if commute else 1)
+    assert [node.op_type for node in model.graph] == ["Add", "Neg"] if commute else ["Add", "Add", "Neg"]
+    assert record.rules[0].refused == {}
+
+
+def test_rule_that_needs_a_later_opset_is_not_tried_but_gives_its_reason_when_asked():
+    one = law("Neg(x) → Neg(x)", When("opset >= 18", "too early"))
+    model = model_of("g (float[4] x) => (float[4] y) { y = Neg (x) }", opset=17)
+    context = Context(record := StepRecord(1, "step", "step", "requested"))
+    assert rewrite(model, [one.rule()], context, thorough=False) == 0
+    assert record.rules[0].tried == 0
+    assert rewrite(model, [one.rule()], context) == 0
+    assert record.rules[1].refused == {"too early": 1}
 
 
 def test_refusal_says_where():

@@ -7,7 +7,7 @@ fails takes its bindings back, so that alternatives, swapped inputs and failed c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -40,8 +40,9 @@ _PLAIN = _LISTS | {ir.AttributeType.INT, ir.AttributeType.FLOAT, ir.AttributeTyp
 class Compiler:
     """Compiles the nodes of one pattern; a node that occurs twice is compiled once."""
 
-    def __init__(self, *, commute: bool) -> None:
+    def __init__(self, *, commute: bool, constants: Collection[str] = ()) -> None:
         self.commute = commute
+        self.constants = constants
         self._nodes: dict[language.NodePattern, MatchNode] = {}
 
     def node(self, pattern: language.NodePattern) -> MatchNode:
@@ -64,7 +65,7 @@ class Compiler:
             case language.BacktrackingOr() | language.OpIdDispatchOr():
                 return self._compile_or(pattern)
             case _:
-                return _compile_variable(pattern)
+                return _compile_variable(pattern, is_constant=pattern.name in self.constants)
 
     def _compile_node(self, pattern: language.NodePattern) -> MatchNode:
         matchers = [self.value(value) for value in pattern.inputs]
@@ -205,7 +206,7 @@ def _match_anything(value: ir.Value | None, state: State, proceed: Continue) -> 
     return proceed()
 
 
-def _compile_variable(pattern: language.ValuePattern) -> MatchValue:
+def _compile_variable(pattern: language.ValuePattern, *, is_constant: bool) -> MatchValue:
     name, optional = pattern.name, pattern.can_match_none
     noted = name is None or cast(Any, pattern).check_method is not None
 
@@ -214,6 +215,8 @@ def _compile_variable(pattern: language.ValuePattern) -> MatchValue:
             return state.partial is not None and state.failed(
                 f"the input '{name}' is missing" if name else "an input is missing", None
             )
+        if is_constant and not state.thorough and constant_tensor(value) is None:
+            return False
         bound = state.values.get(pattern, _UNBOUND) if name is None else state.bindings.get(name, _UNBOUND)
         if bound is not _UNBOUND and bound is not value:
             return state.partial is not None and state.failed(two_values(name, state, value), value)

@@ -18,7 +18,7 @@ from onnx_passes.graph.names import Container
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.index import Entry, RuleIndex
 from onnx_passes.rewrite.leftovers import Refusals
-from onnx_passes.rewrite.match import Match, NodesByOperator, describe_node
+from onnx_passes.rewrite.match import Match, NodesByOperator, describe_node, opset_of
 from onnx_passes.rewrite.order import with_nested
 from onnx_passes.rewrite.replacement import prepare
 from onnx_passes.rewrite.rule import Rule
@@ -31,10 +31,12 @@ def rewrite(
     *,
     functions: bool = False,
     refusals: Refusals | None = None,
+    thorough: bool = True,
 ) -> int:
     """Apply rules to a model until none fits any more; returns the number of applications.
 
-    Subgraphs are rewritten too, functions only if asked. ``refusals`` gets to know why nodes were refused.
+    Subgraphs are rewritten too, functions only if asked. ``refusals`` gets to know why nodes were refused. Unless
+    ``thorough``, rules are not tried, nor their refusals counted, where what they ask for is plainly missing.
     """
     index = rules if isinstance(rules, RuleIndex) else RuleIndex(rules)
     context = context or Context()
@@ -47,7 +49,8 @@ def rewrite(
     applied = 0
     try:
         for container in containers:
-            applied += _Driver(Editor(model, context, container), index, records, refusals).run()
+            editor = Editor(model, context, container)
+            applied += _Driver(editor, index, records, refusals, thorough=thorough).run()
     finally:
         context.report_rules(records)
     return applied
@@ -60,6 +63,8 @@ class _Driver:
         index: RuleIndex,
         records: list[RuleRecord],
         refusals: Refusals | None = None,
+        *,
+        thorough: bool = True,
     ) -> None:
         self.editor = editor
         self.refusals = refusals
@@ -72,6 +77,8 @@ class _Driver:
         self.reach = max((rule.depth for rule in index.rules), default=1)
         self.widest = 2 * max((rule.size for rule in index.rules), default=1) + 2
         self.wide: set[ir.Value] = set()
+        self.thorough = thorough
+        self.opset = opset_of(editor.scope.model, editor.scope.container)
 
     def run(self) -> int:
         for rule in self.index.rules:
@@ -124,8 +131,8 @@ class _Driver:
             node = self.queue.popleft()
             self.queued.discard(node)
             if self.editor.nesting.holds(node):
-                for entry in self.index.candidates(node):
-                    if self.try_rule(entry, node):
+                for entry in self.index.candidates(node, thorough=self.thorough):
+                    if (entry.rule.since <= self.opset or self.thorough) and self.try_rule(entry, node):
                         break
 
     def try_rule(self, entry: Entry, node: ir.Node) -> bool:
@@ -138,7 +145,15 @@ class _Driver:
             self.refuse(entry, node, reason)
 
         scope = self.editor.scope
-        match = rule.find(scope.model, scope.container, node, entry.role, refused=refused, others=self.others)
+        match = rule.find(
+            scope.model,
+            scope.container,
+            node,
+            entry.role,
+            refused=refused,
+            others=self.others,
+            thorough=self.thorough,
+        )
         changed = False
         if match is not None:
             record.matched += 1

@@ -26,6 +26,8 @@ from onnx_passes.graph.shapes import (
     vanishes_into,
 )
 
+CONSTANT = frozenset(function.__name__ for function in (holds_only, is_constant, is_number, is_own_constant))
+"""The functions that say no to a first argument that is not constant."""
 WORDS: Mapping[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (

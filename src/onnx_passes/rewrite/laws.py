@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -20,15 +20,19 @@ from onnx_passes.rewrite.law_right import Term, Terms
 from onnx_passes.rewrite.law_text import (
     GIVEN,
     Bindings,
+    Compared,
     Expression,
+    FunctionCall,
     Kinds,
     LawError,
+    Logic,
     Operation,
     Variable,
+    Written,
     read,
     walk,
 )
-from onnx_passes.rewrite.law_words import WORDS
+from onnx_passes.rewrite.law_words import CONSTANT, WORDS
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.patterns import build_pattern
@@ -96,7 +100,18 @@ class Law:
     def rule(self) -> Rule:
         """Compile the law; what is read from the text is kept for the next time."""
         name, pattern, rewrite, check = self._parts
-        return Rule(pattern, rewrite, check, name=name, commute=self.commute, forks=self.forks, source=self.source)
+        demands = [part for condition in self.when for part in _conjuncts(read(condition.text))]
+        return Rule(
+            pattern,
+            rewrite,
+            check,
+            name=name,
+            commute=self.commute,
+            forks=self.forks,
+            constants=[name for part in demands if (name := _constant(part))],
+            since=max(map(_since, demands), default=0),
+            source=self.source,
+        )
 
     @functools.cached_property
     def _parts(self) -> tuple[str, language.GraphPattern, Callable[..., Any], Callable[..., Any] | None]:
@@ -143,6 +158,33 @@ class Law:
             raise LawError("its left side is no operator", "write what to look for as Add(x, y) or x + y")
         results = tuple(name.strip() for name in names.split(",")) if names else (_RESULT,)
         return replace(before, results=results), read(right, self.kinds)
+
+
+def _conjuncts(condition: Expression) -> Iterator[Expression]:
+    """Iterate over the parts of a condition that must all hold."""
+    if isinstance(condition, Logic) and condition.kind == "and":
+        for part in condition.parts:
+            yield from _conjuncts(part)
+    else:
+        yield condition
+
+
+def _constant(condition: Expression) -> str:
+    """Return the name of what a condition needs to be constant."""
+    match condition:
+        case FunctionCall(function=function, arguments=(Variable(name=name), *_)) if function in CONSTANT:
+            return name
+        case _:
+            return ""
+
+
+def _since(condition: Expression) -> int:
+    """Return the opset that a condition asks for."""
+    match condition:
+        case Compared(kind="ge", parts=(Variable(name="opset"), Written(value=int(since)))):
+            return since
+        case _:
+            return 0
 
 
 class LawPass(Transformation, RewriteRuleSetPass):

@@ -16,10 +16,15 @@ if TYPE_CHECKING:
 class State:
     """Bindings made so far; a matcher that backtracks takes back what it bound."""
 
-    __slots__ = ("bindings", "graph", "nodes", "nodes_by_operator", "partial", "taken", "values")
+    __slots__ = ("bindings", "graph", "nodes", "nodes_by_operator", "partial", "taken", "thorough", "values")
 
     def __init__(
-        self, graph: ir.Graph, nodes_by_operator: NodesByOperator | None = None, partial: Partial | None = None
+        self,
+        graph: ir.Graph,
+        nodes_by_operator: NodesByOperator | None = None,
+        partial: Partial | None = None,
+        *,
+        thorough: bool = False,
     ) -> None:
         self.graph = graph
         self.bindings: dict[str, Any] = {}
@@ -29,6 +34,8 @@ class State:
         self.nodes_by_operator = nodes_by_operator
         self.partial = partial
         """Who asked for explanations: where nobody did, matchers need not find words for a failure."""
+        self.thorough = thorough or partial is not None
+        """Whether to go on where a condition is sure to fail, so that it can give its reason."""
         if partial is not None:
             partial.state = self
 
@@ -103,13 +110,17 @@ class Match(Displayed):
     @property
     def opset(self) -> int:
         """Return the version of the standard operators at the match."""
-        scope = self.graph_or_function if isinstance(self.graph_or_function, ir.Function) else self.model
-        imports = scope.opset_imports
-        return imports.get("", imports.get("ai.onnx", 1))
+        return opset_of(self.model, self.graph_or_function)
 
     def display(self) -> str:
         """Describe the matched nodes, one a line."""
         return "\n".join(str(node) for node in self.nodes)
+
+
+def opset_of(model: ir.Model, container: ir.Graph | ir.Function) -> int:
+    """Return the version of the standard operators in the graph of a model or in a function."""
+    imports = (container if isinstance(container, ir.Function) else model).opset_imports
+    return imports.get("", imports.get("ai.onnx", 1))
 
 
 def describe_node(node: ir.Node) -> str:

@@ -24,10 +24,11 @@ class RewriteRuleSetPass(Pass):
     ``functions`` lets the rules also rewrite the bodies of model-local functions. The rules are compiled once
     and again only if an option changes. A conversion names in ``converts`` the operators that it is asked to replace,
     each with the reason to give where no pattern fits, or with none where such nodes are not meant: what stays is
-    noted, with the reasons.
+    noted, with the reasons. Unless ``thorough``, rules are not tried where what they ask for is plainly missing.
     """
 
     functions: ClassVar[bool] = False
+    thorough: ClassVar[bool] = True
     converts: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     _compiled: tuple[str, RuleIndex] | None = internal(None)
@@ -56,7 +57,14 @@ class RewriteRuleSetPass(Pass):
         if self._compiled is None or self._compiled[0] != options:
             self._compiled = options, self.compile()
         refusals = Refusals() if self.converts else None
-        applied = rewrite(model, self._compiled[1], context, functions=self.functions, refusals=refusals)
+        applied = rewrite(
+            model,
+            self._compiled[1],
+            context,
+            functions=self.functions,
+            refusals=refusals,
+            thorough=self.thorough,
+        )
         if refusals is not None:
             left = leftovers_of_rules(
                 model, self.converts, refusals, is_wanted=self.is_wanted, functions=self.functions

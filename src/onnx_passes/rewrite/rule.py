@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,8 @@ class Rule:
     """One rewrite: where it applies (pattern, check) and what it puts there (rewrite).
 
     ``check`` and ``rewrite`` get the bindings that they name; what the match left unbound is ``None``. ``owner`` is the
-    pass whose claim the rule is held to when another one applies it.
+    pass whose claim the rule is held to when another one applies it. ``constants`` names what the check only accepts
+    if it is constant, and ``since`` the opset that it asks for: the rule is not tried where that cannot be.
     """
 
     def __init__(
@@ -38,6 +39,8 @@ class Rule:
         name: str,
         commute: bool = True,
         forks: Forks = "exclusive",
+        constants: Collection[str] = (),
+        since: int = 0,
         source: str | None = None,
         setup: Callable[[], None] | None = None,
         cleanup: Callable[[], None] | None = None,
@@ -46,6 +49,8 @@ class Rule:
         self.owner: Pass | None = None
         self.forks: Forks = forks
         self.commute = commute
+        self.constants = frozenset(constants)
+        self.since = since
         self.setup = setup
         self.cleanup = cleanup
         self.source = source or source_of(rewrite)
@@ -62,7 +67,7 @@ class Rule:
         self.check = None if check is None else _Call(check, "check", bound, name)
         self._has_inner_checks = has_checks(nodes)
         self.has_many_outputs = len(self.pattern.outputs) > 1
-        compiler = Compiler(commute=commute)
+        compiler = Compiler(commute=commute, constants=self.constants)
         self._plans = tuple(
             _Plan(
                 compiler.node(root),
@@ -84,10 +89,14 @@ class Rule:
         refused: Callable[[str], None],
         others: NodesByOperator | None = None,
         partial: Partial | None = None,
+        thorough: bool = True,
     ) -> Match | None:
-        """Match with ``node`` as the given root; tells ``refused`` why a structural match was turned down."""
+        """Match with ``node`` as the given root; tells ``refused`` why a structural match was turned down.
+
+        Where nobody needs all reasons, not being ``thorough`` is faster: what is sure to be refused is not matched.
+        """
         assert node.graph is not None
-        state = State(node.graph, others, partial)
+        state = State(node.graph, others, partial, thorough=thorough)
         found: list[Match] = []
 
         def accept() -> bool:

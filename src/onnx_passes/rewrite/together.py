@@ -25,6 +25,7 @@ class Together(Transformation, RewriteRuleSetPass):
     """
 
     takes_body = True
+    thorough = False
     passes: ClassVar[Sequence[PassLike]] = ()
 
     body: tuple[PassLike, ...] = internal(())

@@ -100,6 +100,39 @@ def test_claims_no_less_than_before_where_it_is_certain(text: str, feeds: Arrays
     assert str(shape) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "feeds", "rank"),
+    [
+        ("g (int64[3] s) => (float y) { y = ConstantOfShape (s) }", {"s": np.array([2, 1, 4])}, 3),
+        ("g (int64[0] s) => (float y) { y = ConstantOfShape (s) }", {"s": np.array([], np.int64)}, 0),
+        ("g (float[1, 3] x, int64[2] s) => (float y) { y = Expand (x, s) }", {"x": array(1, 3), "s": np.array([4, 1])}, 2),  # noqa: E501
+        ("g (float[N, 3] x, int64[1] s) => (float y) { y = Expand (x, s) }", {"x": array(2, 3), "s": np.array([3])}, 2),
+        ("g (float[N] x, int64[3] s) => (float y) { y = Expand (x, s) }", {"x": array(1), "s": np.array([2, 3, 4])}, 3),
+        ("g (float x, int64[2] s) => (float y) { y = Expand (x, s) }", {"x": array(), "s": np.array([2, 0])}, 2),
+        ("g (float[0, 2] x, int64[2] s) => (float y) { y = Expand (x, s) }", {"x": array(0, 2), "s": np.array([1, 1])}, 2),  # noqa: E501
+    ],
+)  # fmt: skip
+def test_sizes_that_are_not_known_are_as_many_as_the_vector_is_long(text: str, feeds: Arrays, rank: int):
+    (shape,) = assert_holds(model_of(text), feeds)
+    assert shape is not None
+    assert len(shape) == rank
+
+
+def test_sizes_that_are_not_known_have_names_of_their_own():
+    model = model_of("""g (float[1] x, int64[2] s, int64[2] t) => (float y, float z, float a) {
+        y = Expand (x, s) z = ConstantOfShape (t) a = Expand (y, t)
+    }""")
+    shapes = assert_holds(model, {"x": array(1), "s": np.array([2, 1]), "t": np.array([1, 3])})
+    named = [dim for shape in shapes if shape is not None for dim in shape]
+    assert len(set(named)) == len(named) == 6
+
+
+def test_sizes_that_are_named_are_those_of_what_is_filled():
+    text = "g (float[N, 3] x) => (float y) { s = Shape (x) y = ConstantOfShape (s) }"
+    (shape,) = assert_holds(model_of(text), {"x": array(2, 3)})
+    assert str(shape) == "[N,3]"
+
+
 QUANTIZED = """g (uint8[N, 4, 3, 3] x) => (uint8 p, uint8 y) <float s = {0.5}, uint8 z = {0}, uint8[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}> {
   p = com.microsoft.QLinearGlobalAveragePool (x, s, z, s, z)
   f = Flatten (p)

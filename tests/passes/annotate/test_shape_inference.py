@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -331,6 +333,26 @@ def test_check_type_refuses_contradicting_types():
 
 def test_strict_mode_and_check_type_accept_what_fits():
     assert apply(ShapeInference(strict_mode=True, check_type=True), model_of(SUBGRAPHS))
+
+
+@pytest.mark.parametrize("extra", [0, 40], ids=["few", "many"])
+def test_gaps_are_filled_alone_where_they_are_few(extra: int, monkeypatch: pytest.MonkeyPatch):
+    asked: list[ir.Model] = []
+    module = sys.modules[ShapeInference.__module__]
+    fill = module.fill_gaps
+    monkeypatch.setattr(module, "fill_gaps", lambda model, **options: (asked.append(model), fill(model, **options))[1])
+    chain = " ".join(f"e{number} = Exp (e{number - 1})" for number in range(1, extra + 1))
+    model = model_of(f"""g (float[N, _d0] x, float[_d0, 8] w, int64[2] s) => (float[P, 8] y, float[Q, R] z) {{
+        h = Relu (x) m = MatMul (h, w) e0 = Tanh (m) {chain} y = Identity (e{extra}) v = ConstantOfShape (s) z = Neg (v)
+    }}""")
+    value(model, "h").type, value(model, "h").shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape(["N", "_d0"])
+    assert apply(ShapeInference(gaps_only=True), model)
+    assert bool(asked) == bool(extra)
+    if not extra:
+        assert described(value(model, "m")) == "FLOAT[N,8]"
+    assert all(v.dtype is not None and v.shape is not None for v in values(model))
+    assert "_d0" not in str(value(model, "v").shape), "a new name is not one that means something else"
+    assert not apply(ShapeInference(gaps_only=True), model)
 
 
 def test_onnx_fills_gaps():

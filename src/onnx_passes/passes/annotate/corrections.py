@@ -1,14 +1,16 @@
-"""Where onnx_shape_inference claims more than an operator promises: the same inference, and then less of it.
+"""Where onnx_shape_inference claims more than an operator promises, or less than can be known: what to do about it.
 
 It takes it for granted that dimensions of different names are equal where they meet in a broadcast, that inputs
 which are not constant have their default, that a rounded-up pooling window always starts inside the image, that
-quantized pooling keeps the size of an image, and that features of a vector are one.
+quantized pooling keeps the size of an image, and that features of a vector are one. It says nothing of what Expand and
+ConstantOfShape make of sizes that it could not follow, though their number is known.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from itertools import zip_longest
 from types import MappingProxyType
 
 import onnx_ir as ir
@@ -24,6 +26,7 @@ _BROADCASTING = (
     "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual",
     "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Xor",
 )  # fmt: skip
+_HIGHEST_RANK = 64
 
 
 def _forget(ctx: ShapeInferenceContext, value: ir.Value, axes: Iterable[int], declared: ir.Shape | None) -> None:
@@ -90,11 +93,33 @@ def _settle(output: ir.Value, axis: int, dims: Iterable[int | ir.SymbolicDim]) -
     return True
 
 
+def _sizes(ctx: ShapeInferenceContext, vector: ir.Value | None) -> list[int | ir.SymbolicDim] | None:
+    """Return new names for the elements of a vector of which only the length is known."""
+    length = vector.shape[0] if vector is not None and vector.shape is not None and len(vector.shape) == 1 else None
+    if not isinstance(length, int) or length > _HIGHEST_RANK:
+        return None
+    return [ctx.new_symbolic_dim() for _ in range(length)]
+
+
+def _constant_of_shape(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
+    vector, output = node.inputs[0], node.outputs[0]
+    if vector is not None and output.shape is None:
+        sizes = ctx.get_symbolic_value(vector) or _sizes(ctx, vector)
+        output.shape = None if sizes is None else ir.Shape(sizes)
+
+
 def _expand(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
     value, target = node.inputs[0], node.inputs[1]
     output = node.outputs[0]
     sizes = None if target is None else ctx.get_symbolic_value(target)
-    if value is None or value.shape is None or output.shape is None or sizes is None:
+    if value is None or value.shape is None:
+        return
+    if sizes is None and output.shape is None and (unknown := _sizes(ctx, target)) is not None:
+        # A size that is not one stays.
+        pairs = zip_longest(reversed(value.shape.dims), reversed(unknown))
+        dims = [mine if new is None or (isinstance(mine, int) and mine != 1) else new for mine, new in pairs]
+        output.shape = ir.Shape(dims[::-1])
+    if output.shape is None or sizes is None:
         return
     doubtful: list[int] = []
     for back in range(1, min(len(value.shape), len(sizes)) + 1):
@@ -182,6 +207,7 @@ CORRECTIONS: Mapping[tuple[str, str], Correction] = MappingProxyType(
         **{("", operator): _broadcast for operator in _BROADCASTING},
         ("", "MatMul"): _matmul,
         ("", "MatMulInteger"): _matmul,
+        ("", "ConstantOfShape"): _constant_of_shape,
         ("", "Expand"): _expand,
         ("", "Where"): _where,
         ("", "Reshape"): _reshape,

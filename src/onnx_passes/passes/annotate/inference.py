@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import onnx_ir as ir
@@ -59,13 +59,22 @@ class Inference(ShapeInferenceContext):
                 self._enter(node)
                 for inner in nested_graphs(node):
                     self.infer(inner)
-            try:
-                self._infer_node(node)
-            except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RuntimeError) as error:
-                self.problem = self.problem or f"{name_of(node)}: {getattr(error, 'message', error)}"
-            else:
-                if not has_more:
-                    self._memory.note(node)
+            if self._try(node) and not has_more:
+                self._memory.note(node)
+
+    def _try(self, node: ir.Node) -> bool:
+        try:
+            self._infer_node(node)
+        except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RuntimeError) as error:
+            self.problem = self.problem or f"{name_of(node)}: {getattr(error, 'message', error)}"
+            return False
+        return True
+
+    def infer_alone(self, nodes: Iterable[ir.Node]) -> None:
+        """Infer what single nodes make of what is known; of those that hold graphs or call functions, nothing."""
+        for node in nodes:
+            if not holds_graphs(node) and node.op_identifier() not in self._functions:
+                self._try(node)
 
     def _recall(self, node: ir.Node) -> None:
         """Let rules read the elements of vectors that were followed before."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import onnx_ir as ir
 
@@ -17,10 +17,11 @@ _MADE_UP = re.compile(r"\b_d\d+\b|\w_dim_\d+\b")
 
 
 class KnownShapes:
-    """Types and shapes of all values of a graph and its subgraphs at one moment."""
+    """Types and shapes of all values of a graph and its subgraphs at one moment, or of some values."""
 
-    def __init__(self, graph: ir.Graph) -> None:
-        self._before = {value: (value.type, value.shape) for value in annotations.values(graph)}
+    def __init__(self, values: ir.Graph | Iterable[ir.Value]) -> None:
+        values = annotations.values(values) if isinstance(values, ir.Graph) else values
+        self._before = {value: (value.type, value.shape) for value in values}
 
     def shape(self, value: ir.Value) -> ir.Shape | None:
         """Return the shape that a value had."""

@@ -13,10 +13,18 @@ from onnx_passes.graph.expansion import MOST_NODES, expanded_size
 from onnx_passes.graph.wording import describe
 from onnx_passes.passes.annotate.known_shapes import KnownShapes, forget_made_up
 from onnx_passes.passes.annotate.memory import Memory
-from onnx_passes.passes.annotate.standard_engine import fill_gaps, has_gaps, has_static_inputs, is_static
-from onnx_passes.passes.annotate.symbolic_engine import infer_symbolically
+from onnx_passes.passes.annotate.standard_engine import (
+    fill_gaps,
+    has_gaps,
+    has_static_inputs,
+    is_static,
+    nodes_with_gaps,
+)
+from onnx_passes.passes.annotate.symbolic_engine import infer_alone, infer_symbolically
 
 _ROUNDS = 3
+_FEW = 32
+"""Nodes up to which gaps are filled one by one."""
 
 
 @passes.verify.equality
@@ -34,7 +42,7 @@ class ShapeInference(Annotation):
 
     check_type: bool = option(False, "refuse element types that contradict the operators")
     strict_mode: bool = option(False, "refuse shapes that contradict the operators, and nodes that cannot be inferred")
-    gaps_only: bool = option(False, "only look for what is not known at all, and by onnx alone: fast, and no symbols")
+    gaps_only: bool = option(False, "only look for what is not known at all, node by node or by onnx: fast")
     renew: bool = option(False, "infer again what has dimensions of which nothing but a made-up name is known")
     data_prop: bool = option(True, "let onnx follow the contents of small tensors where it has to help out")
 
@@ -56,14 +64,20 @@ class ShapeInference(Annotation):
         return result
 
     def _infer(self, model: ir.Model, context: Context) -> PassResult:
-        if self.gaps_only and not has_gaps(model.graph):
-            return PassResult(model, modified=False)
+        filled = False
+        if self.gaps_only:
+            gaps = list(nodes_with_gaps(model.graph))
+            if 0 < len(gaps) <= _FEW:
+                # To ask onnx means to write the whole model.
+                filled = infer_alone(model, gaps)
+            if not has_gaps(model.graph):
+                return PassResult(model, modified=filled)
         before = KnownShapes(model.graph)
         if self.gaps_only or has_static_inputs(model.graph):
             # Without dynamic dimensions there is nothing symbolic to find out, and onnx is much faster.
             fill_gaps(model, data_prop=self.data_prop)
             if self.gaps_only or (is_static(model.graph) and not self.strict_mode):
-                return PassResult(model, modified=before.settle())
+                return PassResult(model, modified=before.settle() or filled)
         problem = None
         memory = context.memory.setdefault(Memory, Memory())
         for _ in range(_ROUNDS):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
@@ -20,7 +21,16 @@ _OVERRIDABLE_SINCE = 4
 
 def has_gaps(graph: ir.Graph) -> bool:
     """Tell whether the type or shape of a result is unknown, in the graph or a subgraph."""
-    return any(value.name and _is_gap(value) for node in all_nodes(graph) for value in node.outputs)
+    return next(nodes_with_gaps(graph), None) is not None
+
+
+def nodes_with_gaps(graph: ir.Graph) -> Iterator[ir.Node]:
+    """Yield the nodes of a graph and its subgraphs with a result of unknown type or shape."""
+    for node in all_nodes(graph):
+        for value in node.outputs:
+            if _is_gap(value) and value.name:
+                yield node
+                break
 
 
 def is_static(graph: ir.Graph) -> bool:
@@ -76,7 +86,8 @@ def _drop_initializers(graph: onnx.GraphProto, names: set[str | None]) -> None:
         graph.initializer.extend(kept)
 
 
-def _names_in_use(graph: ir.Graph) -> set[str]:
+def names_in_use(graph: ir.Graph) -> set[str]:
+    """Return the names of dimensions of what nodes read and compute."""
     values = (value for node in all_nodes(graph) for value in (*node.inputs, *node.outputs) if value is not None)
     return {dim.value for v in values for dim in (v.shape or ()) if not isinstance(dim, int) and dim.value}
 
@@ -89,7 +100,7 @@ class _Filling:
     @cached_property
     def names(self) -> set[str]:
         """The names of dimensions in the graph as it came, which models of fixed sizes never need."""
-        return _names_in_use(self.graph)
+        return names_in_use(self.graph)
 
     def fill(self, graph: ir.Graph, proto: onnx.GraphProto) -> bool:
         """Walk both forms of a graph side by side."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import onnx_ir as ir
@@ -15,6 +15,7 @@ from onnx_passes.graph.extents import Extent, parse
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.annotate.known_shapes import KnownShapes
 from onnx_passes.passes.annotate.memory import Memory
+from onnx_passes.passes.annotate.standard_engine import names_in_use
 
 _OVERRIDABLE_SINCE = 4
 
@@ -39,6 +40,21 @@ def infer_symbolically(model: ir.Model, before: KnownShapes, memory: Memory | No
         before.restore()
         return f"{name_of(loop)} may change the shape of what it carries from one iteration to the next"
     return inference.problem
+
+
+def infer_alone(model: ir.Model, nodes: Sequence[ir.Node]) -> bool:
+    """Infer what single nodes make of what is known of their inputs; returns whether that says anything new."""
+    from onnx_passes.passes.annotate.inference import Inference
+
+    _prepare_registry()
+    values = list({value: None for node in nodes for value in (*node.inputs, *node.outputs) if value is not None})
+    before = KnownShapes(values)
+    inference = Inference(model.opset_imports, model.functions)
+    with _tensor_names_kept(model), _overridable_hidden(model), _readable_dimensions(values) as names:
+        inference.reserve_symbol_names({*names, *names_in_use(model.graph)})
+        inference.infer_alone(nodes)
+        inference.forget_constants()
+    return before.settle()
 
 
 @functools.cache

@@ -283,7 +283,7 @@ class EliminateNeutralElement(LawPass):
         *(
             _law(
                 f"{f}(s := x + c) → applied_to(result, x)",
-                When("adds_zero('Add', c)", "the constant is not zero"),
+                When("is_constant(c) and adds_zero('Add', c)", "the constant is not zero"),
                 When("keeps_shape(x, s, c)", "the constant may widen the other operand"),
                 name=f"{f}OfSum",
             )
@@ -291,7 +291,7 @@ class EliminateNeutralElement(LawPass):
         ),
         _law(
             "(s := x + c) + y → x + y",
-            When("adds_zero('Add', c)", "the constant is not zero"),
+            When("is_constant(c) and adds_zero('Add', c)", "the constant is not zero"),
             When("has_positive_zeros(y)", "the other summand may be a negative zero, too"),
             When("keeps_shape(x, s, c)", "the constant may widen the other operand"),
             name="AddOfSum",

@@ -1,6 +1,6 @@
 """Operators that passes write, beside what they stand for, in ONNX Runtime as it runs by default, on one thread.
 
-    python benchmarks/kernels.py [--rounds 5] [--seconds 2]
+    python benchmarks/written_operators.py [--rounds 5] [--seconds 2]
 
 Every row is one pass on a model of nothing but what it rewrites: 128 rows of 384 or 1536 numbers. `ratio` is what is
 left of the processor time, the median over rounds in which both run in turns.
