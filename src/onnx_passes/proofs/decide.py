@@ -1,0 +1,207 @@
+"""Decide whether two terms are the same for all values of their variables, or find values for which they are not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.proofs import scalars, smt, values
+from onnx_passes.proofs.rings import POLYNOMIAL
+from onnx_passes.proofs.samples import Domain, all_inputs, some_inputs
+from onnx_passes.proofs.terms import CONSTANT, VARIABLE, Terms
+
+Array = np.ndarray[Any, Any]
+Status = Literal["same", "different", "unknown"]
+
+_MOST_TERMS = 400
+"""Beyond that nobody waits for a solver."""
+
+
+@dataclass
+class Verdict:
+    """What was found out of two terms, and how; of different ones an example and the flags that would excuse them."""
+
+    status: Status
+    method: str
+    example: dict[int, Any] = field(default_factory=dict[int, Any])
+    flags: frozenset[str] = frozenset()
+
+
+def decide(terms: Terms, a: int, b: int, domains: Mapping[int, Domain], *, solver: bool, seconds: float) -> Verdict:
+    """Decide by trying all values where these are few, else some, then by the solver."""
+    leaves = _leaves(terms, a, b)
+    free = {leaf: terms.symbols[leaf].dtype for leaf in leaves}
+    below = terms.below(a, b, leaves=free)
+    if any(dtype is ir.DataType.STRING for dtype in free.values()):
+        return Verdict("unknown", "texts")
+    cut = any(terms.symbols[leaf].name != VARIABLE for leaf in leaves)
+    constants = [terms.constants[term] for term in below if term in terms.constants]
+    known = {leaf: domains[leaf] for leaf in leaves if leaf in domains}
+    tried = _tried(terms, a, b, free, known, constants, cut=cut)
+    if tried is not None and tried.status != "unknown":
+        return tried
+    if not solver or not smt.is_available():
+        return tried or Verdict("unknown", "no solver")
+    if len(below) > _MOST_TERMS:
+        return Verdict("unknown", "too large for the solver")
+    return _solved(terms, a, b, free, known, seconds, cut=cut)
+
+
+def _leaves(terms: Terms, a: int, b: int) -> list[int]:
+    """Return variables, and what both terms contain but is only approximated, or not known at all."""
+    common = set(terms.below(a)) & set(terms.below(b))
+    opaque = {term for term in common if not _is_plain(terms, term)}
+    return [term for term in terms.below(a, b, leaves=opaque) if term in opaque or terms.symbols[term].name == VARIABLE]
+
+
+def _is_plain(terms: Terms, term: int) -> bool:
+    symbol = terms.symbols[term]
+    return symbol.name in (VARIABLE, CONSTANT, POLYNOMIAL) or scalars.is_settled(symbol)
+
+
+def _tried(
+    terms: Terms,
+    a: int,
+    b: int,
+    free: Mapping[int, ir.DataType],
+    domains: Mapping[int, Domain],
+    constants: list[Array],
+    *,
+    cut: bool,
+) -> Verdict | None:
+    every = all_inputs(free, domains)
+    inputs = every if every is not None else some_inputs(free, domains, constants)
+    if free and not len(next(iter(inputs.values()))):
+        return Verdict("unknown", "no values to try")
+    try:
+        found = values.compute(terms, (a, b), inputs)
+    except values.NoValueError:
+        return None
+    x, y = found.of[a], found.of[b]
+    alike = values.same(x, y)
+    wrong = np.flatnonzero(~alike & ~found.undefined)
+    if not wrong.size:
+        is_proof = every is not None and found.settled and not found.undefined.any()
+        return Verdict("same" if is_proof else "unknown", "exhaustive" if is_proof else "no difference found")
+    # What is only approximated may be equal after all, and what was cut off may never take such values.
+    status: Status = "different" if found.settled and not cut else "unknown"
+    flags = excuses(x[wrong], y[wrong], [array[wrong] for array in inputs.values()])
+    place = int(wrong[_plainest([array[wrong] for array in inputs.values()])])
+    return Verdict(status, "example", {leaf: array[place] for leaf, array in inputs.items()}, flags)
+
+
+def _plainest(inputs: list[Array]) -> int:
+    """Choose the example that reads best: finite, whole and small numbers."""
+    if not inputs:
+        return 0
+    cost = np.zeros(len(inputs[0]))
+    for array in inputs:
+        wide = np.abs(array.astype(np.float64))
+        with np.errstate(all="ignore"):
+            cost += np.where(np.isfinite(wide), np.log2(1 + wide) + (wide != np.floor(wide)) * 4, 400)
+    return int(np.argmin(cost))
+
+
+def excuses(x: Array, y: Array, inputs: list[Array]) -> frozenset[str]:
+    """Name the flags of fast math without which results differ as they do."""
+    if x.dtype.kind in "biu":
+        special = [array.astype(np.float64) for array in inputs if array.dtype.kind not in "biu"]
+        nan = np.logical_or.reduce([np.isnan(array) for array in special]) if special else np.zeros(len(x), bool)
+        inf = np.logical_or.reduce([np.isinf(array) for array in special]) if special else np.zeros(len(x), bool)
+        zero = np.zeros(len(x), bool)
+    else:
+        a, b = x.astype(np.float64), y.astype(np.float64)
+        numbers = [array.astype(np.float64) for array in inputs if array.dtype.kind not in "biu"]
+        nan = np.isnan(a) | np.isnan(b)
+        inf = np.isinf(a) | np.isinf(b)
+        for number in numbers:
+            inf |= np.isinf(number)
+        zero = (a == 0) & (b == 0)
+    found = {"nnan": nan, "ninf": inf & ~nan | inf & nan, "nsz": zero & ~nan & ~inf}
+    flags = {flag for flag, where in found.items() if where.any()}
+    if not (nan | inf | zero).all():
+        flags.add("reassoc")
+    return frozenset(flags)
+
+
+def _solved(
+    terms: Terms,
+    a: int,
+    b: int,
+    free: Mapping[int, ir.DataType],
+    domains: Mapping[int, Domain],
+    seconds: float,
+    *,
+    cut: bool,
+) -> Verdict:
+    try:
+        translation = smt.Translation(terms, free)
+        z3 = translation.z3
+        asked = z3.Solver(ctx=translation.context)
+        asked.set("timeout", max(int(seconds * 1000), 1))
+        for leaf, domain in domains.items():
+            asked.add(translation.within(leaf, domain))
+        asked.add(z3.Not(translation.equation(a, b)))
+    except smt.NotExpressibleError as error:
+        return Verdict("unknown", f"the solver has no theory of {error}")
+    started = time.perf_counter()
+    answer = str(asked.check())
+    theory = "floats" if any(_has_floats(terms, term) for term in terms.below(a, b, leaves=free)) else "bit-vectors"
+    if answer == "unsat":
+        return Verdict("same", f"solver ({theory})")
+    if answer == "unknown":
+        return Verdict("unknown", f"the solver gave up after {time.perf_counter() - started:.1f} s")
+    return _confirmed(terms, a, b, free, asked.model(), translation, cut=cut)
+
+
+def _has_floats(terms: Terms, term: int) -> bool:
+    return terms.symbols[term].dtype.is_floating_point()
+
+
+def _confirmed(
+    terms: Terms,
+    a: int,
+    b: int,
+    free: Mapping[int, ir.DataType],
+    model: Any,
+    translation: smt.Translation,
+    *,
+    cut: bool,
+) -> Verdict:
+    """Compute what the solver found in the true types; what it does not confirm is not known."""
+    inputs: dict[int, Array] = {}
+    for leaf, dtype in free.items():
+        number = model.eval(translation.of(leaf), model_completion=True)
+        inputs[leaf] = np.array([smt_number(number, translation, dtype)]).astype(dtype.numpy())
+    try:
+        found = values.compute(terms, (a, b), inputs)
+    except values.NoValueError:
+        return Verdict("unknown", "a difference within functions that nothing is known of")
+    x, y = found.of[a], found.of[b]
+    if cut or not found.settled or found.undefined.any() or values.same(x, y).all():
+        return Verdict("unknown", "a difference that could not be confirmed")
+    flags = excuses(x, y, list(inputs.values()))
+    return Verdict("different", "solver", {leaf: array[0] for leaf, array in inputs.items()}, flags)
+
+
+def smt_number(number: Any, translation: smt.Translation, dtype: ir.DataType) -> Any:
+    """Read a number that the solver found."""
+    z3 = translation.z3
+    if dtype is ir.DataType.BOOL:
+        return z3.is_true(number)
+    if dtype.is_integer():
+        found = number.as_signed_long() if dtype.is_signed() else number.as_long()
+        return np.asarray(found, np.int64 if dtype.is_signed() else np.uint64)
+    if number.isNaN():
+        return np.nan
+    if number.isInf():
+        return -np.inf if number.isNegative() else np.inf
+    if number.isZero():
+        return -0.0 if number.isNegative() else 0.0
+    bits = z3.simplify(z3.fpToIEEEBV(number)).as_long()
+    return np.array([bits], f"u{dtype.bitwidth // 8}").view(dtype.numpy())[0]

@@ -1,0 +1,137 @@
+"""What operators mean, element by element, in whatever algebra a proof computes in.
+
+``MEANINGS`` is an open interface: a meaning is given a ``Call``, one use of the operator on tensors, and answers with
+the tensors that come out. Operators without one have a meaning anyhow if they are elementwise, defined here or in the
+model as functions, or functions by the standard; all others are functions of which nothing is known.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.graph.operators import Interface
+from onnx_passes.graph.schemas import schema_of
+from onnx_passes.proofs.algebra import Algebra, Symbol, Tensor, UnsupportedError
+
+if TYPE_CHECKING:
+    from onnx_passes.proofs.symbolic import Evaluation
+
+_MISSING = object()
+
+
+@dataclass(slots=True)
+class Call:
+    """One use of an operator: its node, the tensors that it is given, and its attributes without references."""
+
+    node: ir.Node
+    inputs: Sequence[Tensor | None]
+    attributes: Mapping[str, ir.Attr]
+    version: int
+    evaluation: Evaluation
+
+    @property
+    def algebra(self) -> Algebra:
+        """Return what elements are and how they are combined."""
+        return self.evaluation.algebra
+
+    def has(self, index: int) -> bool:
+        """Tell whether an input is given."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def tensor(self, index: int) -> Tensor:
+        """Return an input that has to be there."""
+        found = self.inputs[index] if index < len(self.inputs) else None
+        if found is None:
+            raise UnsupportedError(f"{self.node.op_type} lacks input {index}")
+        return found
+
+    def elements(self, index: int) -> np.ndarray:
+        """Return the elements of an input that has to be there."""
+        return self.tensor(index).elements(self.algebra)
+
+    def known(self, index: int) -> np.ndarray | None:
+        """Return the numbers of an input, nothing if it is left out. Raises UnsupportedError if they depend on data."""
+        if not self.has(index):
+            return None
+        found = self.tensor(index).known
+        if found is None:
+            raise UnsupportedError(f"input {index} of {self.node.op_type} is not constant")
+        return found
+
+    def integers(self, index: int, attribute: str = "") -> list[int] | None:
+        """Return a list of integers: an input, or the attribute that older operator sets have instead."""
+        if not self.has(index) and attribute in self.attributes:
+            return [int(item) for item in self.attributes[attribute].value]
+        found = self.known(index)
+        return None if found is None else [int(item) for item in found.reshape(-1)]
+
+    def get(self, name: str, default: Any = _MISSING) -> Any:
+        """Return an attribute, or the given default, or that of the standard."""
+        if name in self.attributes:
+            return self.attributes[name].value
+        if default is not _MISSING:
+            return default
+        return dict(_defaults(self.node.domain, self.node.op_type, self.version)).get(name)
+
+    def params(self) -> tuple[Any, ...]:
+        """Return all attributes in a fixed order, defaults included, to tell two uses of an operator apart."""
+        known = dict(_defaults(self.node.domain, self.node.op_type, self.version))
+        rest = sorted(name for name in self.attributes if name not in known)
+        return tuple(_plain(self.attributes[n].value if n in self.attributes else known[n]) for n in known) + tuple(
+            (name, _plain(self.attributes[name].value)) for name in rest
+        )
+
+    def symbol(self, name: str, dtype: ir.DataType, *sources: ir.DataType, params: tuple[Any, ...] = ()) -> Symbol:
+        """Name a function."""
+        return Symbol(name, dtype, sources, params)
+
+    def made(self, dtype: ir.DataType, elements: np.ndarray) -> Tensor:
+        """Return a tensor of elements."""
+        return Tensor(dtype, None, elements)
+
+
+Meaning = Callable[[Call], "Tensor | Sequence[Tensor]"]
+MEANINGS: Interface[Meaning] = Interface(
+    "meaning",
+    "what it means element by element, for proofs",
+    "onnx_passes.proofs.meanings.elementwise",
+    "onnx_passes.proofs.meanings.movement",
+    "onnx_passes.proofs.meanings.indexing",
+    "onnx_passes.proofs.meanings.shapes",
+    "onnx_passes.proofs.meanings.reductions",
+    "onnx_passes.proofs.meanings.products",
+    "onnx_passes.proofs.meanings.control",
+)
+
+
+@functools.cache
+def _defaults(domain: str, op_type: str, version: int) -> tuple[tuple[str, Any], ...]:
+    import onnx
+
+    schema = schema_of(domain, op_type, version)
+    if schema is None:
+        return ()
+    return tuple(
+        (name, onnx.helper.get_attribute_value(given.default_value) if given.default_value.name else None)
+        for name, given in schema.attributes.items()
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Make an attribute hashable."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, str | int | float | None):
+        return value
+    if isinstance(value, list | tuple):
+        return tuple(_plain(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, ir.TensorProtocol):
+        array = value.numpy()
+        return (str(array.dtype), array.shape, array.tobytes())
+    raise UnsupportedError(f"an attribute is a {type(value).__name__}")

@@ -1,0 +1,157 @@
+"""Numbers to try on two terms: all there are, where these are few, else those that laws are known to fail for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+Array = np.ndarray[Any, Any]
+
+_MOST = 1 << 16
+_SAMPLES = 2048
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The numbers that an input can hold: those from ``low`` to ``high``, multiples of ``step`` if that is given."""
+
+    low: float
+    high: float
+    step: float | None = None
+
+    def contains(self, array: Array) -> Array:
+        """Tell which numbers are among them."""
+        wide = array.astype(np.float64)
+        inside = (wide >= self.low) & (wide <= self.high)
+        return inside if self.step is None else inside & (np.remainder(wide, self.step) == 0)
+
+    def __str__(self) -> str:
+        grid = "" if self.step is None else f" in steps of {self.step:g}"
+        return f"{self.low:g} … {self.high:g}{grid}"
+
+
+def values_of(dtype: ir.DataType, domain: Domain | None = None) -> Array | None:
+    """Return all numbers of a type, if there are not too many."""
+    kind = dtype.numpy()
+    if domain is not None and (domain.step is not None or dtype.is_integer()):
+        step = domain.step or 1.0
+        amount = int(np.floor((domain.high - domain.low) / step)) + 1
+        if not 0 < amount <= _MOST:
+            return None
+        first = np.ceil(domain.low / step)
+        every = (first + np.arange(amount)) * step
+        every = every[every <= domain.high].astype(kind)
+        # Zero is one number of a grid, but two of a float.
+        return every if dtype.is_integer() or not (every == 0).any() else np.append(every, np.asarray(-0.0, kind))
+    if dtype is ir.DataType.BOOL:
+        return np.array([False, True])
+    if dtype.bitwidth > 16 or dtype.bitwidth < 8:
+        return None
+    bits = np.arange(1 << dtype.bitwidth, dtype=np.uint8 if dtype.bitwidth == 8 else np.uint16)
+    if dtype.bitwidth == 8:
+        bits = np.arange(256, dtype=np.int64).astype(np.uint8)
+    found = bits.view(kind)
+    return found if domain is None else found[domain.contains(found)]
+
+
+def all_inputs(
+    variables: Mapping[int, ir.DataType], domains: Mapping[int, Domain], most: int = _MOST
+) -> dict[int, Array] | None:
+    """Return every combination of numbers for variables, if there are not too many."""
+    each: dict[int, Array] = {}
+    total = 1
+    for variable, dtype in variables.items():
+        found = values_of(dtype, domains.get(variable))
+        if found is None or (total := total * len(found)) > most:
+            return None
+        each[variable] = found
+    grids: list[Array] = list(np.meshgrid(*each.values(), indexing="ij", copy=False)) if each else []
+    return {variable: grid.reshape(-1) for variable, grid in zip(each, grids, strict=True)}
+
+
+def some_inputs(
+    variables: Mapping[int, ir.DataType],
+    domains: Mapping[int, Domain],
+    constants: Iterable[Array],
+    *,
+    amount: int = _SAMPLES,
+    seed: int = 0,
+) -> dict[int, Array]:
+    """Return combinations of special numbers, numbers beside constants, and random ones."""
+    random = np.random.default_rng(seed)
+    nearby = list(constants)
+    each = {
+        v: _within(_special(dtype, nearby, random), domains.get(v), dtype, random) for v, dtype in variables.items()
+    }
+    if len(each) <= 2:
+        grids = np.meshgrid(
+            *(pool[: max(_SAMPLES, 1) if len(each) == 1 else 96] for pool in each.values()), indexing="ij"
+        )
+        found = {v: grid.reshape(-1) for v, grid in zip(each, grids, strict=True)}
+        if len(each) == 1:
+            return found
+    else:
+        found = {}
+    mixed = {v: random.choice(pool, amount) if len(pool) else pool for v, pool in each.items()}
+    # Among many variables that are special one after the other is seldom alone.
+    plain = {v: random.choice(pool[-len(pool) // 2 :], amount) for v, pool in each.items()}
+    for place, variable in enumerate(plain):
+        spot = slice(place % amount, None, max(len(plain), 1))
+        plain[variable][spot] = random.choice(each[variable], len(plain[variable][spot]))
+    return {v: np.concatenate([*([found[v]] if found else []), mixed[v], plain[v]]) for v in each}
+
+
+def _special(dtype: ir.DataType, constants: Iterable[Array], random: np.random.Generator) -> Array:
+    """Return special numbers first, plain ones last."""
+    kind = dtype.numpy()
+    if dtype is ir.DataType.BOOL:
+        return np.array([False, True])
+    if dtype.is_integer():
+        low, high = int(dtype.min), int(dtype.max)
+        close = {int(c) + d for c in constants if c.dtype.kind in "biuf" and np.isfinite(float(c)) for d in (-1, 0, 1)}
+        ends = {low, low + 1, high, high - 1, high // 2, low // 2, *range(-9, 10), *close}
+        drawn = random.integers(low, high, 400, dtype=np.int64 if low < 0 else np.uint64, endpoint=True).tolist()
+        small = random.integers(max(low, -100), min(high, 100), 400).tolist()
+        return np.array([n for n in [*sorted(ends), *drawn, *small] if low <= n <= high], object).astype(kind)
+    limits = [float(dtype.max), -float(dtype.max)]
+    tiny = np.array([1, 2], _unsigned(kind)).view(kind).astype(np.float64).tolist()
+    numbers = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, *limits, *tiny, -tiny[0], 2.0, 0.5, 3.0, -3.0, 0.1, 0.3]
+    near: list[float] = []
+    for constant in constants:
+        if constant.dtype.kind not in "biu" and constant.size == 1:
+            near.extend(_neighbours(constant))
+    with np.errstate(all="ignore"):
+        spread = random.standard_normal(300) * 2.0 ** random.integers(-12, 12, 300)
+        plain = np.concatenate([random.standard_normal(300), random.integers(-20, 20, 100)])
+        wild = random.integers(0, 1 << min(np.dtype(kind).itemsize * 8, 63), 200, dtype=np.uint64)
+        patterns = wild.astype(_unsigned(kind)).view(kind)
+        start = np.array([*numbers, *near], np.float64).astype(kind)
+        return np.concatenate([start, patterns, spread.astype(kind), plain.astype(kind)])
+
+
+def _neighbours(constant: Array) -> list[float]:
+    """Return a number of a float type and those just beside it."""
+    kind = constant.dtype
+    bits = constant.reshape(1).view(_unsigned(kind))
+    with np.errstate(all="ignore"):
+        beside = np.concatenate([bits, bits + np.ones(1, bits.dtype), bits - np.ones(1, bits.dtype)]).view(kind)
+        return beside.astype(np.float64).tolist()
+
+
+def _unsigned(kind: Any) -> str:
+    return f"u{np.dtype(kind).itemsize}"
+
+
+def _within(pool: Array, domain: Domain | None, dtype: ir.DataType, random: np.random.Generator) -> Array:
+    if domain is None:
+        return pool
+    drawn = random.uniform(domain.low, domain.high, 400)
+    if domain.step is not None:
+        drawn = np.round(drawn / domain.step) * domain.step
+    ends = np.array([domain.low, domain.high])
+    found = np.concatenate([ends.astype(dtype.numpy()), pool, drawn.astype(dtype.numpy())])
+    return found[domain.contains(found)]
