@@ -90,7 +90,7 @@ def test_everything_is_in_the_manifest_and_runs_once(run, zoo, tmp_path):
     found = rows(tmp_path / "out")
     assert list(found) == ["a.onnx", "sub/b.onnx", "sub/c.onnx"]
     row = found["sub/b.onnx"]
-    assert (row["status"], row["evidence"], row["nodes_before"], row["nodes_after"]) == ("ok", "sampled", 4, 3)
+    assert (row["status"], row["evidence"], row["nodes_before"], row["nodes_after"]) == ("ok", "proved-here", 4, 3)
     assert json.loads(row["operators_before"]) == {"Add": 1, "Mul": 2, "Relu": 1}
     assert (row["pipeline"], json.loads(row["options"])) == ("cleanup", {})
     assert json.loads(row["versions"]).keys() >= {"onnx-passes", "onnxruntime", "onnx"}

@@ -13,7 +13,7 @@ from onnx_passes.verify.comparison.levels import below, level_of, obstacle
 from onnx_passes.verify.comparison.promise import EXPLICIT, Limits, promise_of
 from onnx_passes.verify.failure import Failure, VerificationError, failed_step
 from onnx_passes.verify.local.piecewise import Piecewise, beyond_memory
-from onnx_passes.verify.proof_search import Method, ProofSearch
+from onnx_passes.verify.proof_search import Here, Method, ProofSearch
 from onnx_passes.verify.settings import Mode, Settings
 from onnx_passes.verify.strategy import Strategy
 from onnx_passes.verify.whole import WholeModel
@@ -47,7 +47,7 @@ class Verification(Settings, Instrument):
         )
 
     def _methods(self) -> list[Method]:
-        return []
+        return [Here(self.executor)]
 
     def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> str | None:
         """Keep the model if the pass promises something about it, and get ready to look at rewrites."""
