@@ -22,6 +22,11 @@ class Points:
     high: np.ndarray
 
     @property
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the numbers of the first and the last point of every channel."""
+        return self.low, self.high
+
+    @property
     def most(self) -> int:
         """Return the number of points of the channel that has most."""
         return int((self.high - self.low).max()) + 1
@@ -64,10 +69,35 @@ def points_of(found: Pointwise, facts: Facts) -> Points | None:
     return Points(*(np.broadcast_to(array, found.layout).reshape(-1) for array in arrays))
 
 
-def floats_around(limits: np.ndarray, ignores: Collection[str]) -> np.ndarray:
-    """Return, for every limit, the last float before it and the first that is not, and both ends, zeros and NaN."""
-    before = np.nextafter(limits, np.float32(-np.inf), dtype=np.float32)
-    greatest = np.finfo(np.float32).max
-    ends = [-greatest, -0.0, 0.0, greatest, *(() if "ninf" in ignores else (-np.inf, np.inf))]
-    ends += [] if "nnan" in ignores else [np.nan]
-    return np.concatenate([before, limits, np.tile(np.array(ends, np.float32), (len(limits), 1))], axis=1)
+@dataclass(frozen=True)
+class Floats:
+    """All finite floats of single precision, in their order: neighbours have numbers that differ by one."""
+
+    channels: int
+
+    @property
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the numbers of the first and the last point of every channel."""
+        last = np.full(self.channels, np.finfo(np.float32).max, np.float32).view(np.int32).astype(np.int64)
+        return -last, last
+
+    def at(self, steps: np.ndarray) -> np.ndarray:
+        """Return the floats of numbers."""
+        size = np.abs(steps).astype(np.int32).view(np.float32)
+        return np.where(steps < 0, -size, size).astype(np.float32)
+
+    def around(self, limits: np.ndarray) -> np.ndarray:
+        """Return the ends and, for every limit, the last float before it and the first that is not."""
+        before = np.nextafter(limits, np.float32(-np.inf), dtype=np.float32)
+        ends = np.stack(self.ends, axis=1)
+        return np.concatenate([before, limits, self.at(ends)], axis=1)
+
+    def beside(self, ignores: Collection[str]) -> np.ndarray:
+        """Return what is not among them: zeros of either sign, and infinities and NaN unless a pass ignores them."""
+        others = [-0.0, 0.0]
+        others += [] if "ninf" in ignores else [-np.inf, np.inf]
+        others += [] if "nnan" in ignores else [np.nan]
+        return np.tile(np.array(others, np.float32), (self.channels, 1))
+
+    def __str__(self) -> str:
+        return "floats"

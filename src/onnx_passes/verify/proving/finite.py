@@ -28,7 +28,7 @@ def prove_finite(found: Pointwise, facts: Facts, ignores: Collection[str]) -> Pr
     if found.free is None:
         return Unproved("constants vary along every axis")
     dtype = np.dtype(np.float32) if found.source.dtype is None else found.source.dtype.numpy()
-    old, new = SideBySide(found.sides, facts)([found.laid(points.all().astype(dtype))])
+    old, new = SideBySide(found.sides, facts)(found.feeds(points.all().astype(dtype)))
     if wrong := disagreement(old, new, ignores):
         return Unproved(wrong)
     channels = "" if found.channels == 1 else f" of {found.channels} channels"

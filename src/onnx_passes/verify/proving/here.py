@@ -17,6 +17,8 @@ from collections.abc import Callable, Collection, Iterator
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.core.records import Application
 from onnx_passes.proofs.proof import Proof, Unproved
+from onnx_passes.verify.proving.congruence import prove_congruent
+from onnx_passes.verify.proving.constants import prove_constant
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.finite import prove_finite
 from onnx_passes.verify.proving.pointwise import pointwise
@@ -49,6 +51,10 @@ def _attempts(application: Application, facts: Facts, ignores: frozenset[str]) -
     except NoSidesError as error:
         reason = str(error)
         yield lambda: Unproved(reason)
+        return
+    yield lambda: prove_congruent(*sides, facts)
+    if not any(side.sources for side in sides):
+        yield lambda: prove_constant(*sides, facts)
         return
     by_element = pointwise(sides)
     if isinstance(by_element, str):

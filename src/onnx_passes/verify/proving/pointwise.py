@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -14,7 +14,8 @@ from onnx_passes.graph.traits import is_elementwise, traits_of
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.multi_threshold import channel_axis
 from onnx_passes.ops.quantizing import is_quantizer
-from onnx_passes.verify.proving.sides import Side
+from onnx_passes.verify.proving.mirrored import mirrored
+from onnx_passes.verify.proving.sides import Side, shared_sources
 
 _MOST_CHANNELS = 2**16
 _CHANNELS = 1
@@ -26,11 +27,15 @@ _BY_PLACE = frozenset({"Max", "Min", "Where"})
 
 @dataclass(frozen=True, eq=False)
 class Pointwise:
-    """Two sides that read ``source`` alone, and the axes with their sizes along which constants vary."""
+    """Two sides that read ``source`` alone, and the axes with their sizes along which constants vary.
+
+    The old side may read what is the same but for ``signs``, a number for each channel.
+    """
 
     source: ir.Value
     axes: dict[int, int]
     sides: tuple[Side, Side]
+    signs: np.ndarray | None = None
 
     @property
     def rank(self) -> int:
@@ -52,15 +57,29 @@ class Pointwise:
         """Return an axis along which constants do not vary."""
         return next((axis for axis in range(self.rank) if axis not in self.axes), None)
 
+    def feeds(self, points: np.ndarray) -> list[np.ndarray]:
+        """Return what either side reads for points of shape ``[channels, n]``."""
+        if self.signs is None:
+            return [self.laid(points)]
+        return [self.laid(points * self.signs[:, None] + self.signs.dtype.type(0)), self.laid(points)]
+
     def laid(self, points: np.ndarray) -> np.ndarray:
         """Give points of shape ``[channels, n]`` the rank of the source, one behind the other along the free axis."""
         assert self.free is not None
         return np.moveaxis(points.reshape(*self.layout, -1), -1, self.free).squeeze(self.free + 1)
 
+    def unlaid(self, array: np.ndarray) -> np.ndarray:
+        """Return the elements of a result by channel, in the shape ``[channels, n]``."""
+        assert self.free is not None
+        return np.moveaxis(np.expand_dims(array, self.free + 1), self.free, -1).reshape(self.channels, -1)
+
 
 def pointwise(sides: tuple[Side, Side]) -> Pointwise | str:
     """See two sides as functions of single elements, or say why they are none."""
-    sources = list(dict.fromkeys(value for side in sides for value in side.sources))
+    turned = mirrored(*sides)
+    if turned is not None:
+        sides = turned.sides
+    sources = [turned.new] if turned is not None else shared_sources(sides)
     if len(sources) != 1:
         return f"it is computed from {len(sources)} values"
     source = sources[0]
@@ -68,6 +87,8 @@ def pointwise(sides: tuple[Side, Side]) -> Pointwise | str:
     if length is None:
         return "the number of axes is not known"
     axes: dict[int, int] = {}
+    if turned is not None:
+        axes |= {axis: size for axis, size in enumerate(turned.signs.shape) if size > 1}
     for side in sides:
         for node in side.moving:
             found = _axes(side, node, source, length)
@@ -78,7 +99,10 @@ def pointwise(sides: tuple[Side, Side]) -> Pointwise | str:
         return "constants are different for too many elements"
     if any(not side.is_dynamic(value) for side in sides for value in side.results):
         return "a result does not depend on it"
-    return Pointwise(source, dict(sorted(axes.items())), sides)
+    found = Pointwise(source, dict(sorted(axes.items())), sides)
+    if turned is None:
+        return found
+    return replace(found, signs=np.broadcast_to(turned.signs, found.layout).reshape(-1))
 
 
 def _axes(side: Side, node: ir.Node, source: ir.Value, length: int) -> dict[int, int] | str:

@@ -17,56 +17,115 @@ from onnx_passes.graph.traits import traits_of
 from onnx_passes.ops.quantizing import quantizer_of
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.proving.agreement import SIGNS, disagreement, signs_differ
-from onnx_passes.verify.proving.domain import floats_around, points_of
+from onnx_passes.verify.proving.domain import Floats, Points, points_of
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.pointwise import Pointwise, rows_of
 from onnx_passes.verify.proving.running import SideBySide
 from onnx_passes.verify.proving.sides import Side
+from onnx_passes.verify.ties.decisions import decides
 
 METHOD = "steps of a monotone function"
 _MOST_POINTS = 2**23
+_MOST_STEPS = 2**18
 _NOT_EVERYWHERE = frozenset({"Acos", "Acosh", "Asin", "Atanh", "Log", "Sqrt"})
 _APPROXIMATED = frozenset({"Softsign"})
 _PRODUCTS = frozenset({"Mul", "Div", "BatchNormalization"})
+_BYTE = 8
 _SLOPES = {"LeakyRelu": 0.01}
 """What only grows where its attribute ``alpha`` is not negative."""
 
 
 def prove_steps(found: Pointwise, facts: Facts, ignores: Collection[str]) -> Proof | Unproved:
-    """Compare two sides around the steps of one of them."""
-    old_side, new_side = found.sides
-    limits, other = _limits(new_side, found), old_side
-    if limits is None:
-        limits, other = _limits(old_side, found), new_side
-    if limits is None:
-        return Unproved("no side counts thresholds")
-    points = points_of(found, facts)
-    if reason := _not_monotone(other) or _may_be_nan(other, facts, bounded=points is not None):
-        return Unproved(reason)
+    """Compare two sides around the steps of one of them: thresholds, or what is found where both are monotone."""
     if found.free is None:
         return Unproved("constants vary along every axis")
-    source = found.source.dtype
-    if points is None and source is not ir.DataType.FLOAT:
+    old, new = found.sides
+    domain = points_of(found, facts)
+    if domain is None and found.source.dtype is not ir.DataType.FLOAT:
         return Unproved("it is not known what the value can be")
-    dtype = source.numpy() if source is not None else np.dtype(np.float32)
-    limits = np.where(np.isnan(limits), np.float32(np.inf), limits)
-    if points is None:
-        chosen, where = floats_around(limits, ignores), "every float"
-    else:
-        chosen, where = points.around(limits).astype(dtype), f"all {points}"
-    if chosen.size > _MOST_POINTS:
-        return Unproved(f"{chosen.size:,} points are too many")
-    old, new = SideBySide(found.sides, facts)([found.laid(chosen)])
-    if wrong := disagreement(old, new, ignores):
-        return Unproved(f"{wrong}", refuted=points is None)
-    facts_used = [
-        f"both sides agree around every step of {found.channels} {'channel' if found.channels == 1 else 'channels'}"
-        f" and are monotone between: equal for {where}",
-        *((f"where {facts.assumed}",) if points is not None and facts.assumed else ()),
-        *((SIGNS,) if signs_differ(old, new) else ()),
-        *(("no NaN comes in",) if points is None and "nnan" in ignores else ()),
+    limits, others = _limits(new, found), [old]
+    if limits is None:
+        limits, others = _limits(old, found), [new]
+    if limits is None:
+        others = [old, new]
+        if not any(map(decides, (*old.moving, *new.moving))):
+            return Unproved("neither side makes steps")
+    for side in others:
+        if reason := _not_monotone(side) or _may_be_nan(side, facts, bounded=domain is not None):
+            return Unproved(reason)
+    compared = _Compared(found, facts, domain or Floats(found.channels), ignores)
+    wrong = compared.around(limits) if limits is not None else compared.searched()
+    if wrong:
+        return Unproved(wrong, refuted=domain is None and compared.differs)
+    channels = "1 channel" if found.channels == 1 else f"{found.channels} channels"
+    said = [
+        f"both sides agree around every step of {channels} and are monotone between: equal for all {compared.domain}",
+        *((f"where {facts.assumed}",) if domain is not None and facts.assumed else ()),
+        *((SIGNS,) if compared.signs_differ else ()),
+        *(("no NaN comes in",) if domain is None and "nnan" in ignores else ()),
     ]
-    return Proof("proved-here", METHOD, tuple(facts_used))
+    return Proof("proved-here", METHOD, tuple(said))
+
+
+class _Compared:
+    """Runs both sides on points of a domain; ``differs`` and ``signs_differ`` say what was seen."""
+
+    def __init__(self, found: Pointwise, facts: Facts, domain: Points | Floats, ignores: Collection[str]) -> None:
+        self.domain, self._found, self._ignores = domain, found, ignores
+        self._run = SideBySide(found.sides, facts)
+        self._dtype = np.dtype(np.float32) if found.source.dtype is None else found.source.dtype.numpy()
+        self.differs = self.signs_differ = False
+
+    def around(self, limits: np.ndarray) -> str:
+        """Compare around limits; says what is wrong."""
+        chosen = self.domain.around(np.where(np.isnan(limits), np.float32(np.inf), limits))
+        if isinstance(self.domain, Floats):
+            chosen = np.concatenate([chosen, self.domain.beside(self._ignores)], axis=1)
+        if chosen.size > _MOST_POINTS:
+            return f"{chosen.size:,} points are too many"
+        return self._compare(chosen)[0]
+
+    def searched(self) -> str:
+        """Halve stretches at whose ends the old side differs, until they are steps; says what is wrong."""
+        points = np.stack(self.domain.ends, axis=1)
+        wrong, levels = self._compare(self.domain.at(points))
+        while not wrong:
+            open_ = (levels[:, 1:] != levels[:, :-1]) & (points[:, 1:] - points[:, :-1] > 1)
+            if not open_.any():
+                break
+            middle = np.where(open_, points[:, :-1] + (points[:, 1:] - points[:, :-1]) // 2, points[:, :-1])
+            wrong, found = self._compare(self.domain.at(middle))
+            points, levels = _beside_steps(_woven(points, middle), _woven(levels, found))
+            if points.size > _MOST_STEPS:
+                return f"more than {_MOST_STEPS:,} steps are too many"
+        if wrong or not isinstance(self.domain, Floats):
+            return wrong
+        return self._compare(self.domain.beside(self._ignores))[0]
+
+    def _compare(self, points: np.ndarray) -> tuple[str, np.ndarray]:
+        """Return what is wrong, and what the old side makes of points."""
+        old, new = self._run(self._found.feeds(points.astype(self._dtype)))
+        wrong = disagreement(old, new, self._ignores) or ""
+        self.differs = self.differs or bool(wrong)
+        self.signs_differ = self.signs_differ or signs_differ(old, new)
+        return wrong, self._found.unlaid(old[0])
+
+
+def _woven(points: np.ndarray, between: np.ndarray) -> np.ndarray:
+    """Put what lies between points between them."""
+    pairs = np.stack([points[:, :-1], between], axis=2).reshape(len(points), -1)
+    return np.concatenate([pairs, points[:, -1:]], axis=1)
+
+
+def _beside_steps(points: np.ndarray, levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Leave out points on stretches: those on either side of a step are enough, and both ends."""
+    differs = levels[:, 1:] != levels[:, :-1]
+    kept = np.ones(points.shape, bool)
+    kept[:, 1:-1] = differs[:, 1:] | differs[:, :-1]
+    # Channels with fewer steps keep some more, as all have to have as many.
+    most = int(kept.sum(axis=1).max())
+    chosen = np.sort(np.argsort(~kept, axis=1, kind="stable")[:, :most], axis=1)
+    return np.take_along_axis(points, chosen, axis=1), np.take_along_axis(levels, chosen, axis=1)
 
 
 def _limits(side: Side, found: Pointwise) -> np.ndarray | None:
@@ -117,7 +176,11 @@ def _is_monotone(node: ir.Node, side: Side) -> bool:
     if node.op_type == "PRelu":
         held = constant(node.inputs[1])
         return held is not None and bool((held >= 0).all())
-    if node.op_type in ("Mul", "BatchNormalization", "QuantizeLinear", "DequantizeLinear"):
+    if node.op_type == "QuantizeLinear":
+        # Those of fewer bits overflow in ONNX Runtime.
+        dtype = node.outputs[0].dtype
+        return dtype is not None and dtype.is_integer() and dtype.bitwidth >= _BYTE
+    if node.op_type in ("Mul", "BatchNormalization", "DequantizeLinear"):
         return True
     if node.op_type == "Div":
         return not side.is_dynamic(node.inputs[1])
