@@ -21,7 +21,10 @@ from onnx_passes.verify.proving.congruence import prove_congruent
 from onnx_passes.verify.proving.constants import prove_constant
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.finite import prove_finite
+from onnx_passes.verify.proving.labelled import moves_alone, prove_labelled
 from onnx_passes.verify.proving.pointwise import pointwise
+from onnx_passes.verify.proving.reshaped import keeps_order, prove_reshaped
+from onnx_passes.verify.proving.shapes import prove_shapes, reads_shapes_alone
 from onnx_passes.verify.proving.sides import NoSidesError, sides_of
 from onnx_passes.verify.proving.steps import prove_steps
 from onnx_passes.verify.proving.unchanged import prove_unchanged
@@ -55,6 +58,14 @@ def _attempts(application: Application, facts: Facts, ignores: frozenset[str]) -
     yield lambda: prove_congruent(*sides, facts)
     if not any(side.sources for side in sides):
         yield lambda: prove_constant(*sides, facts)
+        return
+    if all(map(reads_shapes_alone, sides)):
+        yield lambda: prove_shapes(*sides, facts)
+        return
+    if all(map(keeps_order, sides)):
+        yield lambda: prove_reshaped(*sides)
+    if all(map(moves_alone, sides)):
+        yield lambda: prove_labelled(*sides, facts)
         return
     by_element = pointwise(sides)
     if isinstance(by_element, str):

@@ -15,6 +15,10 @@ from onnx_passes.graph.randomness import is_random
 
 _MOST = 400
 """Nodes of one side, at most."""
+_SETTLED = 24
+"""Nodes that compute one value from constants, or from shapes."""
+_INDICES = frozenset({ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL})
+"""Types of shapes, and of what is computed from them."""
 _FURTHER = 12
 """Nodes that are looked at beside those of an application, for a value that both sides come from."""
 
@@ -100,7 +104,7 @@ class _Cone:
             node = here.producer()
             if is_constant(here) or here in self.leaves or (node is not None and node in self.nodes):
                 continue
-            if node is None or (node not in self.inside and not is_fixed(here)):
+            if node is None or (node not in self.inside and not _is_settled(here)):
                 self.leaves[here] = None
             elif is_ready:
                 self.nodes[node] = None
@@ -131,9 +135,10 @@ def is_plain(node: ir.Node) -> bool:
     return not is_random(node) and not any(True for _ in nested_graphs(node))
 
 
-def is_fixed(value: ir.Value) -> bool:
-    """Tell whether a value is computed from a few constants alone."""
-    budget, waiting = 16, [value]
+def _is_settled(value: ir.Value) -> bool:
+    """Tell whether a value is computed from a few constants alone, or from shapes."""
+    with_shapes = value.dtype in _INDICES
+    budget, waiting = _SETTLED, [value]
     while waiting:
         here = waiting.pop()
         if is_constant(here):
@@ -142,6 +147,8 @@ def is_fixed(value: ir.Value) -> bool:
         budget -= 1
         if node is None or budget < 0 or not is_plain(node):
             return False
+        if with_shapes and node.op_type == "Shape" and node.domain == "":
+            continue
         waiting.extend(given for given in node.inputs if given is not None)
     return True
 

@@ -1,4 +1,4 @@
-"""Changes of what is not computed: names, order, declarations, what nobody uses, and constants known to be the same."""
+"""Changes of what is not computed: names, order, declarations, what nobody uses, and what is known to be the same."""
 
 from __future__ import annotations
 
