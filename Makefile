@@ -9,14 +9,14 @@ PEERS := .venv-peers
 ZOO ?= out/zoo
 MODELS ?= ../shared/models
 
-.PHONY: help demo test lint types unit index viewer viewer-check screenshots bench bench-simplify clients clients-hls4ml clients-openvino clients-qonnx clean
+.PHONY: help demo test lint types unit index surface viewer viewer-check screenshots bench bench-simplify clients clients-hls4ml clients-openvino clients-qonnx clean
 
 help:
 	@echo "make demo   run the main job on an example model"
 	@echo "make test   lint, types, import layers and tests"
 	@echo "make bench  benchmarks beside the peers; make bench-simplify  simplifiers on exports of timm, transformers, …"
 	@echo "make clients  programs that use the passes, or what they export: FINN+, hls4ml, OpenVINO, QONNX"
-	@echo "make index  rewrite the index of the collection"
+	@echo "make index  rewrite the index of the collection; make surface  rewrite the list of public names"
 	@echo "make viewer  build the page that shows reports (wants node); make screenshots  its pictures for the README"
 
 $(READY): pyproject.toml
@@ -45,6 +45,10 @@ unit: $(READY)
 
 index: $(READY)
 	$(BIN)/python -m onnx_passes.testing.index
+
+# Public names and their signatures, which a test holds the package to.
+surface: $(READY)
+	PYTHONPATH=docs:src $(BIN)/python -m generators.surface > tests/surface.txt
 
 # The page is in the package, so that users need no node; here it is made, and compared with what its source makes.
 viewer:

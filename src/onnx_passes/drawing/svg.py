@@ -150,9 +150,9 @@ _FIXED = (
 )
 
 
-_LIGHT = ':is([data-jp-theme-light="true"],.vscode-light,.light) '
-_DARK = ':is([data-jp-theme-light="false"],.vscode-dark,.vscode-high-contrast,.dark) '
-"""What a picture is inside of where Jupyter, VS Code or marimo are light or dark, whatever the system is."""
+_LIGHT = ':is([data-jp-theme-light="true"],[data-theme="light"],.vscode-light,.light) '
+_DARK = ':is([data-jp-theme-light="false"],[data-theme="dark"],.vscode-dark,.vscode-high-contrast,.dark) '
+"""What a picture is inside of where Jupyter, VS Code, marimo or a page are light or dark, whatever the system is."""
 
 
 def _rules(side: Literal[0, 1], inside: str = "") -> str:
