@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx_ir as ir
 
+ELEMENT = "element"
+"""Picks an element of what a function makes of a sequence."""
+
 
 class TooLargeError(Exception):
     """A model has more elements than the algebra is made for."""
@@ -57,6 +60,12 @@ class Algebra(ABC):
     @abstractmethod
     def sequence(self, symbol: Symbol, operands: Sequence[np.ndarray]) -> np.ndarray:
         """Apply a function of the sequences along the last axis of operands of one shape: a sum, a scalar product."""
+
+    def vector(self, symbol: Symbol, operands: Sequence[np.ndarray], length: int) -> np.ndarray:
+        """Apply a function of sequences that makes another sequence of them, along the last axis."""
+        whole = self.sequence(symbol, operands)
+        places = self.constant(ir.DataType.INT64, np.arange(length, dtype=np.int64))
+        return self.scalar(Symbol(ELEMENT, symbol.dtype, (symbol.dtype, ir.DataType.INT64)), [whole[..., None], places])
 
     @abstractmethod
     def opaque(self, symbol: Symbol, operands: Sequence[np.ndarray], shape: Sequence[int]) -> np.ndarray:

@@ -407,9 +407,9 @@ def _shift(terms: Terms, symbol: Symbol, args: tuple[int, ...]) -> int | None:
     distance = int(terms.constants[by])
     if distance == 0:
         return x
-    if distance >= symbol.dtype.bitwidth:
-        return ring_constant(terms, symbol.dtype, 0)
-    return scaled(terms, symbol.dtype, x, 1 << distance) if symbol.params[0] == "LEFT" else None
+    if symbol.params[0] != "LEFT" or distance < 0:
+        return None
+    return scaled(terms, symbol.dtype, x, 1 << distance if distance < symbol.dtype.bitwidth else 0)
 
 
 # --- sequences -------------------------------------------------------------------------------------------------------

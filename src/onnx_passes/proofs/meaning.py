@@ -106,6 +106,9 @@ MEANINGS: Interface[Meaning] = Interface(
     "onnx_passes.proofs.meanings.shapes",
     "onnx_passes.proofs.meanings.reductions",
     "onnx_passes.proofs.meanings.products",
+    "onnx_passes.proofs.meanings.normalizations",
+    "onnx_passes.proofs.meanings.quantizers",
+    "onnx_passes.proofs.meanings.resizing",
     "onnx_passes.proofs.meanings.control",
 )
 
@@ -119,7 +122,7 @@ def _defaults(domain: str, op_type: str, version: int) -> tuple[tuple[str, Any],
         return ()
     return tuple(
         (name, onnx.helper.get_attribute_value(given.default_value) if given.default_value.name else None)
-        for name, given in schema.attributes.items()
+        for name, given in sorted(schema.attributes.items())
     )
 
 

@@ -36,7 +36,7 @@ def _divided(symbol: Symbol, a: Array, b: Array) -> Array:
 
 def _modulo(symbol: Symbol, a: Array, b: Array) -> Array:
     if is_float(symbol.dtype):
-        return np.fmod(a, b)
+        return np.fmod(a, b) if symbol.params[0] else np.mod(a, b)
     safe = np.where(b == 0, 1, b).astype(b.dtype)
     return np.where(b == 0, 0, np.fmod(a, safe) if symbol.params[0] else np.mod(a, safe))
 
@@ -76,7 +76,7 @@ def _shifted(symbol: Symbol, x: Array, by: Array) -> Array:
     inside = by < width
     safe = np.where(inside, by, 0).astype(x.dtype)
     moved = np.left_shift(x, safe) if symbol.params[0] == "LEFT" else np.right_shift(x, safe)
-    return np.where(inside, moved, 0)
+    return np.where(inside, moved, np.where((x < 0) & (symbol.params[0] == "RIGHT"), -1, 0))
 
 
 def _infinite(symbol: Symbol, x: Array) -> Array:
@@ -105,6 +105,11 @@ def _by_zero(symbol: Symbol, a: Array, b: Array) -> Array:
     return np.zeros((), bool) if is_float(symbol.dtype) else b == 0
 
 
+def _by_zero_or_floats(symbol: Symbol, a: Array, b: Array) -> Array:
+    """Remainders of floats that take the sign of the divisor are computed in different ways."""
+    return np.asarray(not symbol.params[0]) if is_float(symbol.dtype) else b == 0
+
+
 def _zeros_tie(symbol: Symbol, *operands: Array) -> Array:
     """Runtimes decide between zeros of different sign by their places."""
     if not is_float(symbol.dtype):
@@ -117,6 +122,8 @@ def _zeros_tie(symbol: Symbol, *operands: Array) -> Array:
 
 
 def _out_of_range(symbol: Symbol, x: Array) -> Array:
+    if symbol.dtype is ir.DataType.FLOAT8E8M0:
+        return np.ones((), bool)
     if not is_float(symbol.sources[0]) or not is_integer(symbol.dtype):
         return np.zeros((), bool)
     wide = np.trunc(x.astype(np.float64))
@@ -126,7 +133,7 @@ def _out_of_range(symbol: Symbol, x: Array) -> Array:
 
 _UNDEFINED = {
     "Div": _by_zero,
-    "Mod": _by_zero,
+    "Mod": _by_zero_or_floats,
     "Max": _zeros_tie,
     "Min": _zeros_tie,
     "Cast": _out_of_range,

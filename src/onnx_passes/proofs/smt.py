@@ -266,7 +266,9 @@ def _bitwise_xor(t: Translation, symbol: Symbol, operands: list[Any]) -> Any:
 @_rule("BitShift")
 def _shifted(t: Translation, symbol: Symbol, operands: list[Any]) -> Any:
     x, by = operands
-    return x << by if symbol.params[0] == "LEFT" else t.z3.LShR(x, by)
+    if symbol.params[0] == "LEFT":
+        return x << by
+    return x >> by if symbol.dtype.is_signed() else t.z3.LShR(x, by)
 
 
 @_rule("Less")

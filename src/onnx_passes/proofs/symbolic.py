@@ -117,14 +117,19 @@ class Evaluation:
         node = call.node
         meaning = _meaning_of(node)
         if meaning is not None:
-            return meaning(call)
+            try:
+                return meaning(call)
+            except UnsupportedError:
+                # What a meaning does not cover is still the same function of the same inputs.
+                return self._unknown(call)
         if node.domain and definition_of(node) is not None:
             return self._expanded(call)
-        if not self.algebra.exact:
-            body = body_of(call)
-            if body is not None:
-                return self._inside(body, call)
-        return self._unknown(call)
+        return self._unknown(call) if self.algebra.exact else self.by_body(call)
+
+    def by_body(self, call: Call) -> Tensor | Sequence[Tensor]:
+        """Evaluate the function that an operator is by the standard; without one nothing is known of it."""
+        body = body_of(call)
+        return self._unknown(call) if body is None else self._inside(body, call)
 
     def _inside(self, function: ir.Function, call: Call) -> list[Tensor]:
         """Evaluate the body of a function; inputs that the call leaves out are left out inside."""

@@ -64,6 +64,8 @@ def _loop(call: Call) -> list[Tensor]:
 
 @MEANINGS.of("Scan")
 def _scan(call: Call) -> list[Tensor]:
+    if call.version < 9:
+        raise UnsupportedError("a Scan over batches")
     body, amount = _body(call, "body"), call.get("num_scan_inputs")
     if any(any(call.get(name, None) or ()) for name in ("scan_input_axes", "scan_output_axes")) or any(
         any(call.get(name, None) or ()) for name in ("scan_input_directions", "scan_output_directions")

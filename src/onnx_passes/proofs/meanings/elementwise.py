@@ -76,6 +76,12 @@ def _cast(call: Call) -> Tensor:
     return cast_to(call, call.tensor(0), ir.DataType(call.get("to")))
 
 
+@MEANINGS.of("BitCast")
+def _bit_cast(call: Call) -> Tensor:
+    x, dtype = call.tensor(0), ir.DataType(call.get("to"))
+    return x if dtype is x.dtype else apply(call, Symbol("BitCast", dtype, (x.dtype,)), [x])
+
+
 @MEANINGS.of("CastLike")
 def _cast_like(call: Call) -> Tensor:
     return cast_to(call, call.tensor(0), call.tensor(1).dtype)

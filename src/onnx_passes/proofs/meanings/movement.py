@@ -102,7 +102,8 @@ def _depth_to_space(call: Call, x: np.ndarray) -> np.ndarray:
 def _space_to_depth(call: Call, x: np.ndarray) -> np.ndarray:
     n, c, h, w = x.shape
     block = call.get("blocksize")
-    parts = x.reshape(n, c, h // block, block, w // block, block).transpose(0, 3, 5, 1, 2, 4)
+    order = (0, 3, 5, 1, 2, 4) if call.get("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    parts = x.reshape(n, c, h // block, block, w // block, block).transpose(order)
     return parts.reshape(n, c * block**2, h // block, w // block)
 
 

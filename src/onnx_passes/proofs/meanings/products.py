@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops.windows import SlidingWindows
 from onnx_passes.proofs.algebra import Symbol, Tensor, UnsupportedError
 from onnx_passes.proofs.meaning import MEANINGS, Call
 from onnx_passes.proofs.meanings.elementwise import cast_to
@@ -102,11 +103,16 @@ def _conv_integer(call: Call) -> Tensor:
 
 
 def convolved(call: Call, dtype: ir.DataType, x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return images and weights as ``[N, outputs, windows…, elements]``, which broadcast."""
-    group = call.get("group", 1)
-    kernel = w.shape[2:]
-    windows = windows_of(call, x.shape[2:], kernel)
+    """Return images and weights of a convolution as sequences to multiply."""
+    windows = windows_of(call, x.shape[2:], w.shape[2:])
     zero = call.algebra.constant(dtype, np.zeros((), dtype.numpy()))
+    return arranged(call, x, w, windows, zero, call.get("group", 1))
+
+
+def arranged(
+    call: Call, x: np.ndarray, w: np.ndarray, windows: SlidingWindows, zero: np.ndarray, group: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return windows of images and weights as ``[N, outputs, windows…, elements]``, which broadcast."""
     parts = patches(call, x, windows, zero)
     n, channels, *amounts, taps = parts.shape
     axes = len(amounts)
@@ -127,3 +133,79 @@ def _batch_normalization(call: Call) -> Tensor:
     shaped = [other.reshape(-1, *(1,) * (len(x.shape) - 2)) if len(x.shape) > 1 else other for other in others]
     symbol = Symbol("BatchNormalization", x.dtype, (x.dtype,) * 5, (float(np.float32(call.get("epsilon", 1e-5))),))
     return Tensor(x.dtype, None, call.algebra.scalar(symbol, [x.elements(call.algebra), *shaped]))
+
+
+@MEANINGS.of("ConvTranspose")
+def _conv_transpose(call: Call) -> Tensor:
+    """Convolve the input, with zeros between its elements, with the kernel turned round."""
+    x, w = call.tensor(0), call.tensor(1)
+    images, weights, group = x.elements(call.algebra), w.elements(call.algebra), call.get("group", 1)
+    kernel = weights.shape[2:]
+    axes = len(kernel)
+    strides = tuple(call.get("strides", None) or (1,) * axes)
+    dilations = tuple(call.get("dilations", None) or (1,) * axes)
+    pads = list(call.get("pads", None) or (0,) * 2 * axes)
+    more = list(call.get("output_padding", None) or (0,) * axes)
+    mode = call.get("auto_pad", "NOTSET")
+    reach = [step * (size - 1) + 1 for step, size in zip(dilations, kernel, strict=True)]
+    full = [(n - 1) * s + r for n, s, r in zip(images.shape[2:], strides, reach, strict=True)]
+    wanted = call.get("output_shape", None)
+    if mode in ("SAME_UPPER", "SAME_LOWER") and not wanted:
+        wanted = [n * s for n, s in zip(images.shape[2:], strides, strict=True)]
+    if wanted:
+        for axis in range(axes):
+            total = full[axis] + more[axis] - wanted[axis]
+            less, rest = total // 2, total - total // 2
+            pads[axis], pads[axis + axes] = (less, rest) if mode == "SAME_UPPER" else (rest, less)
+    zero = call.algebra.constant(x.dtype, np.zeros((), x.dtype.numpy()))
+    sizes = [
+        r - 1 - pads[a] + (n - 1) * s + 1
+        for a, (n, s, r) in enumerate(zip(images.shape[2:], strides, reach, strict=True))
+    ]
+    sizes = [size + reach[a] - 1 - pads[a + axes] + more[a] for a, size in enumerate(sizes)]
+    if any(reach[a] - 1 < pads[a] or reach[a] - 1 + more[a] < pads[a + axes] for a in range(axes)):
+        raise UnsupportedError("a ConvTranspose that cuts off elements")
+    spread = np.broadcast_to(zero, (*images.shape[:2], *sizes)).copy()
+    spots = tuple(
+        slice(reach[a] - 1 - pads[a], reach[a] - 1 - pads[a] + (n - 1) * strides[a] + 1, strides[a])
+        for a, n in enumerate(images.shape[2:])
+    )
+    spread[(slice(None), slice(None), *spots)] = images
+    turned = weights[(slice(None), slice(None), *(slice(None, None, -1),) * axes)]
+    turned = turned.reshape(group, -1, *turned.shape[1:])
+    turned = np.swapaxes(turned, 1, 2).reshape(-1, weights.shape[0] // group, *kernel)
+    windows = SlidingWindows(tuple(kernel), (), (), dilations)
+    left, right = np.broadcast_arrays(*arranged(call, spread, turned, windows, zero, group))
+    if not call.has(2):
+        return Tensor(x.dtype, None, dot(call, x.dtype, left, right))
+    bias = call.elements(2).reshape(-1, *(1,) * (left.ndim - 2))
+    symbol = Symbol("Gemm", x.dtype, (x.dtype,) * 3, (1.0, 1.0))
+    return Tensor(x.dtype, None, call.algebra.sequence(symbol, [left, right, np.broadcast_to(bias, left.shape)]))
+
+
+@MEANINGS.of("Einsum")
+def _einsum(call: Call) -> Tensor:
+    """Add up products over the letters that the result does not have."""
+    tensors = [tensor for tensor in call.inputs if tensor is not None]
+    text = str(call.get("equation")).replace(" ", "")
+    left, arrow, right = text.partition("->")
+    parts = left.split(",")
+    if "." in text or len(parts) > 2 or any(len(set(part)) < len(part) for part in parts):
+        raise UnsupportedError("an Einsum of dots, diagonals or many operands")
+    letters = sorted(set(left) - {","})
+    kept = right if arrow else "".join(c for c in letters if left.count(c) == 1)
+    order = [*kept, *(c for c in letters if c not in kept)]
+    arrays: list[np.ndarray] = []
+    for part, tensor in zip(parts, tensors, strict=True):
+        elements = tensor.elements(call.algebra).transpose([part.index(c) for c in order if c in part])
+        arrays.append(elements[tuple(slice(None) if c in part else None for c in order)])
+    dtype, arrays = tensors[0].dtype, list(np.broadcast_arrays(*arrays))
+    shape = arrays[0].shape[: len(kept)]
+    rows = [array.reshape(*shape, -1) for array in arrays]
+    if len(order) == len(kept):
+        if len(rows) == 1:
+            return Tensor(dtype, None, rows[0][..., 0])
+        return Tensor(dtype, None, call.algebra.scalar(Symbol("Mul", dtype, (dtype, dtype)), [r[..., 0] for r in rows]))
+    if len(rows) == 1:
+        return Tensor(dtype, None, call.algebra.sequence(Symbol("ReduceSum", dtype, (dtype,)), rows))
+    return Tensor(dtype, None, dot(call, dtype, *rows))
