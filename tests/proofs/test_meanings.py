@@ -10,7 +10,7 @@ from onnx.backend.test.case.node import collect_testcases
 
 from onnx_passes.proofs import values
 from onnx_passes.proofs.algebra import Tensor, TooLargeError, UnsupportedError
-from onnx_passes.proofs.equal import variables
+from onnx_passes.proofs.inputs import variables
 from onnx_passes.proofs.symbolic import Evaluation
 from onnx_passes.proofs.terms import Terms
 from tests.helpers.thorough import some

@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.proofs import scalars, smt, values
+from onnx_passes.proofs.excuses import ROUNDING, excuses, needed, unexcused
 from onnx_passes.proofs.rings import POLYNOMIAL
 from onnx_passes.proofs.samples import Domain, all_inputs, some_inputs
 from onnx_passes.proofs.terms import CONSTANT, VARIABLE, Terms
@@ -24,12 +25,18 @@ _MOST_TERMS = 400
 
 @dataclass
 class Verdict:
-    """What was found out of two terms, and how; of different ones an example and the flags that would excuse them."""
+    """What was found out of two terms, and how.
+
+    Of different ones there is an ``example``, the ``flags`` that would excuse all differences seen, whether they do
+    (``excused``), and how far ordinary inputs drive results apart, beside the largest of them.
+    """
 
     status: Status
     method: str
     example: dict[int, Any] = field(default_factory=dict[int, Any])
     flags: frozenset[str] = frozenset()
+    excused: bool = True
+    apart: float | None = None
 
 
 def decide(terms: Terms, a: int, b: int, domains: Mapping[int, Domain], *, solver: bool, seconds: float) -> Verdict:
@@ -43,7 +50,7 @@ def decide(terms: Terms, a: int, b: int, domains: Mapping[int, Domain], *, solve
     constants = [terms.constants[term] for term in below if term in terms.constants]
     known = {leaf: domains[leaf] for leaf in leaves if leaf in domains}
     tried = _tried(terms, a, b, free, known, constants, cut=cut)
-    if tried is not None and tried.status != "unknown":
+    if tried is not None and (tried.status != "unknown" or tried.example):
         return tried
     if not solver or not smt.is_available():
         return tried or Verdict("unknown", "no solver")
@@ -90,9 +97,34 @@ def _tried(
         return Verdict("same" if is_proof else "unknown", "exhaustive" if is_proof else "no difference found")
     # What is only approximated may be equal after all, and what was cut off may never take such values.
     status: Status = "different" if found.settled and not cut else "unknown"
-    flags = excuses(x[wrong], y[wrong], [array[wrong] for array in inputs.values()])
-    place = int(wrong[_plainest([array[wrong] for array in inputs.values()])])
-    return Verdict(status, "example", {leaf: array[place] for leaf, array in inputs.items()}, flags)
+    return _different(status, "example", x, y, inputs, wrong)
+
+
+def _different(status: Status, method: str, x: Array, y: Array, inputs: Mapping[int, Array], wrong: Array) -> Verdict:
+    """Choose an example, if possible of a difference that rounding does not excuse."""
+    found = excuses(x[wrong], y[wrong], [array[wrong] for array in inputs.values()])
+    grave = np.flatnonzero(unexcused(found, ROUNDING))
+    chosen = wrong[grave] if grave.size else wrong
+    place = int(chosen[_plainest([array[chosen] for array in inputs.values()])])
+    example = {leaf: array[place] for leaf, array in inputs.items()}
+    everything = bool(unexcused(found, set(found)).any())
+    return Verdict(status, method, example, needed(found), not everything, _apart(x, y, list(inputs.values())))
+
+
+def _apart(x: Array, y: Array, inputs: list[Array]) -> float | None:
+    """Tell how far results for ordinary inputs are apart, beside the largest of them."""
+    if x.dtype.kind in "biu":
+        return None
+    with np.errstate(all="ignore"):
+        a, b = x.astype(np.float64), y.astype(np.float64)
+        plain = np.isfinite(a) & np.isfinite(b)
+        for array in inputs:
+            wide = np.abs(array.astype(np.float64))
+            plain &= (wide <= 4) & ((wide >= 2.0**-10) | (wide == 0))
+        if not plain.any():
+            return None
+        size = max(np.abs(a[plain]).max(), np.abs(b[plain]).max())
+        return float(np.abs(a - b)[plain].max() / size) if size else 0.0
 
 
 def _plainest(inputs: list[Array]) -> int:
@@ -101,32 +133,10 @@ def _plainest(inputs: list[Array]) -> int:
         return 0
     cost = np.zeros(len(inputs[0]))
     for array in inputs:
-        wide = np.abs(array.astype(np.float64))
         with np.errstate(all="ignore"):
+            wide = np.abs(array.astype(np.float64))
             cost += np.where(np.isfinite(wide), np.log2(1 + wide) + (wide != np.floor(wide)) * 4, 400)
     return int(np.argmin(cost))
-
-
-def excuses(x: Array, y: Array, inputs: list[Array]) -> frozenset[str]:
-    """Name the flags of fast math without which results differ as they do."""
-    if x.dtype.kind in "biu":
-        special = [array.astype(np.float64) for array in inputs if array.dtype.kind not in "biu"]
-        nan = np.logical_or.reduce([np.isnan(array) for array in special]) if special else np.zeros(len(x), bool)
-        inf = np.logical_or.reduce([np.isinf(array) for array in special]) if special else np.zeros(len(x), bool)
-        zero = np.zeros(len(x), bool)
-    else:
-        a, b = x.astype(np.float64), y.astype(np.float64)
-        numbers = [array.astype(np.float64) for array in inputs if array.dtype.kind not in "biu"]
-        nan = np.isnan(a) | np.isnan(b)
-        inf = np.isinf(a) | np.isinf(b)
-        for number in numbers:
-            inf |= np.isinf(number)
-        zero = (a == 0) & (b == 0)
-    found = {"nnan": nan, "ninf": inf & ~nan | inf & nan, "nsz": zero & ~nan & ~inf}
-    flags = {flag for flag, where in found.items() if where.any()}
-    if not (nan | inf | zero).all():
-        flags.add("reassoc")
-    return frozenset(flags)
 
 
 def _solved(
@@ -185,8 +195,7 @@ def _confirmed(
     x, y = found.of[a], found.of[b]
     if cut or not found.settled or found.undefined.any() or values.same(x, y).all():
         return Verdict("unknown", "a difference that could not be confirmed")
-    flags = excuses(x, y, list(inputs.values()))
-    return Verdict("different", "solver", {leaf: array[0] for leaf, array in inputs.items()}, flags)
+    return _different("different", "solver", x, y, inputs, np.zeros(1, np.int64))
 
 
 def smt_number(number: Any, translation: smt.Translation, dtype: ir.DataType) -> Any:

@@ -7,24 +7,33 @@
 * Pairs of elements that are left are grouped by their form and decided (``decide.py``): by trying all values where the
   variables have few, by an SMT solver (``smt.py``, if z3 is installed and ``solver`` is set), or refuted by an example
   in the true types.
-* What is not the same bit by bit may be the same in real numbers: ``equal-in-reals``.
+* What is not the same bit by bit may be the same in real numbers (``real_numbers.py``): ``equal-in-reals``, by
+  evaluation in finite fields, with a bound of the rounding.
 
-``domains`` restricts what inputs hold, by name: ``{"x": Domain(-128, 127, step=1)}``. ``effort`` bounds the time of the
-solver for each form. ``labels(model)`` (``labels.py``) is the cheap relative: fingerprints of all elements, vectorised.
+``domains`` restricts what inputs hold, by name: ``{"x": Domain(-128, 127, step=1)}``. ``allow`` are the flags of fast
+math that may be used: by default nothing but other rounding is excused, so that ``x · 0 → 0`` is refuted by infinity.
+``effort`` bounds the time of the solver for each form. ``labels(model)`` (``labels.py``) is the cheap relative:
+fingerprints of all elements, vectorised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.shapes import static_shape
-from onnx_passes.proofs.algebra import Algebra, Tensor, TooLargeError, UnsupportedError
+from onnx_passes.proofs.algebra import Tensor, TooLargeError, UnsupportedError
+from onnx_passes.proofs.bounds import unit
 from onnx_passes.proofs.decide import Verdict, decide
+from onnx_passes.proofs.excuses import ROUNDING
+from onnx_passes.proofs.inputs import interface_difference, paired_inputs, variables
+from onnx_passes.proofs.labels import same_labels
 from onnx_passes.proofs.proof import Proof, Unproved
+from onnx_passes.proofs.real_numbers import rounding, same_in_fields
 from onnx_passes.proofs.samples import Domain
 from onnx_passes.proofs.symbolic import Evaluation
 from onnx_passes.proofs.terms import VARIABLE, Terms
@@ -33,6 +42,8 @@ Effort = Literal["quick", "normal", "thorough"]
 SECONDS: Mapping[Effort, float] = {"quick": 0.3, "normal": 3.0, "thorough": 30.0}
 """How long the solver may think about one pair of terms."""
 _MOST_FORMS = 24
+_MOST_APART = 2.0**10
+"""Units of rounding by which results for ordinary inputs may be apart where no bound is known."""
 
 
 def prove_equal(
@@ -42,75 +53,139 @@ def prove_equal(
     effort: Effort = "normal",
     solver: bool = True,
     domains: Mapping[str, Domain] | None = None,
+    allow: Collection[str] = ROUNDING,
 ) -> Proof | Unproved:
     """Prove that two models with the same interface and known shapes compute the same, or say why not."""
     try:
         inputs = paired_inputs(before, after)
+        return _Question(before, after, inputs, domains or {}, frozenset(allow)).answer(SECONDS[effort], solver=solver)
     except UnsupportedError as error:
         return Unproved(str(error))
-    terms = Terms()
-    try:
-        made = variables(terms, before)
-        first, second = Evaluation(before, terms), Evaluation(after, terms)
-        a = first.outputs(made)
-        b = second.outputs([made[index] for index in inputs])
-    except UnsupportedError as error:
-        return Unproved(str(error))
-    except TooLargeError as error:
-        return Unproved(f"too large: {error}")
-    different = interface_difference(before, a, b)
-    if different:
-        return Unproved(different, refuted=True)
-    pairs = _different_pairs(terms, a, b)
-    assumed = [*sorted(terms.assumed), *_places(first, second)]
-    if not pairs:
-        return Proof("proved-here", "congruence", tuple(assumed))
-    verdict, methods = _decide_all(terms, pairs, domains or {}, before, solver=solver, seconds=SECONDS[effort])
-    facts = [*(f"{name} is in {domain}" for name, domain in (domains or {}).items()), *assumed]
-    if verdict is None:
-        return Proof("proved-here", ", ".join(sorted(methods)), tuple(facts))
-    if verdict.status == "different":
-        example = _example(terms, verdict, before)
-        return Unproved(_told(example, verdict), refuted=True, flags=tuple(sorted(verdict.flags)), example=example)
-    return Unproved(f"not decided: {verdict.method}", flags=tuple(sorted(verdict.flags)))
 
 
-def paired_inputs(before: ir.Model, after: ir.Model) -> list[int]:
-    """Return for each input of the second model the place of the same one in the first, by name, else by order."""
-    ours, theirs = before.graph.inputs, after.graph.inputs
-    names = {value.name: index for index, value in enumerate(ours)}
-    by_name = all(value.name in names for value in theirs)
-    if not by_name and len(ours) != len(theirs):
-        raise UnsupportedError("the models have different inputs")
-    found = [names[value.name] if by_name else index for index, value in enumerate(theirs)]
-    for value, index in zip(theirs, found, strict=True):
-        other = ours[index]
-        if value.dtype is not other.dtype or static_shape(value) != static_shape(other):
-            raise UnsupportedError(f"the input '{value.name}' has another type or shape")
-    return found
+@dataclass
+class _Question:
+    """Two models, whose inputs are paired, and what may be taken for granted."""
+
+    before: ir.Model
+    after: ir.Model
+    inputs: Sequence[int]
+    domains: Mapping[str, Domain]
+    allow: frozenset[str]
+
+    def answer(self, seconds: float, *, solver: bool) -> Proof | Unproved:
+        """Try terms first, then real numbers."""
+        terms = Terms()
+        try:
+            made = variables(terms, self.before)
+            first, second = Evaluation(self.before, terms), Evaluation(self.after, terms)
+            a = first.outputs(made)
+            b = second.outputs([made[index] for index in self.inputs])
+        except TooLargeError as error:
+            return self._large(str(error))
+        different = interface_difference(self.before, a, b)
+        if different:
+            return Unproved(different, refuted=True)
+        facts = [f"{name} is in {domain}" for name, domain in self.domains.items()]
+        facts += [*sorted(terms.assumed), *_places(first, second)]
+        pairs = _different_pairs(terms, a, b)
+        if not pairs:
+            return Proof("proved-here", "congruence", tuple(facts))
+        forms = _forms(terms, pairs, self.domains)
+        verdicts: list[Verdict] = []
+        for one, other in forms[:_MOST_FORMS]:
+            verdicts.append(decide(terms, one, other, self._limits(terms, one, other), solver=solver, seconds=seconds))
+            if verdicts[-1].status == "different" and not verdicts[-1].excused:
+                return self._refuted(terms, verdicts[-1], "")
+        if len(forms) <= _MOST_FORMS and all(verdict.status == "same" for verdict in verdicts):
+            return Proof("proved-here", ", ".join(sorted({v.method for v in verdicts})), tuple(facts))
+        open_forms = [form for form, verdict in zip(forms, verdicts, strict=False) if verdict.status != "same"]
+        return self._in_reals(terms, [*open_forms, *forms[_MOST_FORMS:]], verdicts, facts)
+
+    def _limits(self, terms: Terms, a: int, b: int) -> dict[int, Domain]:
+        if not self.domains:
+            return {}
+        return {
+            term: self.domains[symbol.params[0]]
+            for term in terms.below(a, b)
+            if (symbol := terms.symbols[term]).name == VARIABLE and symbol.params[0] in self.domains
+        }
+
+    def _in_reals(
+        self, terms: Terms, forms: Sequence[tuple[int, int]], verdicts: Sequence[Verdict], facts: list[str]
+    ) -> Proof | Unproved:
+        """Prove what is not the same bit by bit in real numbers, if nothing but allowed flags tells it apart."""
+        flags = frozenset[str]().union(*(verdict.flags for verdict in verdicts))
+        worst = next((v for v in verdicts if v.status == "different" and not v.flags <= self.allow), None)
+        worst = worst or next((v for v in verdicts if v.status == "different"), None)
+        undecided = next((v for v in verdicts if v.status == "unknown"), None)
+        why = f"not decided: {undecided.method}" if undecided is not None else "not decided"
+        if any(not terms.symbols[a].dtype.is_floating_point() for a, _ in forms):
+            return self._refuted(terms, worst, "") if worst else Unproved(why, flags=_listed(flags))
+        same, assumed = False, tuple[str, ...]()
+        for fold in (False, True):
+            same, assumed = same_in_fields(self.before, self.after, self.inputs, fold=fold)
+            if same:
+                break
+        bound, reason = rounding(terms, forms[: 4 * _MOST_FORMS], self.domains, exactly=same)
+        if not same and bound is None:
+            return self._refuted(terms, worst, "") if worst else Unproved(why, flags=_listed(flags))
+        if not flags <= self.allow:
+            return self._refuted(terms, worst, "") if worst else Unproved(why, flags=_listed(flags))
+        if bound is None and (reason.startswith("results") or _is_far(terms, forms, verdicts)):
+            reason = reason if reason.startswith("results") else "results are far apart"
+            found = "equal in real numbers, but rounding is amplified: " + reason
+            return self._refuted(terms, worst, found) if worst else Unproved(found, flags=_listed(flags))
+        method = "finite fields" if same else "rational polynomials"
+        more = [] if same else ["equal up to the rounding of constants"]
+        if bound is not None:
+            limits = "as given" if self.domains else "of at most 1"
+            more.append(f"the bound holds for inputs {limits}")
+        else:
+            more.append(reason)
+        return Proof("equal-in-reals", method, (*facts, *assumed, *more), bound, _listed(flags))
+
+    def _large(self, why: str) -> Proof | Unproved:
+        """Compare models that are too large for terms by fingerprints, then in finite fields."""
+        try:
+            if same_labels(self.before, self.after, self.inputs):
+                return Proof(
+                    "proved-here", "congruence (fingerprints)", ("two fingerprints of 64 bits do not collide",)
+                )
+            same, assumed = same_in_fields(self.before, self.after, self.inputs, fold=True)
+        except TooLargeError as error:
+            return Unproved(f"too large: {error}")
+        if not same:
+            return Unproved(f"too large: {why}")
+        facts = (*assumed, "special values and rounding were not looked at")
+        return Proof("equal-in-reals", "finite fields", facts, None, ("reassoc",))
+
+    def _refuted(self, terms: Terms, verdict: Verdict, reason: str) -> Unproved:
+        example = self._example(terms, verdict)
+        told = (
+            f"different for {', '.join(f'{n} = {_short(x)}' for n, x in example.items())}" if example else "different"
+        )
+        flags = _listed(verdict.flags) if verdict.excused else ()
+        return Unproved(f"{reason}; {told}" if reason else told, refuted=True, flags=flags, example=example)
+
+    def _example(self, terms: Terms, verdict: Verdict) -> dict[str, np.ndarray]:
+        """Return inputs of the model for which the two differ; elements that do not matter are one."""
+        found: dict[str, np.ndarray] = {}
+        for value in self.before.graph.inputs:
+            shape, dtype = static_shape(value), value.dtype
+            assert shape is not None
+            assert dtype is not None
+            found[value.name or ""] = np.ones(shape, dtype.numpy())
+        for leaf, number in verdict.example.items():
+            name, index = terms.symbols[leaf].params
+            found[name].reshape(-1)[index] = number
+        return found
 
 
-def variables(algebra: Algebra, model: ir.Model) -> list[Tensor]:
-    """Make variables for the inputs of a model."""
-    made: list[Tensor] = []
-    for value in model.graph.inputs:
-        shape, dtype = static_shape(value), value.dtype
-        if shape is None or dtype is None:
-            raise UnsupportedError(f"type or shape of '{value.name}' is not known")
-        made.append(Tensor(dtype, None, algebra.variable(value.name or "", dtype, shape)))
-    return made
-
-
-def interface_difference(model: ir.Model, a: Sequence[Tensor], b: Sequence[Tensor]) -> str:
-    """Say how the outputs differ in number, type or shape."""
-    if len(a) != len(b):
-        return f"{len(a)} outputs become {len(b)}"
-    for value, one, other in zip(model.graph.outputs, a, b, strict=True):
-        if one.dtype is not other.dtype:
-            return f"'{value.name}' becomes {other.dtype.name}, and was {one.dtype.name}"
-        if one.shape != other.shape:
-            return f"'{value.name}' becomes {list(other.shape)}, and was {list(one.shape)}"
-    return ""
+def _is_far(terms: Terms, forms: Sequence[tuple[int, int]], verdicts: Sequence[Verdict]) -> bool:
+    """Tell whether ordinary inputs drive results further apart than rounding of a few steps does."""
+    least = unit(terms.symbols[forms[0][0]].dtype)
+    return any(verdict.apart is not None and verdict.apart > _MOST_APART * least for verdict in verdicts)
 
 
 def _different_pairs(terms: Terms, a: Sequence[Tensor], b: Sequence[Tensor]) -> list[tuple[int, int]]:
@@ -128,42 +203,15 @@ def _places(first: Evaluation, second: Evaluation) -> list[str]:
     return [f"{name} gives an element the same bits wherever it is" for name in moved]
 
 
-def _decide_all(
-    terms: Terms,
-    pairs: Sequence[tuple[int, int]],
-    domains: Mapping[str, Domain],
-    model: ir.Model,
-    *,
-    solver: bool,
-    seconds: float,
-) -> tuple[Verdict | None, set[str]]:
-    """Decide one pair of each form; returns the first that is not the same."""
-    methods: set[str] = set()
-    seen: dict[Any, Verdict] = {}
-    undecided: Verdict | None = None
+def _forms(terms: Terms, pairs: Sequence[tuple[int, int]], domains: Mapping[str, Domain]) -> list[tuple[int, int]]:
+    """Return one pair of terms of each form, whatever their variables are called."""
+    found: dict[Any, tuple[int, int]] = {}
     for a, b in pairs:
-        form = _form(terms, a, b, domains)
-        if form in seen:
-            continue
-        if len(seen) >= _MOST_FORMS:
-            return undecided or Verdict("unknown", f"more than {_MOST_FORMS} forms of terms"), methods
-        limits = {
-            term: domains[symbol.params[0]]
-            for term in terms.below(a, b)
-            if (symbol := terms.symbols[term]).name == VARIABLE and symbol.params[0] in domains
-        }
-        verdict = seen[form] = decide(terms, a, b, limits, solver=solver, seconds=seconds)
-        if verdict.status == "different":
-            return verdict, methods
-        if verdict.status == "unknown":
-            undecided = undecided or verdict
-        else:
-            methods.add(verdict.method)
-    return undecided, methods
+        found.setdefault(_form(terms, a, b, domains), (a, b))
+    return list(found.values())
 
 
 def _form(terms: Terms, a: int, b: int, domains: Mapping[str, Domain]) -> tuple[object, ...]:
-    """Describe a pair of terms without the names of its variables."""
     below = terms.below(a, b)
     place = {term: index for index, term in enumerate(below)}
     found: list[object] = [place[a], place[b]]
@@ -176,30 +224,13 @@ def _form(terms: Terms, a: int, b: int, domains: Mapping[str, Domain]) -> tuple[
     return tuple(found)
 
 
-def _example(terms: Terms, verdict: Verdict, model: ir.Model) -> dict[str, np.ndarray]:
-    """Return inputs of the model for which the two differ; elements that do not matter are one."""
-    found: dict[str, np.ndarray] = {}
-    for value in model.graph.inputs:
-        shape, dtype = static_shape(value), value.dtype
-        assert shape is not None
-        assert dtype is not None
-        found[value.name or ""] = np.ones(shape, dtype.numpy())
-    for leaf, number in verdict.example.items():
-        symbol = terms.symbols[leaf]
-        name, index = symbol.params
-        found[name].reshape(-1)[index] = number
-    return found
-
-
-def _told(example: Mapping[str, np.ndarray], verdict: Verdict) -> str:
-    """Say for which inputs the two differ."""
-    parts = [f"{name} = {_short(array)}" for name, array in example.items()]
-    return f"different for {', '.join(parts)}" if parts else "different constants"
+def _listed(flags: Collection[str]) -> tuple[str, ...]:
+    return tuple(sorted(flags))
 
 
 def _short(array: np.ndarray) -> str:
-    if array.size == 1:
-        return str(array.reshape(-1)[0])
     flat = array.reshape(-1)
+    if flat.size == 1:
+        return str(flat[0])
     more = ", …" if flat.size > 4 else ""
     return "[" + ", ".join(str(number) for number in flat[:4]) + more + "]"

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.proofs.algebra import Algebra, Symbol, Tensor, UnsupportedError
+from onnx_passes.proofs.algebra import Algebra, Symbol, Tensor
+from onnx_passes.proofs.inputs import variables
 from onnx_passes.proofs.symbolic import Evaluation
 
 Labels = np.ndarray[Any, np.dtype[np.uint64]]
@@ -28,17 +28,17 @@ class Fingerprints(Algebra):
     """Elements are fingerprints; operands of commutative functions may be swapped, nothing else is known of any."""
 
     def __init__(self, seed: int = 0) -> None:
-        self._seed = _mix(np.array(seed + 1, np.uint64) * _GOLDEN)
+        self._seed = mix(np.array(seed + 1, np.uint64) * _GOLDEN)
 
     def variable(self, name: str, dtype: ir.DataType, shape: Sequence[int]) -> Labels:
         """Return a fingerprint of name and place for each element."""
-        start = self._of_text(f"{name}:{int(dtype)}")
+        start = self.of_text(f"{name}:{int(dtype)}")
         with np.errstate(over="ignore"):
-            return _mix(start + np.arange(int(np.prod(shape)), dtype=np.uint64) * _GOLDEN).reshape(tuple(shape))
+            return mix(start + np.arange(int(np.prod(shape)), dtype=np.uint64) * _GOLDEN).reshape(tuple(shape))
 
     def constant(self, dtype: ir.DataType, array: np.ndarray) -> Labels:
         """Return fingerprints of bits."""
-        start = self._of_text(f"constant:{int(dtype)}")
+        start = self.of_text(f"constant:{int(dtype)}")
         if array.dtype == object:
             texts = [zlib.crc32(str(text).encode()) for text in array.reshape(-1).tolist()]
             bits = np.array(texts, np.uint64).reshape(array.shape)
@@ -48,18 +48,18 @@ class Fingerprints(Algebra):
             if array.dtype.kind not in "biu":
                 bits = np.where(array == array, bits, np.array(np.nan).astype(array.dtype).view(bits.dtype))
         with np.errstate(over="ignore"):
-            return _mix(start ^ _mix(bits.astype(np.uint64) * _GOLDEN))
+            return mix(start ^ mix(bits.astype(np.uint64) * _GOLDEN))
 
     def scalar(self, symbol: Symbol, operands: Sequence[np.ndarray]) -> Labels:
         """Combine the fingerprints of operands; those of a commutative function in any order."""
-        start = self._of_text(repr(symbol))
+        start = self.of_text(repr(symbol))
         if len(operands) == 2 and traits_of(symbol.name).commutative and symbol.name not in ("Max", "Min"):
             a, b = np.broadcast_arrays(*operands)
             operands = [np.minimum(a, b), np.maximum(a, b)]
         total = start
         with np.errstate(over="ignore"):
             for operand in operands:
-                total = _mix(total * _A + operand)
+                total = mix(total * _A + operand)
         return np.asarray(total, np.uint64)
 
     def sequence(self, symbol: Symbol, operands: Sequence[np.ndarray]) -> Labels:
@@ -67,8 +67,8 @@ class Fingerprints(Algebra):
         if symbol.name in ("Dot", "Gemm"):
             left, right, *bias = operands
             with np.errstate(over="ignore"):
-                operands = [_mix(np.minimum(left, right) * _A + np.maximum(left, right)), *bias]
-        start = self._of_text(repr(symbol))
+                operands = [mix(np.minimum(left, right) * _A + np.maximum(left, right)), *bias]
+        start = self.of_text(repr(symbol))
         length = operands[0].shape[-1]
         if length == 1 and symbol.name in ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin"):
             return operands[0][..., 0]
@@ -76,28 +76,29 @@ class Fingerprints(Algebra):
             # A polynomial in random weights: as good as mixing one by one, but in one pass.
             total = np.full(operands[0].shape[:-1], start + np.uint64(length))
             for number, operand in enumerate(operands):
-                weights = _mix(start + (np.arange(length, dtype=np.uint64) + np.uint64(1 + number * length)) * _GOLDEN)
-                total = total + (_mix(operand ^ weights) * (weights | np.uint64(1))).sum(-1, dtype=np.uint64)
-            return _mix(total)
+                weights = mix(start + (np.arange(length, dtype=np.uint64) + np.uint64(1 + number * length)) * _GOLDEN)
+                total = total + (mix(operand ^ weights) * (weights | np.uint64(1))).sum(-1, dtype=np.uint64)
+            return mix(total)
 
     def opaque(self, symbol: Symbol, operands: Sequence[np.ndarray], shape: Sequence[int]) -> Labels:
         """Combine all operands to one fingerprint, and that with each place."""
         sequences = [operand.reshape(-1) for operand in operands]
-        start = self._of_text(repr(symbol))
+        start = self.of_text(repr(symbol))
         with np.errstate(over="ignore"):
             for sequence in sequences:
                 folded = self.sequence(symbol, [sequence]) if sequence.size > 1 else sequence.sum(dtype=np.uint64)
-                start = _mix(start * _A + folded)
-            return _mix(start + np.arange(int(np.prod(shape)), dtype=np.uint64) * _GOLDEN).reshape(tuple(shape))
+                start = mix(start * _A + folded)
+            return mix(start + np.arange(int(np.prod(shape)), dtype=np.uint64) * _GOLDEN).reshape(tuple(shape))
 
-    def _of_text(self, text: str) -> np.uint64:
+    def of_text(self, text: str) -> np.uint64:
+        """Return the fingerprint of a name."""
         data = text.encode()
         with np.errstate(over="ignore"):
             both = np.array((zlib.crc32(data) << 32) | zlib.adler32(data), np.uint64)
-            return _mix(self._seed ^ _mix(both))
+            return mix(self._seed ^ mix(both))
 
 
-def _mix(bits: Any) -> Any:
+def mix(bits: Any) -> Any:
     """Scatter bits (the finaliser of SplitMix64)."""
     with np.errstate(over="ignore"):
         bits = (bits ^ (bits >> np.uint64(30))) * _A
@@ -108,15 +109,23 @@ def _mix(bits: Any) -> Any:
 def labels(model: ir.Model, *, seed: int = 0) -> list[Labels]:
     """Return the fingerprints of the outputs of a model: equal ones mean equal values, bit by bit.
 
-    Inputs are known by their position, so that two models with the same interface can be compared. Raises
-    UnsupportedError or TooLargeError (``proofs.algebra``) where a node has no meaning or sizes are not known.
+    Inputs are known by their names. Raises UnsupportedError or TooLargeError (``proofs.algebra``) where the sizes of
+    something are not known, or there are too many elements.
     """
     algebra = Fingerprints(seed)
-    inputs: list[Tensor] = []
-    for position, value in enumerate(model.graph.inputs):
-        shape, dtype = static_shape(value), value.dtype
-        if shape is None or dtype is None:
-            raise UnsupportedError(f"type or shape of '{value.name}' is not known")
-        inputs.append(Tensor(dtype, None, algebra.variable(str(position), dtype, shape)))
-    evaluation = Evaluation(model, algebra)
-    return [tensor.elements(algebra) for tensor in evaluation.outputs(inputs)]
+    return _outputs(model, algebra, variables(algebra, model))
+
+
+def _outputs(model: ir.Model, algebra: Fingerprints, inputs: Sequence[Tensor]) -> list[Labels]:
+    return [tensor.elements(algebra) for tensor in Evaluation(model, algebra).outputs(inputs)]
+
+
+def same_labels(before: ir.Model, after: ir.Model, inputs: Sequence[int]) -> bool:
+    """Tell whether two models have the same fingerprints, by two that are independent."""
+    for seed in (0, 1):
+        algebra = Fingerprints(seed)
+        made = variables(algebra, before)
+        a, b = _outputs(before, algebra, made), _outputs(after, algebra, [made[index] for index in inputs])
+        if len(a) != len(b) or not all(np.array_equal(x, y) for x, y in zip(a, b, strict=True)):
+            return False
+    return True

@@ -1,0 +1,183 @@
+"""The algebra of real numbers, by evaluation at random points of finite fields.
+
+A real number is represented by what it is modulo a prime P at a few random points, and modulo a prime Q that divides
+P − 1. Floats are dyadic rationals, so that constants are represented exactly; sums, products and quotients are those
+of the fields. ``Exp`` takes a number modulo Q to a power modulo P, so that it turns sums into products; other functions
+are random functions of the field. Two expressions that agree at all points are equal as real functions, but for a
+chance of about (degree / P) to the power of the number of points.
+
+What jumps where its operand moves by the last bit (comparisons, rounding, casts to integers) is a random function of
+how the operand is computed, bit by bit: real numbers say nothing about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.graph.traits import traits_of
+from onnx_passes.proofs.algebra import ELEMENT, Algebra, Symbol
+from onnx_passes.proofs.labels import Fingerprints, mix
+
+Q = 1073741789
+P = 2 * Q + 1
+"""A safe prime: squares modulo P form a group of the prime order Q."""
+POINTS = 2
+Array = np.ndarray[Any, Any]
+PRIMES = np.array([P] * POINTS + [Q] * POINTS, np.uint64)
+"""For each number of an element what it counts modulo: points modulo P, then the same points modulo Q."""
+_ELEMENT = np.dtype([("at", np.uint64, (2 * POINTS,)), ("label", np.uint64)])
+_GENERATOR = np.uint64(4)
+
+
+class Field(Algebra):
+    """Elements are numbers modulo primes at random points, with a fingerprint of how they are computed."""
+
+    exact = False
+
+    def __init__(self, seed: int = 0) -> None:
+        self.labels = Fingerprints(seed)
+        self.assumed: set[str] = set()
+
+    def variable(self, name: str, dtype: ir.DataType, shape: Sequence[int]) -> Array:
+        """Return random points."""
+        return self._by_label(self.labels.variable(name, dtype, shape))
+
+    def constant(self, dtype: ir.DataType, array: np.ndarray) -> Array:
+        """Return rational numbers as they are; infinities and NaN are numbers like no others."""
+        label = self.labels.constant(dtype, array)
+        if array.dtype == object:
+            return self._by_label(label)
+        if array.dtype.kind in "biu":
+            numbers = array.astype(np.int64)[..., None] % PRIMES.astype(np.int64)
+            if array.dtype == np.uint64:
+                numbers = array[..., None] % PRIMES
+            return self._made(numbers.astype(np.uint64), label)
+        wide = array.astype(np.float64)
+        finite = np.isfinite(wide)
+        fraction, exponent = np.frexp(np.where(finite, wide, 0))
+        whole = (fraction * 2.0**53).astype(np.int64)[..., None] % PRIMES.astype(np.int64)
+        at = times(whole.astype(np.uint64), _power_of_two(exponent - 53))
+        return self._made(np.where(finite[..., None], at, self._by_label(label)["at"]), label)
+
+    def scalar(self, symbol: Symbol, operands: Sequence[np.ndarray]) -> Array:
+        """Compute in the fields what real numbers obey; the rest is random."""
+        operands = np.broadcast_arrays(*operands)
+        label = self.labels.scalar(symbol, [operand["label"] for operand in operands])
+        rule = REALS.get(symbol.name)
+        at = None
+        if rule is not None:
+            at = rule(self, symbol, [operand["at"] for operand in operands])
+        elif symbol.name != ELEMENT and not _jumps(symbol):
+            at = oracle(symbol, [operand["at"] for operand in operands])
+        return self._by_label(label) if at is None else self._made(at, label)
+
+    def sequence(self, symbol: Symbol, operands: Sequence[np.ndarray]) -> Array:
+        """Compute sums and products of sequences."""
+        label = self.labels.sequence(symbol, [operand["label"] for operand in operands])
+        rule = SEQUENCES.get(symbol.name)
+        at = None if rule is None else rule(self, symbol, [operand["at"] for operand in operands])
+        return self._by_label(label) if at is None else self._made(at, label)
+
+    def opaque(self, symbol: Symbol, operands: Sequence[np.ndarray], shape: Sequence[int]) -> Array:
+        """Return random numbers for a function of whole arrays, computed as they are bit by bit."""
+        return self._by_label(self.labels.opaque(symbol, [operand["label"] for operand in operands], shape))
+
+    def _by_label(self, label: Array) -> Array:
+        with np.errstate(over="ignore"):
+            spread = np.arange(1, 2 * POINTS + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+            return self._made(mix(label[..., None] ^ spread) % PRIMES, label)
+
+    def _made(self, at: Array, label: Array) -> Array:
+        found = np.empty(label.shape, _ELEMENT)
+        found["at"], found["label"] = at, label
+        return found
+
+
+def _jumps(symbol: Symbol) -> bool:
+    """Tell whether a result says nothing to real numbers: it is an integer or truth value, or is rounded."""
+    return not symbol.dtype.is_floating_point() or traits_of(symbol.name).decides
+
+
+def plus(a: Array, b: Array) -> Array:
+    """Add."""
+    return (a + b) % PRIMES
+
+
+def minus(a: Array, b: Array) -> Array:
+    """Subtract."""
+    return (a + PRIMES - b) % PRIMES
+
+
+def times(a: Array, b: Array) -> Array:
+    """Multiply."""
+    return a * b % PRIMES
+
+
+def power(a: Array, exponent: Array | int) -> Array:
+    """Raise to a whole power."""
+    result = np.ones(np.broadcast_shapes(a.shape, np.shape(exponent)), np.uint64)
+    base, left = np.broadcast_to(a, result.shape), np.broadcast_to(np.asarray(exponent, np.uint64), result.shape)
+    while left.any():
+        result = np.where(left & np.uint64(1), times(result, base), result)
+        base, left = times(base, base), left >> np.uint64(1)
+    return result
+
+
+def inverse(a: Array) -> Array:
+    """Divide one by numbers that are not zero."""
+    return power(a, PRIMES - np.uint64(2))
+
+
+def number(value: float, like: Array) -> Array:
+    """Return a constant."""
+    fraction, exponent = np.frexp(float(value))
+    whole = np.asarray(int(fraction * 2.0**53)) % PRIMES.astype(np.int64)
+    return np.broadcast_to(times(whole.astype(np.uint64), _power_of_two(np.asarray(exponent - 53))), like.shape)
+
+
+def _power_of_two(exponent: Array) -> Array:
+    exponent = np.asarray(exponent, np.int64)[..., None]
+    two = np.full(len(PRIMES), 2, np.uint64)
+    negative = exponent < 0
+    raised = power(np.broadcast_to(two, (*exponent.shape[:-1], len(PRIMES))), np.abs(exponent).astype(np.uint64))
+    return np.where(negative, inverse(raised), raised)
+
+
+def oracle(symbol: Symbol | str, operands: Sequence[Array]) -> Array:
+    """Return a random function of numbers modulo P, at each point; odd and even ones are so."""
+    name = symbol if isinstance(symbol, str) else symbol.name
+    text = name if isinstance(symbol, str) else f"{symbol.name}:{symbol.params}"
+    parity = traits_of(name).parity if len(operands) == 1 else 0
+    firsts = [operand[..., :POINTS] for operand in operands]
+    turned = np.zeros((), bool)
+    if parity:
+        turned = firsts[0] > np.uint64(Q)
+        firsts = [np.where(turned, (np.uint64(P) - firsts[0]) % np.uint64(P), firsts[0])]
+    start = np.array(Fingerprints(7).of_text(text), np.uint64)
+    with np.errstate(over="ignore"):
+        for first in firsts:
+            start = mix(start * np.uint64(0xBF58476D1CE4E5B9) + first)
+        both = np.concatenate([start, mix(start ^ np.uint64(0x5851F42D4C957F2D))], -1) % PRIMES
+    if parity < 0:
+        both = np.where(np.concatenate([turned, turned], -1), (PRIMES - both) % PRIMES, both)
+    if parity < 0 or name == "Abs":
+        both = np.where(np.concatenate([firsts[0] == 0] * 2, -1), np.uint64(0), both)
+    return both
+
+
+def exponential(x: Array) -> Array:
+    """Turn sums modulo Q into products modulo P; modulo Q the result is random."""
+    raised = power(np.full((*x.shape[:-1], 2 * POINTS), _GENERATOR), np.concatenate([x[..., POINTS:]] * 2, -1))
+    random = oracle("Exp", [x])
+    return np.concatenate([raised[..., :POINTS], random[..., POINTS:]], -1)
+
+
+Rule = Callable[["Field", Symbol, list[Array]], "Array | None"]
+REALS: dict[str, Rule] = {}
+"""Scalar functions that real numbers say something of."""
+SEQUENCES: dict[str, Rule] = {}
+"""Functions of sequences that real numbers say something of."""

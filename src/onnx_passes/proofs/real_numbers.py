@@ -1,0 +1,83 @@
+"""Proofs in real numbers: two models are one real function, and floats differ by rounding, which is bounded.
+
+A bound has to be small beside the results: ``(x + 1e8) − 1e8`` is ``x`` in real numbers, but rounding leaves nothing
+of it. Infinities, NaN and signs of zeros are no matter of rounding: where results differ in them, the flags of fast
+math that excuse it are named, and the proof holds only if they are allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.proofs import reals as _rules  # noqa: F401  # pyright: ignore[reportUnusedImport] - fills the tables
+from onnx_passes.proofs.algebra import Tensor, TooLargeError, UnsupportedError
+from onnx_passes.proofs.bounds import Bound, NoBoundError, bounds, unit
+from onnx_passes.proofs.field import POINTS, Field
+from onnx_passes.proofs.inputs import variables
+from onnx_passes.proofs.nearly import Expansion
+from onnx_passes.proofs.samples import Domain
+from onnx_passes.proofs.symbolic import Evaluation
+from onnx_passes.proofs.terms import VARIABLE, Terms
+
+_PATIENCE = 64
+"""How many times the rounding of all steps a bound may be of the largest result."""
+
+
+def same_in_fields(
+    before: ir.Model, after: ir.Model, inputs: Sequence[int], *, fold: bool
+) -> tuple[bool, tuple[str, ...]]:
+    """Tell whether two models are the same rational function, and what that rests on."""
+    field = Field()
+    try:
+        made = variables(field, before)
+        a = Evaluation(before, field, fold=fold).outputs(made)
+        b = Evaluation(after, field, fold=fold).outputs([made[index] for index in inputs])
+    except (UnsupportedError, TooLargeError):
+        return False, ()
+    if any(x.shape != y.shape for x, y in zip(a, b, strict=True)):
+        return False, ()
+    same = all(_same(field, x, y) for x, y in zip(a, b, strict=True))
+    return same, tuple(sorted(field.assumed))
+
+
+def _same(field: Field, x: Tensor, y: Tensor) -> bool:
+    """Compare real numbers as such, all else by how it is computed."""
+    one, other = x.elements(field), y.elements(field)
+    if x.dtype.is_floating_point():
+        return np.array_equal(one["at"][..., :POINTS], other["at"][..., :POINTS])
+    return np.array_equal(one["label"], other["label"])
+
+
+def rounding(
+    terms: Terms, pairs: Sequence[tuple[int, int]], domains: Mapping[str, Domain], *, exactly: bool
+) -> tuple[float | None, str]:
+    """Bound by how much the computed values of pairs of terms can differ, for inputs of at most one or as given.
+
+    ``exactly`` says that they are known to be the same real numbers. Returns no bound and a reason where there is none,
+    or where it is not small.
+    """
+    worst = 0.0
+    for a, b in pairs:
+        box = {
+            term: (domain.low, domain.high) if (domain := domains.get(terms.symbols[term].params[0])) else (-1.0, 1.0)
+            for term in terms.below(a, b)
+            if terms.symbols[term].name == VARIABLE
+        }
+        try:
+            found = bounds(terms, (a, b), box)
+            apart = 0.0 if exactly else Expansion(terms, found).deviation(a, b)
+            total = found[a].error + found[b].error + apart
+            if total > _allowed(terms, found, a, b):
+                return None, f"results of at most {found[b].size:.3g} may be off by {total:.3g}"
+        except NoBoundError as error:
+            return None, f"no bound: {error}"
+        worst = max(worst, total)
+    return worst, ""
+
+
+def _allowed(terms: Terms, found: Mapping[int, Bound], a: int, b: int) -> float:
+    steps = sum(max(len(terms.args[term]) - 1, 1) for term in terms.below(a, b))
+    return _PATIENCE * steps * unit(terms.symbols[a].dtype) * min(found[a].size, found[b].size) + 2.0**-140
