@@ -6,10 +6,11 @@ READY := $(VENV)/.ready
 CLIENTS := .venv-clients
 ZOO_ENV := .venv-zoo
 PEERS := .venv-peers
+RELEASE := .venv-release
 ZOO ?= out/zoo
 MODELS ?= ../shared/models
 
-.PHONY: help demo test lint types unit index surface viewer viewer-check screenshots bench bench-simplify clients clients-hls4ml clients-openvino clients-qonnx clean
+.PHONY: help demo test lint types unit index surface viewer viewer-check screenshots bench bench-simplify release-check dist clients clients-hls4ml clients-openvino clients-qonnx clean
 
 help:
 	@echo "make demo   run the main job on an example model"
@@ -17,6 +18,7 @@ help:
 	@echo "make bench  benchmarks beside the peers; make bench-simplify  simplifiers on exports of timm, transformers, …"
 	@echo "make clients  programs that use the passes, or what they export: FINN+, hls4ml, OpenVINO, QONNX"
 	@echo "make index  rewrite the index of the collection; make surface  rewrite the list of public names"
+	@echo "make dist  build wheel and sdist; make release-check  try them in fresh environments"
 	@echo "make viewer  build the page that shows reports (wants node); make screenshots  its pictures for the README"
 
 $(READY): pyproject.toml
@@ -109,5 +111,18 @@ clients-openvino: $(CLIENTS)-openvino/.ready
 clients-qonnx: $(CLIENTS)-qonnx/.ready
 	$(CLIENTS)-qonnx/bin/python tests/clients/qonnx_client.py $(wildcard $(MODELS))
 
+# Builds twice, installs in fresh environments of every Python that is found, with newest and lowest dependencies.
+release-check: $(RELEASE)/.ready
+	$(RELEASE)/bin/python release/check.py
+
+dist: $(RELEASE)/.ready
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(RELEASE)/bin/python -m hatchling build -d dist
+
+$(RELEASE)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check 'hatchling>=1.26'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(CLIENTS) $(CLIENTS)-* $(ZOO_ENV) $(PEERS) .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist web/node_modules
+	rm -rf $(VENV) $(RELEASE) $(CLIENTS) $(CLIENTS)-* $(ZOO_ENV) $(PEERS) .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist web/node_modules

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from onnx_passes.passes.analyse.ranges import ranges as ranges
     from onnx_passes.report.compare import report_differences as report_differences
     from onnx_passes.rewrite.editor import Editor as Editor
+    from onnx_passes.rewrite.laws import LawPass as LawPass
+    from onnx_passes.rewrite.laws import Vocabulary as Vocabulary
+    from onnx_passes.rewrite.laws import When as When
     from onnx_passes.rewrite.match import Match as Match
     from onnx_passes.rewrite.passes import EditorPass as EditorPass
     from onnx_passes.rewrite.passes import RewriteRulePass as RewriteRulePass
@@ -69,6 +72,7 @@ _HOMES = {
     "EditorPass": "rewrite.passes",
     "IntegerNetwork": "backend.network",
     "Instrument": "core.instruments",
+    "LawPass": "rewrite.laws",
     "Match": "rewrite.match",
     "Measuring": "verify.measuring",
     "Op": "rewrite.patterns",
@@ -83,6 +87,8 @@ _HOMES = {
     "Transformation": "core.base",
     "Var": "rewrite.patterns",
     "Verification": "verify.verification",
+    "Vocabulary": "rewrite.laws",
+    "When": "rewrite.laws",
     "apply": "api",
     "bisect": "debug.bisect",
     "constant": "graph.constants",

@@ -156,3 +156,19 @@ class TestOnePlace:
 
     def test_of_operators(self):
         assert self.places(r"Mapping\[(str|tuple\[str, str\]), (Rule|Formula|Recipe|Handler)\]|dict\[str, Rule\]") == []
+
+
+def test_shapes_of_an_operator_are_known_that_is_defined_after_others_were_inferred():
+    script = f"""
+import onnx_passes
+from onnx_passes import examples
+from onnx_passes.graph.text import from_text
+onnx_passes.apply(examples.path("digits-mlp"), "shape-inference", verify=False)
+from tests.plugins import product, ternary
+model = onnx_passes.apply(from_text({NETWORK!r}, "network"), "shape-inference", verify=False).model
+print([str(node.outputs[0].shape) for node in model.graph])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=HERE.parents[1]
+    )
+    assert done.stdout.split() == str(["[2,3]", "[2,3]", "[4,3]", "[4,3]", "[2,4]", "[2,4]", "[2,4]"]).split()

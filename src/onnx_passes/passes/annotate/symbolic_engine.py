@@ -13,6 +13,7 @@ from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph import annotations
 from onnx_passes.graph.extents import Extent, parse
 from onnx_passes.graph.wording import name_of
+from onnx_passes.ops.definition import DEFINITIONS
 from onnx_passes.passes.annotate.known_shapes import KnownShapes
 from onnx_passes.passes.annotate.memory import Memory
 from onnx_passes.passes.annotate.standard_engine import names_in_use
@@ -57,9 +58,15 @@ def infer_alone(model: ir.Model, nodes: Sequence[ir.Node]) -> bool:
     return before.settle()
 
 
-@functools.cache
 def _prepare_registry() -> None:
-    """Complete the one registry that rules are in."""
+    """Complete the one registry that rules are in, again where operators have been added since."""
+    from onnx_passes.passes.annotate.custom_shapes import SHAPES
+
+    _complete_registry(len(SHAPES.table()), len(DEFINITIONS.table()))
+
+
+@functools.cache
+def _complete_registry(rules: int, operators: int) -> None:
     from onnx_shape_inference import registry
 
     from onnx_passes.passes.annotate.custom_shapes import add_custom_operators
