@@ -27,10 +27,12 @@ def run_campaign(rules: tuple[str, ...], imports: tuple[str, ...], choices: Choi
     from onnx_passes.testing.fuzz.campaign import Campaign
     from onnx_passes.testing.fuzz.draws import require_hypothesis
     from onnx_passes.testing.fuzz.tasks import Plan
+    from onnx_passes.testing.fuzz.whole.models import families_named
     from onnx_passes.verify.run.resources import current_resources
 
     require_hypothesis()
-    plan = Plan(rules, imports, choices.cases, resources=current_resources())
+    models = families_named(choices.models)
+    plan = Plan(rules, imports, choices.cases, resources=current_resources(), models=models)
     campaign = Campaign(plan, None if choices.corpus is None else Path(choices.corpus))
     stopped = None
     try:

@@ -55,7 +55,7 @@ class Context:
 
     Who wants to know why rewrites were refused gives a list for ``refusals``; otherwise they are only counted. Rules
     that are ``skipped``, by their folded names, are not applied. ``memory`` is what passes of one run keep for those
-    that follow.
+    that follow. With a ``shuffle_seed`` rules look at nodes in a random order.
     """
 
     record: StepRecord = field(default_factory=lambda: StepRecord(1, "", "", ""))
@@ -66,6 +66,7 @@ class Context:
     refusals: list[Refused] | None = None
     skipped: frozenset[str] = frozenset()
     memory: dict[type, Any] = field(default_factory=dict[type, Any])
+    shuffle_seed: int | None = None
 
     def report_rules(self, rules: list[RuleRecord]) -> None:
         """Add the statistics of a rule set to the record of this step."""
@@ -101,6 +102,8 @@ class Pass(ir.passes.PassBase):
     writes_init: ClassVar[bool] = False
     skipped_rules: ClassVar[frozenset[str]] = frozenset()
     """Rules that are left out where a pipeline says so, folded."""
+    shuffle_seed: ClassVar[int | None] = None
+    """Where a pipeline says so, rules look at nodes in a random order."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, TypeAlias
 
 import onnx_ir as ir
@@ -114,6 +114,20 @@ class Skip(ComposePass):
         return f"{self.name}{format_options(self)}({', '.join(_text(member) for member in self.body)})"
 
 
+class Shuffle(ComposePass):
+    """Run the passes given as its body with nodes in a random order."""
+
+    seed: int = option(0, "seed of the order")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for member in _members(self.body):
+            vars(member)["shuffle_seed"] = self.seed
+
+    def __str__(self) -> str:
+        return f"{self.name}{format_options(self)}({', '.join(_text(member) for member in self.body)})"
+
+
 class Fixpoint(ComposePass):
     """Repeat the passes given as its body until the structure of the model no longer changes."""
 
@@ -131,6 +145,15 @@ class Fixpoint(ComposePass):
 
     def __str__(self) -> str:
         return f"{self.name}{format_options(self)}({', '.join(_text(member) for member in self.body)})"
+
+
+def _members(body: Iterable[PassLike]) -> Iterator[Pass]:
+    """Yield the passes of a sequence, at any depth."""
+    for member in body:
+        if isinstance(member, Pass):
+            yield member
+        if isinstance(member, ComposePass):
+            yield from _members(member.body)
 
 
 def _text(member: PassLike) -> str:

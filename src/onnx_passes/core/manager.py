@@ -163,6 +163,7 @@ class _Run:
     def context(self, step: Step, record: StepRecord) -> Context:
         context = Context(record, self.next_number, self.before_rewrite, self.after_rewrite)
         context.skipped, context.memory = step.pass_.skipped_rules, self.memory
+        context.shuffle_seed = step.pass_.shuffle_seed
         if isinstance(step.pass_, ComposePass):
             context.run_children = lambda model: self.sequence(step.children, model, record.depth + 1)
         return context

@@ -22,6 +22,7 @@ from onnx_passes.rewrite.match import Match, NodesByOperator, describe_node, ops
 from onnx_passes.rewrite.order import with_nested
 from onnx_passes.rewrite.replacement import prepare
 from onnx_passes.rewrite.rule import Rule
+from onnx_passes.rewrite.shuffled import Shuffled
 
 
 def rewrite(
@@ -70,7 +71,8 @@ class _Driver:
         self.refusals = refusals
         self.index = index
         self.records = records
-        self.queue: deque[ir.Node] = deque()
+        seed = editor.context.shuffle_seed
+        self.queue: deque[ir.Node] = deque() if seed is None else Shuffled(seed)
         self.queued: set[ir.Node] = set()
         self.budget = 0
         self.others = NodesByOperator() if any(len(rule.roots) > 1 for rule in index.rules) else None

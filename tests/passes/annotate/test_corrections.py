@@ -65,6 +65,10 @@ def assert_holds(model: ir.Model, feeds: Arrays) -> list[ir.Shape | None]:
         ),
         ("g (float[N, 3] x) => (float y) { y = Squeeze (x) }", {"x": array(1, 3)}),
         (
+            "g (float[2, 3] x, int64[2] a) => (float y) <int64[4] p = {0, 1, 0, 0}> { y = Pad (x, p, \"\", a) }",
+            {"x": array(2, 3), "a": np.array([1, 0])},
+        ),
+        (
             "g (float[N, 3] x) => (float y) { y = Unique <axis = 0> (x) }",
             {"x": np.array([[1, 2, 3], [1, 2, 3]], np.float32)},
         ),
@@ -77,8 +81,8 @@ def assert_holds(model: ir.Model, feeds: Arrays) -> list[ir.Shape | None]:
             {"x": array(1, 1, 5)},
         ),
     ],
-    ids=["add", "less", "where", "max", "matmul", "expand", "split", "squeeze", "squeeze all", "unique", "max pool",
-         "average pool"],
+    ids=["add", "less", "where", "max", "matmul", "expand", "split", "squeeze", "squeeze all", "pad", "unique",
+         "max pool", "average pool"],
 )  # fmt: skip
 def test_claims_no_more_than_holds(text: str, feeds: Arrays):
     assert_holds(model_of(text), feeds)
@@ -92,6 +96,7 @@ def test_claims_no_more_than_holds(text: str, feeds: Arrays):
         ("g (float[N] x) => (float y) <int64[2] s = {4, 1}> { y = Expand (x, s) }", {"x": array(3)}, "[4,N]"),
         ("g (float[6] x) => (float a) <int64[2] s = {2, 4}> { a, b = Split (x, s) }", {"x": array(6)}, "[2]"),
         ("g (float[1, N] x) => (float y) <int64[1] s = {0}> { y = Squeeze (x, s) }", {"x": array(1, 4)}, "[N]"),
+        ("g (float[2, N] x) => (float y) <int64[2] p = {1, 2}, int64[1] a = {-2}> { y = Pad (x, p, \"\", a) }", {"x": array(2, 4)}, "[5,N]"),  # noqa: E501
         ("g (float[1, 1, 4] x) => (float y) { y = MaxPool <kernel_shape = [2], ceil_mode = 1> (x) }", {"x": array(1, 1, 4)}, "[1,1,3]"),  # noqa: E501
     ],
 )  # fmt: skip

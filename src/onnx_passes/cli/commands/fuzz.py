@@ -1,4 +1,4 @@
-"""``onnx-passes fuzz``: try rules on models made from their own patterns."""
+"""``onnx-passes fuzz``: try rules on models made from their own patterns, and all passes on random models."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class Choices:
     seeds: int | None
     minutes: float | None
     every: bool
+    models: str | None
     corpus: str | None
     jobs: int
     scheduler: str | None
@@ -37,13 +38,20 @@ class Choices:
     def is_campaign(self) -> bool:
         """Tell whether more is asked for than to try a few rules once, here."""
         asked = (self.seeds, self.minutes, self.scheduler)
-        return self.every or self.jobs != 1 or any(option is not None for option in asked)
+        return self.every or self.models is not None or self.jobs != 1 or any(option is not None for option in asked)
 
 
 @click.command("fuzz", short_help="Try rules on models made from their own patterns.")
 @click.argument("rules", nargs=-1, metavar="RULE…", shell_complete=pass_names)
 @click.option("--all", "every", is_flag=True, help="Try every rule that is registered.")
-@click.option("--cases", type=click.IntRange(min=1), default=60, show_default=True, help="Models to try for each rule.")
+@click.option(
+    "--models",
+    type=click.Choice(["all", "float", "quantized"]),
+    help="Judge random models under random pipelines of all passes.",
+)
+@click.option(
+    "--cases", type=click.IntRange(min=1), default=60, show_default=True, help="Models to try for each rule or family."
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all choices.")
 @click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Try all rules from so many seeds, one by one.")
 @click.option("--minutes", type=click.FloatRange(min=0), metavar="M", help="Go on from seed to seed for so long.")
@@ -58,13 +66,17 @@ def command(context: click.Context, rules: tuple[str, ...], **options: object) -
     compared. The smallest model that shows a failure is printed. Exits with 1 if anything was found, or if a rule
     could hardly be made to match.
 
-    With --seeds, --minutes, --all, --jobs or --scheduler that is a campaign: rules are tried in turn, failures that
-    differ in names and values only are told once, and a table sums up. The corpus then holds each of them with the
-    command that shows it, and a journal: the same command again goes on where the last one ended.
+    With --models, no rule is tried alone: random models, float or quantized, with loops, branches and functions, go
+    through random pipelines of all passes, groups and options, and are judged by ONNX Runtime and by onnx's reference
+    evaluator against what the passes promise. What is found is reduced to few nodes and passes, and blamed on a rule.
+
+    With --seeds, --minutes, --all, --models, --jobs or --scheduler that is a campaign: rules are tried in turn,
+    failures that differ in names and values only are told once, and a table sums up. The corpus then holds each of
+    them with the command that shows it, and a journal: the same command again goes on where the last one ended.
     """
     choices = Choices(**options)  # pyright: ignore[reportArgumentType]
-    if bool(rules) == choices.every:
-        raise click.UsageError("Give RULE… or --all.")
+    if [bool(rules), choices.every, choices.models is not None].count(True) != 1:
+        raise click.UsageError("Give RULE…, --all or --models.")
     if choices.is_campaign:
         from onnx_passes.cli.campaigns import run_campaign
 

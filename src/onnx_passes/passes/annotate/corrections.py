@@ -165,6 +165,12 @@ def _unique(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape |
     _forget(ctx, node.outputs[0], [axis % len(value.shape)] if value.shape else [], None)
 
 
+def _pad(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
+    output = node.outputs[0]
+    if not _is_known(ctx, node, 3) and output.shape is not None:
+        _forget(ctx, output, range(len(output.shape)), declared[0])
+
+
 def _pool(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
     if node.attributes.get_int("ceil_mode", 0):
         for output, shape in zip(node.outputs, declared, strict=True):
@@ -210,6 +216,7 @@ CORRECTIONS: Mapping[tuple[str, str], Correction] = MappingProxyType(
         ("", "ConstantOfShape"): _constant_of_shape,
         ("", "Expand"): _expand,
         ("", "Where"): _where,
+        ("", "Pad"): _pad,
         ("", "Reshape"): _reshape,
         ("", "Split"): _split,
         ("", "Squeeze"): _squeeze,

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.arrays import along, shrink
 from onnx_passes.graph.constants import finite_constant
-from onnx_passes.graph.shapes import is_float, keeps_shape, rank
+from onnx_passes.graph.shapes import keeps_shape, rank
 from onnx_passes.graph.uses import is_used_elsewhere
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
 from onnx_passes.passes.fuse.layer_laws import normalization_of
@@ -17,6 +17,8 @@ from onnx_passes.passes.streamline.fold_quantized_weights import folded_quantize
 from onnx_passes.rewrite.refusal import Refusal
 
 _ARITHMETIC = ("Add", "Div", "Mul", "Sub")
+_TYPE = ir.DataType.FLOAT
+"""The type of numbers in between: who reads fixed-point layers computes in it."""
 
 
 class Affine(NamedTuple):
@@ -42,7 +44,13 @@ class Affine(NamedTuple):
         x = node.inputs[0] if node.inputs else None
         if node.op_type == "BatchNormalization" and node.domain in ("", CHANNELS_LAST_DOMAIN):
             length, read = rank(x), normalization_of(node)
-            if x is None or length is None or isinstance(read, Refusal) or len(node.outputs) > 1:
+            if (
+                x is None
+                or x.dtype is not _TYPE
+                or length is None
+                or isinstance(read, Refusal)
+                or len(node.outputs) > 1
+            ):
                 return None
             axis = 1 if not node.domain else length - 1
             scale, shift = (along(array, axis, length) for array in read)
@@ -56,7 +64,8 @@ class Affine(NamedTuple):
                 continue
             read = _arithmetic(node.op_type, array, is_first=index == 0)
             length = rank(other)
-            if read is None or length is None or not is_float(other) or not keeps_shape(other, node.outputs[0], value):
+            has_type = other.dtype is _TYPE
+            if read is None or length is None or not has_type or not keeps_shape(other, node.outputs[0], value):
                 return None
             scale, shift = (part.reshape((1,) * (length - part.ndim) + part.shape) for part in read)
             return cls(other, scale, shift, (node,))

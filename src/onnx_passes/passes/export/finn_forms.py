@@ -22,6 +22,8 @@ from onnx_passes.passes.qonnx.dialect import USUAL_LAYOUTS
 from onnx_passes.rewrite.editor import Editor, Rewrite
 
 _IMAGE = 4
+_WITH_AXES = 4
+"""Inputs of a Slice that names its axes."""
 _TO_LAST, _TO_FIRST = [0, 2, 3, 1], [0, 3, 1, 2]
 _FLOATS = "it is not of integers"
 _FORK = "sums that several use"
@@ -156,7 +158,7 @@ def _reshaped(site: FinnSite) -> ir.Value | str:
     sizes, result = static_shape(site.x), static_shape(site.node.outputs[0])
     if not isinstance(moved, str) or sizes is None or result is None:
         return moved
-    if _is_at_the_input(site.node) or not site.node.successors() or sizes[0] != 1 or len(sizes) < 2:
+    if _is_at_the_input(site.node) or not site.node.successors() or len(sizes) < 2 or sizes[0] != 1:
         return "it is movement at an end of the network, or of several samples"
     if any(other.op_type == "Transpose" for other in (*site.node.predecessors(), *site.node.successors())):
         return "a transposition beside it carries it"
@@ -190,6 +192,8 @@ def _split(site: FinnSite) -> Sequence[ir.Value] | str:
 @FINN_FORMS.of("Slice")
 def _chosen_columns(site: FinnSite) -> ir.Value | str:
     """Compute no more than the columns that are chosen: who needs the others multiplies on their own."""
+    if len(site.node.inputs) < _WITH_AXES:
+        return "it does not name its axes"
     product, (start, end, axes, *steps) = site.x.producer(), map(constant, site.node.inputs[1:])
     weights, length = None if product is None else constant(product.inputs[1]), rank(site.x)
     if product is None or product.op_type != "MatMul" or weights is None or weights.ndim != 2:

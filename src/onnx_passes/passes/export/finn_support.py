@@ -163,7 +163,7 @@ def _reshape(candidate: Candidate) -> str:
     if any(other.op_type == "Transpose" for other in (*before, *after)):
         return ""
     given, result = static_shape(candidate.node.inputs[0]), static_shape(candidate.node.outputs[0])
-    flattens = given is not None and result is not None and len(result) == 2 and given[0] == result[0]
+    flattens = given is not None and result is not None and len(result) == 2 and given[:1] == result[:1]
     if flattens and candidate.is_lowered and before and after:
         return ""
     return "FINN reshapes beside a Transpose, or where images are flattened behind convolutions"

@@ -25,6 +25,8 @@ _LAYER = "layer of fixed-point weights"
 _NOT_FIXED = "its weights are not integers times one scale for each channel"
 _NO_BIAS = "its bias is no finite constant"
 _SCALE = "scale and shift in one"
+_BATCH = 2
+_NO_BATCH = "it is no batch of values, or its rank is open"
 _HOISTED = "scale in front"
 _POWER = "power of two behind a quantizer"
 _PRODUCTS = {("", "MatMul"), (CHANNELS_LAST_DOMAIN, "Conv")}
@@ -160,10 +162,8 @@ def _weights(node: ir.Node, ranges: Mapping[ir.Value, Range]) -> _Weights | None
 def _write_product(editor: Editor, node: ir.Node, following: Affine | None, ranges: Mapping[ir.Value, Range]) -> None:
     result, weights, length = node.outputs[0], _weights(node, ranges), rank(node.outputs[0])
     bias = finite_constant(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1)
-    if weights is None or length is None or bias is None:
-        reason = (
-            _NOT_FIXED if weights is None else "its bias is no finite constant" if bias is None else "its rank is open"
-        )
+    if weights is None or length is None or length < _BATCH or bias is None:
+        reason = _NOT_FIXED if weights is None else _NO_BIAS if bias is None else _NO_BATCH
         editor.refuse(_LAYER, reason, node)
         return
     before = _before(node)
@@ -239,7 +239,9 @@ def _write_scale(editor: Editor, found: Affine) -> None:
     if _is_single(found):
         return
     with editor.rewrite(_SCALE, found.nodes[-1], matched=found.nodes) as r:
-        if found.has_scale and found.has_shift and found.along_last() is None:
+        if found.scale.ndim < _BATCH:
+            r.refuse(_NO_BATCH, at=found.result)
+        elif found.has_scale and found.has_shift and found.along_last() is None:
             r.refuse("scale or shift differ from pixel to pixel", at=found.result)
         else:
             r.replace(found.result, _written(r.op, found, found.x, found.result))

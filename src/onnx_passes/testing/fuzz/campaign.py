@@ -24,12 +24,16 @@ _AHEAD = 2
 
 @dataclass(frozen=True)
 class Met:
-    """One way in which a rule fails, however often it was met: ``noted`` is the smallest model, ``seed`` its seed."""
+    """One way in which a rule fails, however often it was met: ``noted`` is the smallest model, ``seed`` its seed.
+
+    ``task`` is what was tried: the rule, or a family of models.
+    """
 
     rule: str
     noted: Noted
     seed: int
     first_seed: int
+    task: str = ""
     count: int = 1
 
     def with_(self, other: Met) -> Met:
@@ -47,7 +51,7 @@ class Campaign:
 
     def __init__(self, plan: Plan, corpus: Path | None = None) -> None:
         self.plan = plan
-        self.rules = _by_turns(plan.targets())
+        self.rules = _by_turns(plan.names)
         self.met: dict[Key, Met] = {}
         self.failures: dict[str, str] = {}
         self._done: dict[tuple[str, int], Entry] = {}
@@ -89,7 +93,7 @@ class Campaign:
             entry, fresh = Entry.of(tried, task.seed), list[Finding]()
             self._count(entry)
             for found in tried.found:
-                met = self.met[task.rule, str(found.finding.kind), found.structure]
+                met = self.met[found.finding.rule or task.rule, str(found.finding.kind), found.structure]
                 if met.count == 1:
                     fresh.append(found.finding)
                 if self._corpus is not None and met.seed == task.seed:
@@ -104,7 +108,8 @@ class Campaign:
             return
         self._done[entry.rule, entry.seed] = entry
         for noted in entry.findings:
-            key, met = (entry.rule, noted.kind, noted.structure), Met(entry.rule, noted, entry.seed, entry.seed)
+            rule = noted.rule or entry.rule
+            key, met = (rule, noted.kind, noted.structure), Met(rule, noted, entry.seed, entry.seed, entry.rule)
             self.met[key] = self.met[key].with_(met) if key in self.met else met
 
     @property
@@ -144,8 +149,15 @@ class Campaign:
         span = f"seeds {min(seeds)} to {max(seeds)}" if len(seeds) > 1 else f"seed {min(seeds, default=0)}"
         before = f", {self.resumed} of them before" if self.resumed else ""
         found = f"{len(self.met)} finding{'s' * (len(self.met) != 1)}"
-        rules = f"{len({entry.rule for entry in entries})} of {len(self.rules)} rules"
-        return f"{found}: {rules}, {span}, {len(entries)} trials{before}, {models} models, {seconds:.0f} s of work"
+        what = "families" if self.plan.models else "rules"
+        rules = f"{len({entry.rule for entry in entries})} of {len(self.rules)} {what}"
+        tried = f"{models} models{self._disputed()}"
+        return f"{found}: {rules}, {span}, {len(entries)} trials{before}, {tried}, {seconds:.0f} s of work"
+
+    def _disputed(self) -> str:
+        """Say how many models were left out since two engines do not agree on them."""
+        disputed = sum(entry.disputed for entry in self._done.values())
+        return f" ({disputed} more disputed)" if disputed else ""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -158,6 +170,7 @@ class Campaign:
             "resumed": self.resumed,
             "cases": sum(entry.cases for entry in entries),
             "matches": sum(entry.matches for entry in entries),
+            "disputed": sum(entry.disputed for entry in entries),
             "seconds": round(sum(entry.seconds for entry in entries), 3),
             "dead": self.dead,
             "failures": self.failures,
@@ -169,7 +182,7 @@ class Campaign:
                     "structure": met.noted.structure,
                     "met": met.count,
                     "first_seed": met.first_seed,
-                    "command": self.plan.command(met.rule, met.seed),
+                    "command": self.plan.command(met.task or met.rule, met.seed),
                     "file": self.file_of(met) or None,
                 }
                 for met in self.findings()

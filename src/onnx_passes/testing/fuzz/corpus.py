@@ -21,6 +21,7 @@ from onnx_passes.testing.fuzz.trial import finding_of
 from onnx_passes.testing.fuzz.worker import Worker
 
 _MODEL, _DATA = ".onnxtxt", ".npz"
+_PIPELINE = "pipeline: "
 
 
 class Corpus:
@@ -38,7 +39,9 @@ class Corpus:
     def keep(self, finding: Finding, structure: str, command: str = "") -> Path:
         """Add a failure, in place of one with the same structure; ``command`` shows it again."""
         path = self.file_of(finding.rule, finding.kind, structure)
-        about = "".join(f"# {line}\n" for line in (command, *finding.message.splitlines())) if command else ""
+        pipeline = [f"{_PIPELINE}{finding.pipeline}"] if finding.pipeline else []
+        lines = [*([command, *finding.message.splitlines()] if command else []), *pipeline]
+        about = "".join(f"# {line}\n" for line in lines)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with replacing(path) as file:
@@ -56,6 +59,13 @@ class Corpus:
         for path in sorted(self._folder.glob(f"*{_MODEL}")):
             if re.fullmatch(rf"{re.escape(_stem(rule))}-[A-Z]+-[0-9a-f]+", path.stem):
                 yield path, self._read(path)
+
+    def judged(self) -> Iterator[tuple[Path, Case, str]]:
+        """Read the models that a pipeline once failed on, with the pipeline."""
+        for path in sorted(self._folder.glob(f"*{_MODEL}")):
+            found = re.search(rf"^# {_PIPELINE}(.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+            if found is not None:
+                yield path, self._read(path), found[1]
 
     def replay(self, target: Target, worker: Worker, report: FuzzReport) -> bool:
         """Try the known failures of a rule; returns whether one still fails."""

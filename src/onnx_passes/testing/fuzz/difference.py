@@ -4,20 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import ml_dtypes
 import numpy as np
 
 from onnx_passes.testing.fuzz.report import Kind
-from onnx_passes.testing.fuzz.targets import Target
 from onnx_passes.verify.comparison.compare import TensorComparison, TensorStatus, compare
-from onnx_passes.verify.comparison.promise import DEFAULT
+from onnx_passes.verify.comparison.promise import DEFAULT, Limits
 from onnx_passes.verify.comparison.ulp import Kind as Numbers
 from onnx_passes.verify.comparison.ulp import kind_of
 
 _ROUNDINGS = 16
 """How many roundings of the largest value in sight a sum may be off, after regrouping it."""
+
+
+class Promised(Protocol):
+    """What is promised of results: how far they may be off, nothing if not at all, and what is left out."""
+
+    @property
+    def limits(self) -> Limits | None:
+        """Return how far results may be off."""
+        ...
+
+    @property
+    def fast_math(self) -> frozenset[str]:
+        """Return the flags of what nothing is promised about."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -46,13 +59,13 @@ class Conditions:
 
 
 def difference(
-    expected: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray], target: Target, conditions: Conditions
+    expected: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray], promised: Promised, conditions: Conditions
 ) -> tuple[Kind, str] | None:
     """Return the most severe difference that nothing excuses, and what it is."""
-    flags = target.fast_math
+    flags = promised.fast_math
     kinds: list[tuple[Kind, str]] = []
     for tensor in compare(expected, found).tensors:
-        kind = _kind(tensor, target, conditions)
+        kind = _kind(tensor, promised, conditions)
         if kind is not None:
             kinds.append((kind, tensor.message()))
     poisoned = ("nnan" in flags and conditions.has_nan) or ("ninf" in flags and conditions.has_infinity)
@@ -62,7 +75,7 @@ def difference(
     return min(kinds, key=lambda item: item[0].severity, default=None)
 
 
-def _kind(tensor: TensorComparison, target: Target, conditions: Conditions) -> Kind | None:
+def _kind(tensor: TensorComparison, promised: Promised, conditions: Conditions) -> Kind | None:
     match tensor.status:
         case TensorStatus.EQUAL:
             return None
@@ -72,13 +85,13 @@ def _kind(tensor: TensorComparison, target: Target, conditions: Conditions) -> K
             return Kind.SHAPE
         case TensorStatus.VALUES:
             assert tensor.arrays is not None
-            return _kind_of_values(*tensor.arrays, target, conditions)
+            return _kind_of_values(*tensor.arrays, promised, conditions)
         case _:
             return Kind.INTERFACE
 
 
-def _kind_of_values(a: np.ndarray, b: np.ndarray, target: Target, conditions: Conditions) -> Kind | None:
-    flags, exact = target.fast_math, target.limits is None
+def _kind_of_values(a: np.ndarray, b: np.ndarray, promised: Promised, conditions: Conditions) -> Kind | None:
+    flags, exact = promised.fast_math, promised.limits is None
     if kind_of(a.dtype) is not Numbers.FLOAT:
         rounds = not exact and not conditions.is_exact and bool(flags & {"reassoc", "contract"})
         return None if rounds else Kind.WRONG
@@ -88,7 +101,7 @@ def _kind_of_values(a: np.ndarray, b: np.ndarray, target: Target, conditions: Co
         signs = same & (old == 0) & (np.signbit(old) != np.signbit(new))
         nonfinite = ~same & ~(np.isfinite(old) & np.isfinite(new))
         others = ~same & ~nonfinite
-        near = np.abs(new - old) <= _allowance(old, target, conditions)
+        near = np.abs(new - old) <= _allowance(old, promised, conditions)
     if (others & ~near).any():
         return Kind.WRONG
     if nonfinite.any() and not _excused(old[nonfinite], new[nonfinite], flags):
@@ -100,9 +113,9 @@ def _kind_of_values(a: np.ndarray, b: np.ndarray, target: Target, conditions: Co
     return None
 
 
-def _allowance(old: np.ndarray, target: Target, conditions: Conditions) -> np.ndarray:
+def _allowance(old: np.ndarray, promised: Promised, conditions: Conditions) -> np.ndarray:
     """Return how far each element may be off before it counts as wrong and no longer as rounded."""
-    limits = (target.limits or DEFAULT).of(old.dtype)
+    limits = (promised.limits or DEFAULT).of(old.dtype)
     rounding = _ROUNDINGS * conditions.epsilon
     return limits.atol + max(limits.rtol, rounding) * np.abs(old) + rounding * conditions.largest
 

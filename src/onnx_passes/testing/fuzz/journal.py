@@ -9,19 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.testing.fuzz.tasks import Tried
+from onnx_passes.testing.fuzz.tasks import Found, Tried
 
 _NAME = "campaign.jsonl"
 
 
 @dataclass(frozen=True)
 class Noted:
-    """What is remembered of a finding: its kind, and structure and size of the reduced model."""
+    """What is remembered of a finding: its kind, structure and size of the reduced model, and the rule to blame."""
 
     kind: str
     structure: str
     size: int
     message: str
+    rule: str = ""
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,20 @@ class Entry:
     skipped: int
     seconds: float
     findings: tuple[Noted, ...] = ()
+    disputed: int = 0
 
     @staticmethod
     def of(tried: Tried, seed: int) -> Entry:
         """Take note of what came of a task."""
         report = tried.report
-        noted = [Noted(str(f.finding.kind), f.structure, f.size, f.finding.message) for f in tried.found]
-        seconds = round(report.seconds, 3)
-        return Entry(report.rule, seed, report.cases, report.matches, report.skipped, seconds, tuple(noted))
+        noted = [_noted(found) for found in tried.found]
+        counts = (report.cases, report.matches, report.skipped, round(report.seconds, 3))
+        return Entry(report.rule, seed, *counts, tuple(noted), report.disputed)
+
+
+def _noted(found: Found) -> Noted:
+    finding = found.finding
+    return Noted(str(finding.kind), found.structure, found.size, finding.message, finding.rule)
 
 
 class Journal:

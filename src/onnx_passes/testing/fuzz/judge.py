@@ -28,16 +28,19 @@ Outcome = Literal["skipped", "no match", "fine", "finding"]
 
 @dataclass
 class Verdict:
-    """What came of a case."""
+    """What came of a case; ``rule`` is who is to blame, where that was asked for."""
 
     outcome: Outcome
     kind: str = ""
     message: str = ""
     after: str = ""
     feed: str = ""
+    rule: str = ""
 
 
-class _Wrong(Exception):  # noqa: N818 - no error of ours: a finding about a rule
+class Wrong(Exception):  # noqa: N818 - no error of ours: a finding about a rule or a pass
+    """What is wrong with the result of a rule or a pipeline, and the data that show it."""
+
     def __init__(self, kind: Kind, message: str, feed: str = "") -> None:
         super().__init__(message)
         self.kind, self.message, self.feed = kind, message, feed
@@ -55,7 +58,7 @@ class Judge:
         """Judge a case; with ``match_only`` just tell whether the rule applies to a model that runs."""
         try:
             proto = onnx.ModelProto.FromString(case.model)
-            _check(proto)
+            check(proto)
             before = ir.from_proto(proto)
             matched = self._match(before) if match_only else "fine"
             if matched == "no match":
@@ -73,8 +76,8 @@ class Judge:
             if not self._apply(model):
                 return Verdict("no match")
             self._judge(before, model, runs)
-        except _Wrong as wrong:
-            return Verdict("finding", str(wrong.kind), wrong.message, _text(model), wrong.feed)
+        except Wrong as wrong:
+            return Verdict("finding", str(wrong.kind), wrong.message, printed(model), wrong.feed)
         return Verdict("fine")
 
     def _match(self, model: ir.Model) -> Outcome:
@@ -86,12 +89,12 @@ class Judge:
             return "finding"
 
     def _run_before(self, model: ir.Model, case: Case) -> Iterator[tuple[Feed, Arrays]]:
-        ready = self._executor.prepare(model, also=list(_interior(model)), engine="onnxruntime")
+        ready = self._executor.prepare(model, also=list(interior(model)), engine="onnxruntime")
         for feed in feeds_of(case):
             try:
                 values = ready.run(feed.arrays)
-                _compare_declared(model, values, feed.name)
-            except (ExecutionError, _Wrong):
+                compare_declared(model, values, feed.name)
+            except (ExecutionError, Wrong):
                 # Data that do not fit the model, or a model that declares what is not so: both say nothing of a rule.
                 continue
             yield feed, values
@@ -100,30 +103,29 @@ class Judge:
         try:
             applied = self.target.apply(model)
             if applied and self.target.apply(model):
-                raise _Wrong(Kind.HANG, "a second run finds something to rewrite that the first one left")
+                raise Wrong(Kind.HANG, "a second run finds something to rewrite that the first one left")
         except BudgetError as error:
-            raise _Wrong(Kind.HANG, str(error)) from error
+            raise Wrong(Kind.HANG, str(error)) from error
         except OnnxPassesError as error:
-            raise _Wrong(Kind.CRASH, str(error)) from error
-        except _Wrong:
+            raise Wrong(Kind.CRASH, str(error)) from error
+        except Wrong:
             raise
         except Exception as error:
-            raise _Wrong(Kind.CRASH, f"{type(error).__name__}: {error}") from error
+            raise Wrong(Kind.CRASH, f"{type(error).__name__}: {error}") from error
         return applied
 
     def _judge(self, before: ir.Model, after: ir.Model, runs: list[tuple[Feed, Arrays]]) -> None:
         try:
-            _check(ir.to_proto(after))
-            interior = list(_interior(after))
-            ready = self._executor.prepare(after, also=interior, engine="onnxruntime")
+            check(ir.to_proto(after))
+            ready = self._executor.prepare(after, also=list(interior(after)), engine="onnxruntime")
         except (OnnxPassesError, onnx.checker.ValidationError, ir.serde.SerdeError) as error:
-            raise _Wrong(Kind.INVALID, _sentence(error)) from error
-        _compare_interfaces(before, after)
-        found: list[_Wrong] = []
+            raise Wrong(Kind.INVALID, sentence(error)) from error
+        compare_interfaces(before, after)
+        found: list[Wrong] = []
         for feed, expected in runs:
             try:
                 self._compare(ready, feed, expected, before, after)
-            except _Wrong as wrong:
+            except Wrong as wrong:
                 found.append(wrong)
         if found:
             raise min(found, key=lambda wrong: wrong.kind.severity)
@@ -132,7 +134,7 @@ class Judge:
         try:
             values = ready.run(feed.arrays)
         except ExecutionError as error:
-            raise _Wrong(Kind.INVALID, f"no longer runs: {error}", feed.name) from error
+            raise Wrong(Kind.INVALID, f"no longer runs: {error}", feed.name) from error
         everything = (*feed.arrays.values(), *expected.values(), *values.values())
         conditions = Conditions.of(everything, is_exact=feed.is_exact)
         names = [str(value.name) for value in before.graph.outputs]
@@ -141,17 +143,17 @@ class Judge:
         if different is not None:
             kind, _ = different
             if kind.severity < Kind.WRONG.severity or not reads_unwritten_memory(before, feed.arrays):
-                raise _Wrong(*different, feed.name)
-        _compare_declared(after, values, feed.name)
+                raise Wrong(*different, feed.name)
+        compare_declared(after, values, feed.name)
 
 
-def _check(proto: onnx.ModelProto) -> None:
+def check(proto: onnx.ModelProto) -> None:
     """Let onnx and our own inspection look at a model."""
     inspect(proto, "model")
     onnx.checker.check_model(proto)  # pyright: ignore[reportUnknownMemberType]
 
 
-def _interior(model: ir.Model) -> Iterator[ir.Value]:
+def interior(model: ir.Model) -> Iterator[ir.Value]:
     """Yield the values of the main graph that hold tensors and are used."""
     for node in model.graph:
         for value in node.outputs:
@@ -159,24 +161,25 @@ def _interior(model: ir.Model) -> Iterator[ir.Value]:
                 yield value
 
 
-def _compare_interfaces(before: ir.Model, after: ir.Model) -> None:
+def compare_interfaces(before: ir.Model, after: ir.Model, *, may_annotate: bool = False) -> None:
+    """Hold inputs and outputs, and what is said of them, against those before; passes may say more of them."""
     for role in ("inputs", "outputs"):
         old: list[ir.Value] = list(getattr(before.graph, role))
         new: list[ir.Value] = list(getattr(after.graph, role))
         names = [[value.name for value in values] for values in (old, new)]
         if names[0] != names[1]:
-            raise _Wrong(Kind.INTERFACE, f"the {role} were {names[0]} and are {names[1]}")
+            raise Wrong(Kind.INTERFACE, f"the {role} were {names[0]} and are {names[1]}")
         for a, b in zip(old, new, strict=True):
             if a.dtype != b.dtype:
-                raise _Wrong(Kind.DTYPE, f"'{a.name}' was declared as {a.dtype} and is as {b.dtype}")
+                raise Wrong(Kind.DTYPE, f"'{a.name}' was declared as {a.dtype} and is as {b.dtype}")
             if not _compatible(a.shape, b.shape):
-                raise _Wrong(Kind.SHAPE, f"'{a.name}' was declared with shape {a.shape} and is with {b.shape}")
+                raise Wrong(Kind.SHAPE, f"'{a.name}' was declared with shape {a.shape} and is with {b.shape}")
             about = [(v.doc_string, dict(v.metadata_props), annotations.get(v)) for v in (a, b)]
-            if about[0] != about[1]:
-                raise _Wrong(Kind.INTERFACE, f"what was said about '{a.name}' is lost: {about[0]} became {about[1]}")
+            if about[0] != about[1] and not may_annotate:
+                raise Wrong(Kind.INTERFACE, f"what was said about '{a.name}' is lost: {about[0]} became {about[1]}")
     defaults = [{n for n in m.graph.initializers if m.graph.initializers[n].is_graph_input()} for m in (before, after)]
     if defaults[0] != defaults[1]:
-        raise _Wrong(Kind.INTERFACE, f"inputs with defaults were {defaults[0]} and are {defaults[1]}")
+        raise Wrong(Kind.INTERFACE, f"inputs with defaults were {defaults[0]} and are {defaults[1]}")
 
 
 def _compatible(old: ir.Shape | None, new: ir.Shape | None) -> bool:
@@ -186,28 +189,30 @@ def _compatible(old: ir.Shape | None, new: ir.Shape | None) -> bool:
     return len(old) == len(new) and all(a == b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
 
 
-def _compare_declared(model: ir.Model, values: Arrays, feed: str) -> None:
+def compare_declared(model: ir.Model, values: Arrays, feed: str) -> None:
     """Hold types and shapes that the model declares against those that occur."""
-    for value in (*model.graph.outputs, *_interior(model)):
+    for value in (*model.graph.outputs, *interior(model)):
         array = values.get(str(value.name))
         if array is None:
             continue
         shape = value.shape
         if value.dtype is not None and value.dtype is not ir.DataType.STRING and value.dtype.numpy() != array.dtype:
-            raise _Wrong(Kind.DTYPE, f"'{value.name}' is declared as {value.dtype} and holds {array.dtype}", feed)
+            raise Wrong(Kind.DTYPE, f"'{value.name}' is declared as {value.dtype} and holds {array.dtype}", feed)
         if shape is not None and not _compatible(shape, ir.Shape([int(size) for size in array.shape])):
-            raise _Wrong(Kind.SHAPE, f"'{value.name}' is declared with shape {shape} and has {list(array.shape)}", feed)
+            raise Wrong(Kind.SHAPE, f"'{value.name}' is declared with shape {shape} and has {list(array.shape)}", feed)
 
 
-def _sentence(error: Exception) -> str:
+def sentence(error: Exception) -> str:
+    """Say in one line what is wrong."""
     return " ".join(str(error).split())[:400]
 
 
-def _text(model: ir.Model) -> str:
+def printed(model: ir.Model) -> str:
+    """Print a model as ONNX text, or say why it cannot be."""
     try:
         return text_of(ir.to_proto(model))
     except (ir.serde.SerdeError, OnnxPassesError, ValueError, TypeError) as error:
-        return f"cannot be written: {_sentence(error)}"
+        return f"cannot be written: {sentence(error)}"
 
 
 def text_of(model: onnx.ModelProto) -> str:

@@ -47,10 +47,15 @@ class Finding:
     after_text: str = ""
     feed: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     rule: str = ""
+    pipeline: str = ""
+    """The passes that were applied, where it was not one rule alone."""
 
     def describe(self) -> str:
         """Show the model before and after, the data, and what differs."""
-        parts = [f"{self.kind} in {self.rule}: {self.message}", "before:", _indent(self.model_text)]
+        parts = [f"{self.kind} in {self.rule}: {self.message}"]
+        if self.pipeline:
+            parts.append(f"pipeline: {self.pipeline}")
+        parts += ["before:", _indent(self.model_text)]
         if self.after_text:
             parts += ["after:", _indent(self.after_text)]
         if self.feed:
@@ -63,6 +68,7 @@ class Finding:
             "kind": str(self.kind),
             "rule": self.rule,
             "message": self.message,
+            **({"pipeline": self.pipeline} if self.pipeline else {}),
             "before": self.model_text,
             "after": self.after_text,
             "inputs": {
@@ -76,14 +82,16 @@ class Finding:
 class FuzzReport:
     """How many models were tried, how many a rule rewrote, and what went wrong.
 
-    ``skipped`` models did not run before the rewrite and do not count. ``dead`` names the rules that could hardly be
-    made to match, so that nothing is known about them.
+    ``skipped`` models did not run before the rewrite and do not count. Those among them that are ``disputed`` run, but
+    two engines do not agree on what they compute. ``dead`` names the rules that could hardly be made to match, so that
+    nothing is known about them.
     """
 
     rule: str
     cases: int = 0
     matches: int = 0
     skipped: int = 0
+    disputed: int = 0
     findings: list[Finding] = field(default_factory=list[Finding])
     dead: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -103,6 +111,7 @@ class FuzzReport:
         self.cases += other.cases
         self.matches += other.matches
         self.skipped += other.skipped
+        self.disputed += other.disputed
         self.findings += other.findings
         self.dead += other.dead
         self.seconds += other.seconds
@@ -113,7 +122,8 @@ class FuzzReport:
         if self.dead:
             hint = "hardly matches" if self.matches else "never matches"
             verdict = ", ".join(filter(None, [verdict, *(f"'{name}' {hint}" for name in self.dead)]))
-        numbers = f"{self.matches} of {self.cases} models rewritten, {self.skipped} skipped"
+        disputed = f" ({self.disputed} disputed)" if self.disputed else ""
+        numbers = f"{self.matches} of {self.cases} models rewritten, {self.skipped} skipped{disputed}"
         return f"{self.rule}: {verdict or 'ok'} ({numbers}, {self.seconds:.1f} s)"
 
     def describe(self) -> str:
@@ -128,6 +138,7 @@ class FuzzReport:
             "cases": self.cases,
             "matches": self.matches,
             "skipped": self.skipped,
+            "disputed": self.disputed,
             "dead": list(self.dead),
             "seconds": round(self.seconds, 3),
             "findings": [finding.to_json() for finding in self.findings],

@@ -74,9 +74,9 @@ class Sketch:
         return list(found)
 
 
-def sketch(rule: Rule, draws: Draws) -> Sketch:
-    """Choose among the alternatives of a pattern."""
-    drawing = _Drawing(draws, Sketch(draws.choose("opset", OPSETS)))
+def sketch(rule: Rule, draws: Draws, opset: int | None = None) -> Sketch:
+    """Choose among the alternatives of a pattern, and a version of ONNX if none is given."""
+    drawing = _Drawing(draws, Sketch(draws.choose("opset", OPSETS) if opset is None else opset))
     for root in rule.roots:
         drawing.sketch.roots.append(drawing.op(root))
     for value in rule.pattern.outputs:

@@ -42,9 +42,9 @@ def surround(parts: Parts, draws: Draws, *, annotated: bool) -> Case:
         outputs = _in_if(parts, outputs)
     elif nested == "Loop":
         outputs = _in_loop(parts, outputs)
-    _name_nodes([*parts.heads, *parts.nodes], draws.freely(_NAMES))
+    name_nodes([*parts.heads, *parts.nodes], draws.freely(_NAMES))
     model = _model(parts, outputs)
-    other = _make_dynamic(model, parts.inputs, draws)
+    other = make_dynamic(model, parts.inputs, draws)
     if draws.happens(percent=15):
         _annotate(model)
     model = _infer(model, keep=annotated or not draws.often("no shapes", percent=10))
@@ -105,7 +105,8 @@ def _info(name: str, dtype: ir.DataType, shape: Shape | None) -> onnx.ValueInfoP
     return onnx.helper.make_tensor_value_info(name, dtype.value, shape)
 
 
-def _name_nodes(nodes: Sequence[onnx.NodeProto], how: str) -> None:
+def name_nodes(nodes: Sequence[onnx.NodeProto], how: str) -> None:
+    """Name nodes in order, after what they compute, or not at all."""
     for number, node in enumerate(nodes):
         if how == "plain":
             node.name = f"n{number}"
@@ -113,7 +114,7 @@ def _name_nodes(nodes: Sequence[onnx.NodeProto], how: str) -> None:
             node.name = node.output[0]
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
-                _name_nodes(attribute.g.node, how)
+                name_nodes(attribute.g.node, how)
 
 
 def _model(parts: Parts, outputs: Sequence[Built]) -> onnx.ModelProto:
@@ -132,7 +133,7 @@ def _model(parts: Parts, outputs: Sequence[Built]) -> onnx.ModelProto:
     return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSIONS.get(parts.opset, 8))
 
 
-def _make_dynamic(model: onnx.ModelProto, inputs: Sequence[Input], draws: Draws) -> dict[str, Shape]:
+def make_dynamic(model: onnx.ModelProto, inputs: Sequence[Input], draws: Draws) -> dict[str, Shape]:
     """Declare less than is known of the inputs; returns other shapes that then also fit the declaration."""
     how = draws.choose("dimensions", _DIMENSIONS)
     other: dict[str, Shape] = {}

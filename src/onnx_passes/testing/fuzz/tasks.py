@@ -18,6 +18,8 @@ from onnx_passes.testing.fuzz.report import Finding, FuzzReport
 from onnx_passes.testing.fuzz.structure import structure_of
 from onnx_passes.testing.fuzz.targets import Target, registered, targets_of
 from onnx_passes.testing.fuzz.trial import Trial
+from onnx_passes.testing.fuzz.whole.models import Family
+from onnx_passes.testing.fuzz.whole.trial import ModelTrial, ModelWorker
 from onnx_passes.testing.fuzz.worker import Worker
 from onnx_passes.verify.run.resources import Resources, limited
 from onnx_passes.workers.cluster import versions
@@ -27,13 +29,22 @@ _LOADING = threading.Lock()
 
 @dataclass(frozen=True)
 class Plan:
-    """What all tasks of a campaign share: names of passes, or all that are registered, and how they are tried."""
+    """What all tasks of a campaign share: names of passes, or all that are registered, and how they are tried.
+
+    With ``models`` random models of these families are judged under random pipelines of all passes, and no rules.
+    """
 
     rules: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
     cases: int = 60
     effort: Effort = field(default_factory=Effort)
     resources: Resources = field(default_factory=Resources)
+    models: tuple[Family, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """List what is tried, by name: rules, or families of models."""
+        return list(self.models or self.targets())
 
     def targets(self) -> dict[str, Target]:
         """Find the rules by their names; what is imported must have been."""
@@ -57,6 +68,9 @@ class Plan:
     def command(self, rule: str, seed: int) -> str:
         """Return the command that shows again what was found."""
         imports = [word for name in self.imports for word in ("--import", name)]
+        if self.models:
+            wanted = ["--models", rule, "--cases", str(self.cases), "--seed", str(seed)]
+            return shlex.join(["onnx-passes", "fuzz", *imports, *wanted])
         with_options = next((name for name in self.rules if "{" in name), None)
         cases = ["--cases", str(self.cases), "--seed", str(seed)]
         return shlex.join(["onnx-passes", "fuzz", *imports, *cases, with_options or rule])
@@ -64,7 +78,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Task:
-    """One rule, and the seed that it is tried from."""
+    """One rule, or one family of models, and the seed that it is tried from."""
 
     plan: Plan
     rule: str
@@ -93,8 +107,9 @@ class Workshop:
     """Where tasks of a plan are done: rules are loaded once, and one process judges all cases."""
 
     def __init__(self, plan: Plan) -> None:
-        self._targets = plan.targets()
-        self._worker = Worker(list(self._targets.values()), plan.effort.seconds)
+        self._targets = {} if plan.models else plan.targets()
+        seconds = plan.effort.seconds
+        self._worker = ModelWorker(seconds) if plan.models else Worker(list(self._targets.values()), seconds)
         self._one_by_one = threading.Lock()
 
     def __enter__(self) -> Workshop:
@@ -104,17 +119,28 @@ class Workshop:
         self._worker.stop()
 
     def do(self, task: Task) -> Tried:
-        """Try a rule; if that fails for another reason than the rule, the others can still be tried."""
-        plan, target = task.plan, self._targets[task.rule]
+        """Try a rule or a family; if that fails for another reason than passes, the others can still be tried."""
+        plan = task.plan
         limits = limited(time_limit=plan.resources.seconds, memory_limit=plan.resources.memory)
         with self._one_by_one, limits:
-            trial = Trial(target, self._worker, plan.cases, task.seed, plan.effort)
+            trial = self._trial(task)
             try:
                 report = trial.run()
             except Exception as error:  # noqa: BLE001 - told at the end
                 return Tried(FuzzReport(task.rule), failure=f"{type(error).__name__}: {error}")
         found = tuple(Found(finding, structure_of(case.model), len(case.model)) for finding, case in trial.found)
         return Tried(report, found)
+
+    def _trial(self, task: Task) -> Trial | ModelTrial:
+        plan = task.plan
+        if isinstance(self._worker, ModelWorker):
+            family = dict(zip(plan.names, plan.models, strict=True))[task.rule]
+            modules = tuple(
+                Path(name).stem if name.endswith(".py") else name.partition(".")[0] for name in plan.imports
+            )
+            return ModelTrial(family, self._worker, plan.cases, task.seed, plan.effort, modules)
+        assert isinstance(self._worker, Worker)
+        return Trial(self._targets[task.rule], self._worker, plan.cases, task.seed, plan.effort)
 
 
 def do_task(task: Task) -> Tried:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Self
 
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.testing.fuzz.case import Case
@@ -29,40 +29,43 @@ _PATIENCE = 3
 """A case that takes too long is tried again, with so many times the seconds."""
 
 
-class Worker:
-    """Judges cases one by one in a process of its own, which is replaced when it is lost.
+Answer = Callable[[bytes], Verdict]
+"""Judges what is asked."""
 
-    One process serves all targets: what it needs is loaded once.
+
+class JudgingProcess:
+    """A process of its own that answers questions one by one, replaced when it is lost.
+
+    ``prepare`` is called in the process, with what is to be called when code under test is entered, and returns what
+    answers: all that it needs is loaded once.
     """
 
-    def __init__(self, targets: Sequence[Target], seconds: float = Effort.seconds) -> None:
-        self._targets = targets
-        self._numbers = {id(target): number for number, target in enumerate(targets)}
+    def __init__(self, prepare: Callable[[Callable[[], None]], Answer], seconds: float = Effort.seconds) -> None:
+        self._prepare = prepare
         self._seconds = seconds
         self._started: Started | None = None
         self._finalizer: Callable[[], Any] | None = None
 
-    def __enter__(self) -> Worker:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def judge(self, target: Target, case: Case, *, match_only: bool = False) -> Verdict:
-        """Judge a case, whatever happens to the process; only what takes too long twice is a finding.
+    def ask(self, question: bytes) -> Verdict:
+        """Return the answer, whatever happens to the process; only what takes too long twice is a finding.
 
         The second time it may take longer: on a busy machine the first says little.
         """
-        message = (_MATCH if match_only else _JUDGE) + self._numbers[id(target)].to_bytes(4) + case.encode()
         longest = _PATIENCE * self._seconds
-        verdict = self._judge(message, self._seconds) or self._judge(message, longest)
+        verdict = self._ask(question, self._seconds) or self._ask(question, longest)
         return verdict or Verdict("finding", Kind.HANG, f"nothing came of it in {longest:g} s")
 
-    def _judge(self, message: bytes, seconds: float) -> Verdict | None:
+    def _ask(self, question: bytes, seconds: float) -> Verdict | None:
         connection = self._connection()
         entered = False
         try:
-            connection.send_bytes(message)
+            connection.send_bytes(question)
             while connection.poll(seconds):
                 answer = connection.recv_bytes()
                 if answer.startswith(_FAILED):
@@ -88,23 +91,42 @@ class Worker:
 
     def _connection(self) -> Connection:
         if self._started is None:
-            self._started = fork(partial(_serve, self._targets, self._seconds))
+            self._started = fork(partial(_serve, self._prepare, self._seconds))
             self._finalizer = weakref.finalize(self, self._started.end)
         return self._started.way
 
 
-def _serve(targets: Sequence[Target], seconds: float, connection: Connection) -> None:
+class Worker(JudgingProcess):
+    """Judges cases for rules; one process serves all targets."""
+
+    def __init__(self, targets: Sequence[Target], seconds: float = Effort.seconds) -> None:
+        super().__init__(partial(_judging, targets), seconds)
+        self._numbers = {id(target): number for number, target in enumerate(targets)}
+
+    def judge(self, target: Target, case: Case, *, match_only: bool = False) -> Verdict:
+        """Judge a case; with ``match_only`` just tell whether the rule applies to a model that runs."""
+        return self.ask((_MATCH if match_only else _JUDGE) + self._numbers[id(target)].to_bytes(4) + case.encode())
+
+
+def _judging(targets: Sequence[Target], entering: Callable[[], None]) -> Answer:
+    executor = Executor(protected=True)
+
+    def answer(question: bytes) -> Verdict:
+        target = targets[int.from_bytes(question[1:5])]
+        return Judge(target, executor, entering)(Case.decode(question[5:]), match_only=question[:1] == _MATCH)
+
+    return answer
+
+
+def _serve(prepare: Callable[[Callable[[], None]], Answer], seconds: float, connection: Connection) -> None:
     # What the fork brought along stays: no need to look through it again and again.
     gc.freeze()
-    executor = Executor(protected=True)
+    answer = prepare(lambda: connection.send_bytes(_ENTERING))
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
-            data = connection.recv_bytes()
+            question = connection.recv_bytes()
             limit_processor(_PATIENCE * seconds)
             try:
-                target = targets[int.from_bytes(data[1:5])]
-                judge = Judge(target, executor, lambda: connection.send_bytes(_ENTERING))
-                verdict = judge(Case.decode(data[5:]), match_only=data[:1] == _MATCH)
-                connection.send_bytes(json.dumps(asdict(verdict)).encode())
+                connection.send_bytes(json.dumps(asdict(answer(question))).encode())
             except Exception:  # noqa: BLE001 - raised again on the other side
                 connection.send_bytes(_FAILED + traceback.format_exc().encode())

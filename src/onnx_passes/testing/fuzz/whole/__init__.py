@@ -1,0 +1,1 @@
+"""Random models judged whole: many operators, any passes in any order, two engines."""

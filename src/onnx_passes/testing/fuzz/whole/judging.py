@@ -1,0 +1,335 @@
+"""Judge what a pipeline makes of a model: by ONNX Runtime, seconded by onnx's reference evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import onnx
+import onnx_ir as ir
+
+import onnx_passes.passes  # noqa: F401  # pyright: ignore[reportUnusedImport] - teaches the registry foreign rules
+from onnx_passes.core.base import Context, Pass
+from onnx_passes.core.errors import BudgetError, ContractError, OnnxPassesError, PassFailedError, RewriteError
+from onnx_passes.core.instruments import Instrument, Limit
+from onnx_passes.core.manager import Manager
+from onnx_passes.core.plan import Plan, Step, plan
+from onnx_passes.core.records import Application, StepRecord
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.passes.cleanup.remove_initializers_from_inputs import RemoveInitializersFromInputs
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
+from onnx_passes.testing.fuzz.case import Arrays, Case
+from onnx_passes.testing.fuzz.difference import Conditions, difference
+from onnx_passes.testing.fuzz.feeds import Feed, feeds_of
+from onnx_passes.testing.fuzz.judge import (
+    Verdict,
+    Wrong,
+    check,
+    compare_declared,
+    compare_interfaces,
+    interior,
+    printed,
+    sentence,
+)
+from onnx_passes.testing.fuzz.report import Kind
+from onnx_passes.testing.fuzz.undefined import reads_unwritten_memory
+from onnx_passes.testing.fuzz.whole.oracles import Reference, agree
+from onnx_passes.verify.comparison.compare import compare
+from onnx_passes.verify.comparison.noise import rounding_bounds
+from onnx_passes.verify.comparison.promise import DEFAULT, Limits, Promise, promise_of
+from onnx_passes.verify.run.execute import ExecutionError, Executor
+
+DISPUTED = "the engines do not agree on the model itself"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a model computes of some data, and what the second engine does."""
+
+    feed: Feed
+    values: Arrays
+    seconded: Arrays | None = None
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the passes that changed a model promise together."""
+
+    promise: Promise
+
+    @property
+    def limits(self) -> Limits | None:
+        """Return how far results may be off, nothing if not at all."""
+        return None if self.promise.is_equality else self.promise.limits
+
+    @property
+    def fast_math(self) -> frozenset[str]:
+        """Return the flags of what nothing is promised about."""
+        return self.promise.ignores
+
+
+class Trail(Instrument):
+    """Notes the passes that changed the model, and the last rewrite with the values that it replaced."""
+
+    def __init__(self) -> None:
+        self.changed: list[Pass] = []
+        self.last: Pass | None = None
+        self.application: Application | None = None
+        self.replaced: list[str] = []
+
+    def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
+        """Note a pass that did work itself."""
+        if not record.has_children:
+            self.last = step.pass_
+            if record.modified:
+                self.changed.append(step.pass_)
+
+    def pass_failed(self, record: StepRecord, step: Step, model: ir.Model, error: BaseException) -> None:
+        """Note the innermost pass that failed."""
+        if not record.has_children:
+            self.last = step.pass_
+
+    def after_rewrite(self, application: Application) -> None:
+        """Note a rewrite."""
+        if application.owner is not None and application.owner not in self.changed:
+            # Rules of several passes may be applied as one: each is held to what its own pass promises.
+            self.changed.append(application.owner)
+        self.application = application
+        self.replaced = [str(old.name) for old, _ in application.replaced]
+
+
+class PipelineJudge:
+    """Judges models under a pipeline; ``entering`` is called when the passes get the model."""
+
+    def __init__(self, executor: Executor, entering: Callable[[], None] = lambda: None) -> None:
+        self._executor = executor
+        self._entering = entering
+
+    def __call__(self, case: Case, pipeline: str, *, blame: bool = False) -> Verdict:
+        """Judge one model under one pipeline; with ``blame`` a finding says whose fault it is."""
+        planned = plan(pipeline)
+        try:
+            proto = onnx.ModelProto.FromString(case.model)
+            check(proto)
+            before = ir.from_proto(proto)
+            _drop_defaults(before, planned)
+            runs = list(self.runs_of(before, case))
+        except (ExecutionError, OnnxPassesError, onnx.checker.ValidationError, ir.serde.SerdeError) as error:
+            return Verdict("skipped", message=str(error))
+        undisputed = [run for run in runs if run.seconded is None or agree(_outputs(before, run.values), run.seconded)]
+        if not undisputed:
+            return Verdict("skipped", message=DISPUTED if runs else "no data fit")
+        self._entering()
+        return self._verdict(before, undisputed, planned, blame=blame)
+
+    def _verdict(self, before: ir.Model, runs: Sequence[Run], planned: Plan, *, blame: bool) -> Verdict:
+        """Apply a pipeline to a copy of a model, and judge what comes of it."""
+        model, trail = copy_model(before), Trail()
+        try:
+            model = self._apply(planned, model, trail)
+            terms = Terms(promise_of(trail.changed, DEFAULT))
+            self._judge(before, model, runs, terms, planned)
+            self._require_rest(trail, model)
+        except Wrong as wrong:
+            rule = self._culprit(wrong, before, runs, trail, planned) if blame else ""
+            return Verdict("finding", str(wrong.kind), wrong.message, printed(model), wrong.feed, rule)
+        except OnnxPassesError as refusal:
+            # Some passes take models of a certain form only, and say so.
+            return Verdict("no match", message=str(refusal))
+        return Verdict("fine" if any(pass_.kind == "transformation" for pass_ in trail.changed) else "no match")
+
+    def _culprit(self, wrong: Wrong, before: ir.Model, runs: Sequence[Run], trail: Trail, planned: Plan) -> str:
+        """Name the pass and, where there is one, the rule after which results are not as promised."""
+        if wrong.kind in (Kind.CRASH, Kind.HANG) or not trail.changed:
+            return "" if trail.last is None else trail.last.name
+        seen = [run for run in runs if run.feed.name == wrong.feed] or runs
+        first = self._first_bad(before, planned, seen, Terms(promise_of(trail.changed, DEFAULT)))
+        if first is None or first[1].application is None:
+            return trail.changed[-1].name
+        application = first[1].application
+        owner = application.step.name if application.owner is None else application.owner.name
+        return f"{owner}/{application.rule}"
+
+    def runs_of(self, model: ir.Model, case: Case) -> Iterator[Run]:
+        """Run a model on all data that it takes, in both engines."""
+        ready = self._executor.prepare(model, also=list(interior(model)), engine="onnxruntime")
+        reference = Reference(model)
+        for feed in feeds_of(case):
+            try:
+                values = ready.run(feed.arrays)
+                compare_declared(model, values, feed.name)
+            except (ExecutionError, Wrong):
+                # Data that do not fit the model, or a model that declares what is not so: both say nothing of a pass.
+                continue
+            if not reads_unwritten_memory(model, feed.arrays):
+                yield Run(feed, values, reference.run(feed.arrays))
+
+    def _apply(self, planned: Plan, model: ir.Model, trail: Trail) -> ir.Model:
+        try:
+            return Manager([trail]).run(planned, model).model
+        except BudgetError as error:
+            raise Wrong(Kind.HANG, str(error)) from error
+        except OnnxPassesError as error:
+            if not _is_crash(error):
+                raise
+            raise Wrong(Kind.CRASH, sentence(error)) from error
+        except ir.passes.InvariantError as error:
+            raise OnnxPassesError(str(error)) from error
+        except Exception as error:
+            raise Wrong(Kind.CRASH, f"{type(error).__name__}: {error}") from error
+
+    def _require_rest(self, trail: Trail, model: ir.Model) -> None:
+        """Let the last pass run again: rules leave nothing that they would rewrite."""
+        if isinstance(trail.last, RewriteRuleSetPass) and trail.last in trail.changed:
+            again = trail.last.run(copy_model(model), Context())
+            if again.modified:
+                raise Wrong(Kind.HANG, f"a second run of '{trail.last}' finds something that the first one left")
+
+    def _judge(self, before: ir.Model, after: ir.Model, runs: Sequence[Run], terms: Terms, planned: Plan) -> None:
+        found = list(self.complaints(before, after, runs, terms))
+        worst = min(found, key=lambda wrong: wrong.kind.severity, default=None)
+        if worst is not None and not self._is_excused(worst, before, runs, terms, planned):
+            raise worst
+
+    def complaints(self, before: ir.Model, after: ir.Model, runs: Sequence[Run], terms: Terms) -> Iterator[Wrong]:
+        """Yield all that is not as promised."""
+        try:
+            check(ir.to_proto(after))
+            ready = self._executor.prepare(after, also=list(interior(after)), engine="onnxruntime")
+            compare_interfaces(before, after, may_annotate=True)
+        except (OnnxPassesError, onnx.checker.ValidationError, ir.serde.SerdeError) as error:
+            yield Wrong(Kind.INVALID, sentence(error))
+            return
+        except Wrong as wrong:
+            yield wrong
+            return
+        reference = Reference(after)
+        for run in runs:
+            try:
+                values = ready.run(run.feed.arrays)
+                self._compare(before, run, values, terms)
+                self._second(before, run, values, reference)
+                compare_declared(after, values, run.feed.name)
+            except ExecutionError as error:
+                yield Wrong(Kind.INVALID, f"no longer runs: {error}", run.feed.name)
+            except Wrong as wrong:
+                yield wrong
+
+    def _compare(self, before: ir.Model, run: Run, values: Arrays, terms: Terms) -> None:
+        everything = (*run.feed.arrays.values(), *run.values.values(), *values.values())
+        conditions = Conditions.of(everything, is_exact=run.feed.is_exact)
+        old, new = _outputs(before, run.values), _outputs(before, values)
+        different = difference(old, new, terms, conditions)
+        if different is None:
+            return
+        kind, _ = different
+        if (
+            kind.severity >= Kind.WRONG.severity
+            and terms.limits is not None
+            and self._is_noise(before, run, new, terms)
+        ):
+            return
+        raise Wrong(*different, run.feed.name)
+
+    def _is_noise(self, before: ir.Model, run: Run, found: Arrays, terms: Terms) -> bool:
+        """Tell whether results differ by no more than rounding errors in the model itself make them."""
+        model = copy_model(before)
+        bounds = rounding_bounds(model, list(model.graph.outputs), [run.feed.arrays], self._executor)
+        return bounds is not None and terms.promise.holds(compare(_outputs(before, run.values), found), bounds[0])
+
+    def _second(self, before: ir.Model, run: Run, values: Arrays, reference: Reference) -> None:
+        """Ask the second engine, which may round differently, whether the new model computes something else."""
+        if run.seconded is None or not agree(_outputs(before, run.values), _outputs(before, values)):
+            # What the first engine was allowed, the second is.
+            return
+        seconded = reference.run(run.feed.arrays)
+        if seconded is None or agree(run.seconded, seconded):
+            return
+        if agree(_outputs(before, values), seconded):
+            name = next(name for name in run.seconded if not agree({name: run.seconded[name]}, seconded))
+            raise Wrong(Kind.WRONG, f"'{name}' is another one in the reference evaluator", run.feed.name)
+
+    def _is_excused(self, wrong: Wrong, before: ir.Model, runs: Sequence[Run], terms: Terms, planned: Plan) -> bool:
+        """Tell whether small differences, which are allowed, became large ones on their way through the model.
+
+        So they do where a comparison or a rounding decides by the last bit. The rewrite after which results are no
+        longer as promised must have changed the values that it replaced by no more than it may.
+        """
+        is_value = wrong.kind.severity >= Kind.WRONG.severity
+        run = next((run for run in runs if run.feed.name == wrong.feed), None)
+        if not is_value or terms.limits is None or run is None:
+            return False
+        first = self._first_bad(before, planned, [run], terms)
+        if first is None:
+            return False
+        number, trail = first
+        models = [self._stopped(planned, before, count)[0] for count in (number - 1, number)]
+        known = [{str(value.name) for value in (*model.graph.outputs, *interior(model))} for model in models]
+        names = [name for name in trail.replaced if name in known[0] and name in known[1]]
+        if not names:
+            return not run.feed.is_exact
+        return self._is_near(models[0], models[1], names, run, terms)
+
+    def _first_bad(
+        self, before: ir.Model, planned: Plan, runs: Sequence[Run], terms: Terms
+    ) -> tuple[int, Trail] | None:
+        """Find the first rewrite after which results are not as promised."""
+        _, trail = self._stopped(planned, before, None)
+        if trail.application is None:
+            return None
+        good, bad = 0, trail.application.number
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            model, _ = self._stopped(planned, before, middle)
+            if any(self.complaints(before, model, runs, terms)):
+                bad = middle
+            else:
+                good = middle
+        return bad, self._stopped(planned, before, bad)[1]
+
+    def _stopped(self, planned: Plan, before: ir.Model, count: int | None) -> tuple[ir.Model, Trail]:
+        """Run a pipeline up to a number of rewrites."""
+        trail, model = Trail(), copy_model(before)
+        limits = [] if count is None else [Limit(count)]
+        return Manager([*limits, trail]).run(planned, model).model, trail
+
+    def _is_near(self, old: ir.Model, new: ir.Model, names: Sequence[str], run: Run, terms: Terms) -> bool:
+        """Compare values inside two models."""
+        try:
+            pick = partial(_named, names=names)
+            results = [
+                self._executor.prepare(model, also=pick(model), engine="onnxruntime").run(run.feed.arrays)
+                for model in (old, new)
+            ]
+        except OnnxPassesError:
+            return False
+        conditions = Conditions.of([array for arrays in results for array in arrays.values()], is_exact=False)
+        first, second = ({name: arrays[name] for name in names} for arrays in results)
+        if difference(first, second, terms, conditions) is None:
+            return True
+        model = copy_model(old)
+        bounds = rounding_bounds(model, _named(model, names), [run.feed.arrays], self._executor)
+        return bounds is not None and terms.promise.holds(compare(first, second), bounds[0])
+
+
+def _drop_defaults(model: ir.Model, planned: Plan) -> None:
+    """Where a pipeline takes away that inputs can be left out, nothing can be compared with what they were."""
+    for _, step in planned.walk():
+        if isinstance(step.pass_, RemoveInitializersFromInputs) and not step.pass_.only_old:
+            step.pass_.run(model, Context())
+
+
+def _is_crash(error: OnnxPassesError) -> bool:
+    """Tell an error of a pass from a refusal, which it raises itself."""
+    return isinstance(error, ContractError | RewriteError) or (
+        isinstance(error, PassFailedError) and error.__cause__ is not None
+    )
+
+
+def _outputs(model: ir.Model, values: Arrays) -> Arrays:
+    return {str(value.name): values[str(value.name)] for value in model.graph.outputs}
+
+
+def _named(model: ir.Model, names: Sequence[str]) -> list[ir.Value]:
+    return [value for value in (*model.graph.outputs, *interior(model)) if value.name in names]
