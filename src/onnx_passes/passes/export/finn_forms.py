@@ -192,12 +192,13 @@ def _split(site: FinnSite) -> Sequence[ir.Value] | str:
 @FINN_FORMS.of("Slice")
 def _chosen_columns(site: FinnSite) -> ir.Value | str:
     """Compute no more than the columns that are chosen: who needs the others multiplies on their own."""
+    product, length = site.x.producer(), rank(site.x)
+    weights = constant(product.inputs[1]) if product is not None and product.op_type == "MatMul" else None
+    if product is None or weights is None or weights.ndim != 2:
+        return "it does not choose from a product with constant weights"
     if len(site.node.inputs) < _WITH_AXES:
         return "it does not name its axes"
-    product, (start, end, axes, *steps) = site.x.producer(), map(constant, site.node.inputs[1:])
-    weights, length = None if product is None else constant(product.inputs[1]), rank(site.x)
-    if product is None or product.op_type != "MatMul" or weights is None or weights.ndim != 2:
-        return "it does not choose from a product with constant weights"
+    start, end, axes, *steps = map(constant, site.node.inputs[1:])
     if start is None or end is None or axes is None or length is None or axes.size != 1:
         return "it is not along one axis that is known"
     if int(axes.item()) % length != length - 1 or any(step is None or (step != 1).any() for step in steps):

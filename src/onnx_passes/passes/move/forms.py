@@ -72,6 +72,8 @@ def exchange(
     def rewrite(op: Builder, **bound: Any) -> Rewritten:
         moved = next(value for key, value in bound.items() if key.startswith("moved") and value is not None)
         nodes = bound["result0"].producer(), moved.producer()
+        if len(nodes[0].outputs) > outputs:
+            return no("it has more results", at=bound["result0"])
         if any(is_computed_as_max(op, node) for node in nodes):
             return no("the sign of zeros depends on the shape", at=moved)
         if any(map(is_power_of_integers, nodes)):

@@ -24,12 +24,14 @@ from onnx_passes.testing.fuzz.whole.nesting import nest
 
 Family = Literal["float", "quantized"]
 FAMILIES: tuple[Family, ...] = ("float", "quantized")
-_OPSETS = {"float": (18, 20, 20, 21), "quantized": (20, 20, 21)}
+_OPSETS = {"float": (17, 18, 20, 20, 20, 21, 21, 24), "quantized": (20, 20, 21)}
 """Versions of ONNX; the reference evaluator has no quantizers of older ones."""
-_IR_VERSIONS = {18: 8, 20: 9, 21: 10}
+_IR_VERSIONS = {17: 8, 18: 8, 20: 9, 21: 10, 24: 11}
 _NAMES = ("plain", "plain", "empty", "like values")
 _TYPES = (ir.DataType.FLOAT,) * 8 + (ir.DataType.DOUBLE, ir.DataType.INT64, ir.DataType.FLOAT16, ir.DataType.INT32)
 _MOST_OUTPUTS = 5
+_MOST_NODES = 40
+"""Models of authors that have more are not built in."""
 _DEEPEST = 2
 _TRIES = 4
 _IMAGE, _ROWS = (1, 4, 6, 6), (3, 6)
@@ -78,8 +80,9 @@ def _chosen(growth: Growth, family: Family, depth: int) -> Callable[[], None]:
     known = patterns(quantized=family == "quantized" and draws.happens(percent=70))
     names = [name for name in known if name in growth.favoured] if draws.happens(percent=60) else []
     piece = draws.freely(known[draws.freely(names or list(known))])
-    if piece.hints.models and draws.happens(percent=50):
-        return partial(_splice, growth, draws.freely(piece.hints.models))
+    models = [text for text in piece.hints.models if _opset_of(_parsed(text)) == growth.opset]
+    if models and draws.happens(percent=60):
+        return partial(_splice, growth, draws.freely(models))
     return partial(_graft, growth, piece)
 
 
@@ -90,8 +93,7 @@ def _graft(growth: Growth, piece: Piece) -> None:
 def _splice(growth: Growth, text: str) -> None:
     """Add the nodes of a model that the author of a pass gives."""
     model = _parsed(text)
-    opset = next((item.version for item in model.opset_import if not item.domain), 0)
-    if opset != growth.opset or model.functions or len(model.graph.node) > 40:
+    if model.functions or len(model.graph.node) > _MOST_NODES:
         raise UnbuildableError("it is a model of another kind")
     with growth.undone():
         defaults = {tensor.name for tensor in model.graph.initializer}
@@ -114,6 +116,10 @@ def _splice(growth: Growth, text: str) -> None:
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> onnx.ModelProto:
     return cast(Any, onnx.shape_inference.infer_shapes)(from_text(text, "the model of an author"))
+
+
+def _opset_of(model: onnx.ModelProto) -> int:
+    return next((item.version for item in model.opset_import if not item.domain), 0)
 
 
 def _declared(value: onnx.ValueInfoProto) -> tuple[ir.DataType, Shape]:
