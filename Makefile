@@ -9,14 +9,18 @@ PEERS := .venv-peers
 RELEASE := .venv-release
 ZOO ?= out/zoo
 MODELS ?= ../shared/models
+MINUTES ?= 30
+JOBS ?= 0
+FOUND ?= out/found
 
-.PHONY: help demo test lint types unit index surface viewer viewer-check screenshots bench bench-simplify release-check dist clients clients-hls4ml clients-openvino clients-qonnx clean
+.PHONY: help demo test lint types unit index surface viewer viewer-check screenshots bench bench-simplify fuzz release-check dist clients clients-hls4ml clients-openvino clients-qonnx clean
 
 help:
 	@echo "make demo   run the main job on an example model"
 	@echo "make test   lint, types, import layers and tests"
 	@echo "make bench  benchmarks beside the peers; make bench-simplify  simplifiers on exports of timm, transformers, …"
 	@echo "make clients  programs that use the passes, or what they export: FINN+, hls4ml, OpenVINO, QONNX"
+	@echo "make fuzz   random models under random pipelines, then every rule: MINUTES=30 JOBS=0 FOUND=out/found"
 	@echo "make index  rewrite the index of the collection; make surface  rewrite the list of public names"
 	@echo "make dist  build wheel and sdist; make release-check  try them in fresh environments"
 	@echo "make viewer  build the page that shows reports (wants node); make screenshots  its pictures for the README"
@@ -65,6 +69,11 @@ screenshots: $(READY)
 	$(BIN)/onnx-passes -q -o out/digits.onnx src/onnx_passes/examples/digits_mlp.onnx streamline
 	$(BIN)/onnx-passes draw out/digits.onnx --before src/onnx_passes/examples/digits_mlp.onnx --around relu1/Quant/Quant \
 	    --hops 1 -o docs/images/drawing.svg
+
+# Half of the time for whole models, half for rules; again, it goes on where it ended, until all sources are the same.
+fuzz: $(READY)
+	-$(BIN)/onnx-passes fuzz --models all --cases 100 --minutes $$(( ($(MINUTES) + 1) / 2 )) -j $(JOBS) --corpus $(FOUND)/models
+	$(BIN)/onnx-passes fuzz --all --minutes $$(( ($(MINUTES) + 1) / 2 )) -j $(JOBS) --corpus $(FOUND)/rules
 
 bench: $(READY) bench-simplify
 	$(BIN)/python benchmarks/driver.py

@@ -127,3 +127,19 @@ def test_damaged_corpus(run, rules, tmp_path):
     assert answer.code == 2
     assert "break-adds-WRONG-12345678.onnxtxt" in answer.err
     assert "Traceback" not in answer.err
+
+
+def test_random_models_are_judged_with_passes_of_the_user(run, rules, tmp_path):
+    found = tmp_path / "found"
+    answer = run("fuzz", "--import", rules, "--models", "float", "--cases", "4", "--json", "--corpus", found)
+    data = json.loads(answer.out)
+    assert (data["rules"], data["seeds"], data["trials"]) == (1, [0], 1)
+    assert 0 < data["cases"] <= 4
+    assert (found / "campaign.jsonl").exists()
+    again = run("fuzz", "--import", rules, "--models", "float", "--cases", "4", "--json", "--corpus", found)
+    assert json.loads(again.out)["resumed"] == 1
+
+
+def test_rules_and_models_are_tried_apart(run, rules):
+    assert run("fuzz", "--models", "all", "--all").code == 2
+    assert run("fuzz", "--models", "texts").code == 2

@@ -185,10 +185,9 @@ def _scale(kernel: _Kernel, x: np.ndarray, w: np.ndarray) -> np.ndarray | None:
 
 
 def _conv(site: Site) -> Range:
-    rank, shape = site.rank(0), site.shape(1)
-    if rank is None or shape is None or len(shape) != rank or rank < 3:
+    rank, shape, groups = site.rank(0), site.shape(1), site.attr_int("group", 1)
+    if rank is None or shape is None or len(shape) != rank or rank < 3 or groups < 1:
         return UNKNOWN
-    groups = site.attr_int("group", 1)
     kernel = _Kernel(groups, shape[0] // groups, shape[1], int(np.prod(shape[2:])), is_padded(site))
     return convolution(site, site[0], site[1], [(kernel, (slice(None),) * (rank - 2))], rank)
 

@@ -11,17 +11,18 @@ import onnx_ir as ir
 from onnx_passes.testing.fuzz.case import Arrays
 
 _FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+_PRODUCTS = {"MatMul": _FLOATS, "MatMulInteger": frozenset({ir.DataType.INT8, ir.DataType.UINT8})}
 _Tensor = tuple[ir.DataType, list[int | None]]
 
 
 def reads_unwritten_memory(model: ir.Model, feed: Arrays) -> bool:
-    """Tell whether a run on these data contains a product of floats that sums nothing.
+    """Tell whether a run on these data contains a product that sums nothing.
 
     ONNX Runtime does not write the result of a MatMul over an empty axis, which should be zero: what comes out is what
     was in memory before.
     """
     proto = ir.to_proto(model)
-    if not any(node.op_type == "MatMul" for node in _nodes(proto.graph)):
+    if not any(node.op_type in _PRODUCTS for node in _nodes(proto.graph)):
         return False
     for value in proto.graph.input:
         if value.name in feed:
@@ -55,8 +56,8 @@ def _with_tensors(
 
 
 def _sums_nothing(node: onnx.NodeProto, known: dict[str, _Tensor]) -> bool:
-    if node.op_type != "MatMul":
+    if node.op_type not in _PRODUCTS:
         return False
     nothing: _Tensor = (ir.DataType.UNDEFINED, [])
-    (dtype, left), (_, right) = (known.get(name, nothing) for name in node.input)
-    return dtype in _FLOATS and (left[-1:] == [0] or (right[-2:-1] or right[-1:]) == [0])
+    (dtype, left), (_, right) = (known.get(name, nothing) for name in node.input[:2])
+    return dtype in _PRODUCTS[node.op_type] and (left[-1:] == [0] or (right[-2:-1] or right[-1:]) == [0])

@@ -18,7 +18,7 @@ from onnx_passes.testing.fuzz.effort import Effort
 from onnx_passes.testing.fuzz.generate import case_of_model
 from onnx_passes.testing.fuzz.judge import Verdict
 from onnx_passes.testing.fuzz.whole.judging import DISPUTED, PipelineJudge
-from onnx_passes.testing.fuzz.whole.models import random_case
+from onnx_passes.testing.fuzz.whole.models import Family, random_case
 from onnx_passes.testing.fuzz.whole.pipelines import Pipeline
 from onnx_passes.testing.fuzz.whole.reduction import reduced
 from onnx_passes.testing.fuzz.whole.trial import ModelTrial, ModelWorker, finding_of
@@ -118,7 +118,7 @@ def test_model_and_pipeline_are_reduced(planted: None):
 
 
 @pytest.mark.parametrize(("family", "count"), [("float", 60), ("quantized", 20)])
-def test_the_collection_keeps_its_promises(family: str, count: int):
+def test_the_collection_keeps_its_promises(family: Family, count: int):
     with ModelWorker() as worker:
         trial = ModelTrial(family, worker, count, 0, Effort())
         report = trial.run()

@@ -171,6 +171,8 @@ class _Graft(Build):
         known = {built.name: built for built in (*self.built.values(), *self.growth.pool, *self.growth.shared)}
         if any(_may_trap(node, known) for node in self.parts.nodes[first:]):
             raise UnbuildableError("integers may be divided by zero")
+        if any(built.dtype is ir.DataType.BFLOAT16 for built in self.built.values()):
+            raise UnbuildableError("ONNX Runtime has hardly a kernel for this type")
         returned = {self.built[result].name for result in self.sketch.outputs}
         for slot, built in self.built.items():
             if isinstance(slot, Result) and (built.name in returned or self.draws.happens(percent=20)):

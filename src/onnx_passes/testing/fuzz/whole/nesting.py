@@ -54,6 +54,11 @@ class _Body:
         self.found = found
         self.results = list({v.name: v for v in (growth.recent(found) for _ in range(_MOST_RESULTS))}.values())
 
+    def require_numbers(self) -> None:
+        """Give up where texts are collected: ONNX Runtime collects those that are read from outside once only."""
+        if any(value.dtype is ir.DataType.STRING for value in self.results):
+            raise UnbuildableError("texts are collected")
+
     def flatten(self, growth: Growth) -> None:
         """Make rows of the results: the reference evaluator stacks nothing else."""
         for place, value in enumerate(self.results):
@@ -93,6 +98,7 @@ def _loop(growth: Growth, grow: Grow) -> None:
     state = growth.recent()
     inside = Built(growth.name("s"), state.dtype, state.shape)
     body = _Body(growth, grow, [inside])
+    body.require_numbers()
     body.flatten(growth)
     again = [value for value in body.found if (value.dtype, value.shape) == (state.dtype, state.shape)]
     on, following = growth.name("go"), growth.name("s")
@@ -118,6 +124,7 @@ def _scan(growth: Growth, grow: Grow) -> None:
     rows = growth.recent([value for value in growth.pool if value.shape and 0 < value.shape[0] <= 5])
     inside = Built(growth.name("s"), rows.dtype, rows.shape[1:])
     body = _Body(growth, grow, [inside])
+    body.require_numbers()
     names = [growth.name("v") for _ in body.results]
     sizes = [(rows.shape[0], *value.shape) for value in body.results]
     graph = _graph(body.nodes, "body", [inside], body.results)

@@ -17,7 +17,18 @@ _CHANGES_INTERFACE = "inputs_after"
 _UNJUDGED = frozenset({"remove-initializers-from-inputs", "verify", "check-streamlined", "check-structure"})
 """Passes that change the interface because they are asked to, and those whose job is to refuse models."""
 _ASSUMPTIONS = frozenset(
-    {"check-type", "inputs", "keep-interface", "measure", "nonempty", "outputs", "saturating", "strict", "strict-mode"}
+    {
+        "check-type",
+        "full-check",
+        "inputs",
+        "keep-interface",
+        "measure",
+        "nonempty",
+        "outputs",
+        "saturating",
+        "strict",
+        "strict-mode",
+    }
 )
 """Options by which the user promises something about the model or its data, or wants another interface."""
 _MOST_PASSES = 8
