@@ -102,6 +102,8 @@ def _differences(parts: Parts, axis: int) -> np.ndarray | None:
     zeros = np.zeros((), np.int64) if zero is None else constant(zero)
     if weights is None or zeros is None:
         return None
+    if zeros.ndim > 1 and axis == 0:
+        parts.decline("its zero point is neither one nor one for each channel")
     if zeros.size > 1 and zeros.ndim == 1 and axis == 0:
         zeros = zeros.reshape(-1, *[1] * (weights.ndim - 1))
     return np.abs(weights.astype(np.int64) - zeros.astype(np.int64))

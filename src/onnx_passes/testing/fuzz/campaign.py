@@ -33,8 +33,8 @@ class Met:
     noted: Noted
     seed: int
     first_seed: int
-    task: str = ""
     count: int = 1
+    task: str = ""
 
     def with_(self, other: Met) -> Met:
         """Merge two that have rule, kind and structure in common; which one came first does not matter."""
@@ -109,7 +109,7 @@ class Campaign:
         self._done[entry.rule, entry.seed] = entry
         for noted in entry.findings:
             rule = noted.rule or entry.rule
-            key, met = (rule, noted.kind, noted.structure), Met(rule, noted, entry.seed, entry.seed, entry.rule)
+            key, met = (rule, noted.kind, noted.structure), Met(rule, noted, entry.seed, entry.seed, task=entry.rule)
             self.met[key] = self.met[key].with_(met) if key in self.met else met
 
     @property
