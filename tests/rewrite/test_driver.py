@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnx_passes.core.base import Context
+from onnx_passes.core.base import Context, Transformation
+from onnx_passes.core.compose import Fixpoint
 from onnx_passes.core.errors import BudgetError, RewriteError
 from onnx_passes.core.instruments import Limit
-from onnx_passes.core.records import Application
+from onnx_passes.core.manager import Manager
+from onnx_passes.core.plan import plan
+from onnx_passes.core.records import Application, StepRecord
 from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.rewrite.driver import rewrite
 from onnx_passes.rewrite.index import RuleIndex
+from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.rewrite.refusal import no
 from onnx_passes.rewrite.rule import Rule
 from tests.helpers.random_models import random_model
@@ -594,3 +599,29 @@ def test_constant_nodes_are_seen_as_constants_by_foreign_checks() -> None:
     rewrite(model, [rule(lambda op, x, c: op.Mul(x, c), lambda op, x, c: x, check)])
     assert seen == [2.0]
     assert node_of(model, "Mul") is not None
+
+
+class TestInAFixpoint:
+    def test_nodes_are_looked_at_once_where_the_next_round_does(self) -> None:
+        tried: list[int] = []
+        never = rule(lambda op, x: op.Abs(x), lambda op, x: op.Abs(x), lambda match, x: False)
+        for runs_again in (False, True):
+            context = Context(record := StepRecord(1, "step", "step", "requested"), runs_again=runs_again)
+            assert rewrite(chain("Abs", "Sin", "Cos", "Relu", "Relu"), [never, relu_relu], context) == 1
+            tried.append(record.rules[0].tried)
+        assert tried == [2, 1]
+
+    def test_what_a_check_sees_late_is_found_in_the_next_round(self) -> None:
+        """The check asks for the number of nodes: no neighbour tells that it changed."""
+        late = rule(lambda op, x: op.Abs(x), lambda op, x: op.Neg(x), lambda match, x: len(match.model.graph) < 5)
+
+        class Both(Transformation, RewriteRuleSetPass):
+            def rules(self) -> Sequence[Rule]:
+                return [late, relu_relu]
+
+        model = chain("Abs", "Neg", "Sin", "Cos", "Relu", "Relu")
+        applied = Manager().run(plan([Fixpoint(body=(Both(),))]), model)
+        assert [node.op_type for node in applied.model.graph] == ["Abs", "Neg", "Sin", "Cos", "Relu"]
+        model = chain("Abs", "Sin", "Cos", "Relu", "Relu")
+        applied = Manager().run(plan([Fixpoint(body=(Both(),))]), model)
+        assert [node.op_type for node in applied.model.graph] == ["Neg", "Sin", "Cos", "Relu"]

@@ -55,7 +55,8 @@ class Context:
 
     Who wants to know why rewrites were refused gives a list for ``refusals``; otherwise they are only counted. Rules
     that are ``skipped``, by their folded names, are not applied. ``memory`` is what passes of one run keep for those
-    that follow. With a ``shuffle_seed`` rules look at nodes in a random order.
+    that follow. With a ``shuffle_seed`` rules look at nodes in a random order. A pass that ``runs_again`` after it
+    changed something need not make sure that it would find no more.
     """
 
     record: StepRecord = field(default_factory=lambda: StepRecord(1, "", "", ""))
@@ -65,6 +66,7 @@ class Context:
     run_children: Callable[[ir.Model], PassResult] | None = None
     refusals: list[Refused] | None = None
     skipped: frozenset[str] = frozenset()
+    runs_again: bool = False
     memory: dict[type, Any] = field(default_factory=dict[type, Any])
     shuffle_seed: int | None = None
 

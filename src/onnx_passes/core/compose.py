@@ -55,12 +55,13 @@ class ComposePass(Pass):
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Run the members until a round changes nothing, a state comes back, or rounds are used up.
 
-        A round that only annotated gets one more: what it found out may let other members apply.
+        A round that only annotated gets one more: what it found out may let other members apply. States are compared
+        from the second round on: most fixpoints are reached by the first, and a state is a walk over all of the model.
         """
         assert context.run_children is not None
         identity = Fingerprinter.within_run()
-        last = identity.structure(model) if self.at_most > 1 else ()
-        seen = {last}
+        last: object = None
+        seen: set[object] = set()
         modified = only_annotated = False
         for round_number in range(1, self.at_most + 1):
             result = context.run_children(model)
@@ -68,6 +69,8 @@ class ComposePass(Pass):
             modified |= result.modified
             if not result.modified or self.at_most == 1:
                 break
+            if round_number == 1:
+                continue
             state = identity.structure(model)
             if state in seen and state != last:
                 context.note(f"stopped: round {round_number} returned to an earlier state")

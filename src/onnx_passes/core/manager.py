@@ -50,6 +50,7 @@ class _Run:
         self.model = model
         self.weights = FrozenWeights()
         self.memory: dict[type, Any] = {}
+        self.repeating = 0
         self.changes = 0
         self.found_nothing: dict[Pass, int] = {}
         """Passes that changed nothing when they ran last, and how many changes there had been."""
@@ -164,9 +165,18 @@ class _Run:
         context = Context(record, self.next_number, self.before_rewrite, self.after_rewrite)
         context.skipped, context.memory = step.pass_.skipped_rules, self.memory
         context.shuffle_seed = step.pass_.shuffle_seed
+        context.runs_again = self.repeating > 0
         if isinstance(step.pass_, ComposePass):
-            context.run_children = lambda model: self.sequence(step.children, model, record.depth + 1)
+            repeats = step.pass_.at_most > 1
+            context.run_children = lambda model: self.children(step, model, record.depth + 1, repeats=repeats)
         return context
+
+    def children(self, step: Step, model: ir.Model, depth: int, *, repeats: bool) -> PassResult:
+        self.repeating += repeats
+        try:
+            return self.sequence(step.children, model, depth)
+        finally:
+            self.repeating -= repeats
 
     def next_number(self) -> int:
         return self.record.applications + 1

@@ -25,10 +25,13 @@ def all_nodes(container: ir.Graph | ir.Function) -> Iterator[ir.Node]:
 def all_graphs(container: ir.Graph | ir.Function) -> Iterator[ir.Graph]:
     """Yield the graphs that nodes hold, at any depth."""
     for node in container:
-        if holds_graphs(node):
-            for graph in nested_graphs(node):
-                yield graph
-                yield from all_graphs(graph)
+        for attribute in node.attributes.data.values():
+            kind = attribute.type
+            if kind is _GRAPH or kind is _GRAPHS:
+                for graph in nested_graphs(node):
+                    yield graph
+                    yield from all_graphs(graph)
+                break
 
 
 def holds_graphs(node: ir.Node) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import cast
 
@@ -90,10 +91,16 @@ def holds_only(value: ir.Value | None, number: float) -> bool:
     array = constant(value)
     if array is None or array.dtype == object:
         return False
-    with np.errstate(all="ignore"):
-        wanted = np.asarray(number).astype(array.dtype)
+    wanted = _as_type(array.dtype, number, math.copysign(1, number))
     start = array.reshape(-1)[:1]
     return _equal(start, wanted) and _equal(array, wanted)
+
+
+@functools.lru_cache(maxsize=256)
+def _as_type(dtype: np.dtype, number: float, sign: float) -> np.ndarray:
+    """Return a number as an array of a type; zeros of both signs are equal, but not the same."""
+    with np.errstate(all="ignore"):
+        return np.asarray(number).astype(dtype)
 
 
 def _equal(array: np.ndarray, number: np.ndarray) -> bool:

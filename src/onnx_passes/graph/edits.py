@@ -29,13 +29,16 @@ def copy_type(type_: ir.TypeProtocol) -> ir.TypeProtocol:
 
 def carry_annotations(source: ir.Value, target: ir.Value) -> None:
     """Carry quantization annotations, metadata and documentation over to the value that replaces another."""
-    for key, item in cast(dict[str, Any], source.meta).items():
-        if key == annotations.KEY:
-            annotations.merge(target, source)
-        else:
-            cast(dict[str, Any], target.meta).setdefault(key, item)
-    for key, text in source.metadata_props.items():
-        target.metadata_props.setdefault(key, text)
+    # Asking for stores makes them.
+    if source._metadata is not None:  # pyright: ignore[reportPrivateUsage]
+        for key, item in cast(dict[str, Any], source.meta).items():
+            if key == annotations.KEY:
+                annotations.merge(target, source)
+            else:
+                cast(dict[str, Any], target.meta).setdefault(key, item)
+    if source._metadata_props:  # pyright: ignore[reportPrivateUsage]
+        for key, text in source.metadata_props.items():
+            target.metadata_props.setdefault(key, text)
     if target.doc_string is None:
         target.doc_string = source.doc_string
 
@@ -97,11 +100,15 @@ def remove_if_dead(nodes: Iterable[ir.Node], keep: Collection[str] = ()) -> list
         node = waiting.pop()
         if node.graph is None or not is_dead(node) or any(output.name in keep for output in node.outputs):
             continue
-        inputs = [value for value in dict.fromkeys(used_values(node)) if value is not None]
-        _detach_subgraphs(node)
+        inputs = list(dict.fromkeys(node.inputs))
+        if holds_graphs(node):
+            inputs = list(dict.fromkeys(used_values(node)))
+            _detach_subgraphs(node)
         node.graph.remove(node, safe=True)
         removed.append(node)
         for value in inputs:
+            if value is None:
+                continue
             producer = value.producer()
             if producer is not None:
                 waiting.append(producer)

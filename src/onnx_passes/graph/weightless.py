@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+from onnx_passes.core.measure import count_bytes
 from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph.encode import INPUT, OUTPUT, VALUE, ValueEncoder, encode, skeleton
 from onnx_passes.graph.external import standing_in, stub
@@ -43,7 +44,7 @@ def encode_weightless(model: ir.Model, *, without: Collection[str | None] = ()) 
         tensor, name = value.const_value, value.name or ""
         if tensor is None or value.name in without:
             continue
-        if tensor.nbytes <= _SMALL and not isinstance(tensor, ir.ExternalTensor):
+        if count_bytes(tensor) <= _SMALL and not isinstance(tensor, ir.ExternalTensor):
             fields.append(encoder.initializer(name, tensor))
         elif value not in given:
             fields.append(encoder.typed(INPUT, name, tensor))
@@ -61,7 +62,7 @@ def _big_initializers(model: ir.Model) -> Iterator[tuple[ir.Value, ir.TensorProt
         limit = _SMALL if graph is model.graph else _SMALL_IN_SUBGRAPH
         for value in graph.initializers.values():
             tensor = value.const_value
-            if tensor is not None and (tensor.nbytes > limit or isinstance(tensor, ir.ExternalTensor)):
+            if tensor is not None and (count_bytes(tensor) > limit or isinstance(tensor, ir.ExternalTensor)):
                 yield value, tensor
 
 

@@ -96,12 +96,17 @@ class _Driver:
         return self.editor.applied
 
     def exhaust(self) -> None:
-        """Work off the queue; then look at all nodes again, as a check may look further than the neighbours."""
+        """Work off the queue; then look at all nodes again, as a check may look further than the neighbours.
+
+        In a fixpoint, the next round does.
+        """
         self.budget = 20 * self.seed() + 1000
         before = -1
         while before != self.editor.applied and not self.editor.stopped:
             before = self.editor.applied
             self.drain()
+            if self.editor.context.runs_again:
+                break
             if before != self.editor.applied and not self.editor.stopped:
                 self.seed()
 

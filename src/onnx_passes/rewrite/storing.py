@@ -25,7 +25,8 @@ def constant_for(old: ir.Value, tensor: ir.TensorProtocol, scope: Scope, *, as_n
     else:
         tensor.name = name
         new = ir.Value(name=name, const_value=tensor)
-        new.metadata_props.update({**node.metadata_props, **old.metadata_props})
+        if node._metadata_props or old._metadata_props:  # pyright: ignore[reportPrivateUsage]
+            new.metadata_props.update({**node.metadata_props, **old.metadata_props})
         new.doc_string = old.doc_string or node.doc_string
     same_type = isinstance(old.type, ir.TensorType) and old.dtype == tensor.dtype
     new.type = copy_type(old.type) if same_type and old.type is not None else ir.TensorType(tensor.dtype)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.core.measure import count_bytes, count_elements
 from onnx_passes.graph.external import MappedTensor
 from onnx_passes.graph.hashing.content import Contents, digest, tensor_digest
 
@@ -34,7 +35,7 @@ class Identities(Contents):
 
     def tensor_key(self, tensor: ir.TensorProtocol) -> bytes:
         """Return the key of a tensor that was not met before."""
-        taken = sample(tensor) if tensor.nbytes > _SMALL else b""
+        taken = sample(tensor) if count_bytes(tensor) > _SMALL else b""
         if not taken:
             return tensor_digest(tensor)
         key = digest(int(tensor.dtype), tuple(tensor.shape.numpy()), taken)
@@ -49,7 +50,7 @@ def sample(tensor: ir.TensorProtocol) -> bytes:
     """Return some elements of a tensor, the same however it is held; none of texts and of few narrow elements."""
     if tensor.dtype is ir.DataType.STRING:
         return b""
-    size, bits = tensor.size, tensor.dtype.bitwidth
+    size, bits = count_elements(tensor), tensor.dtype.bitwidth
     starts = (0, size // 2 & ~7, size - _SAMPLE & ~7) if size > 3 * _SAMPLE else (0,)
     if bits < 8 and len(starts) == 1:
         return b""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnx_passes.core.measure import count_elements
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import constant, constant_tensor
 
@@ -19,7 +20,9 @@ _LONGEST_WEIGHT = 2**22
 def makes_long_vectors(graph: ir.Graph) -> bool:
     """Tell whether constants are put together to a vector that is too long to follow its elements, or are one."""
     weights = (value.const_value for value in graph.initializers.values())
-    if any(tensor is not None and len(tensor.shape) == 1 and tensor.size > _LONGEST_WEIGHT for tensor in weights):
+    if any(
+        tensor is not None and len(tensor.shape) == 1 and count_elements(tensor) > _LONGEST_WEIGHT for tensor in weights
+    ):
         return True
     lengths: dict[ir.Value, int] = {}
     for node in all_nodes(graph):

@@ -7,6 +7,7 @@ from functools import partial
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.core.measure import count_bytes
 from onnx_passes.core.options import Size, option
 from onnx_passes.core.walk import nested_graphs
 from onnx_passes.graph import annotations
@@ -116,7 +117,7 @@ class _Sharing:
         if value is None:
             return None
         tensor = constant_tensor(value) if value.is_initializer() else None
-        if tensor is None or tensor.nbytes > self.max_size:
+        if tensor is None or count_bytes(tensor) > self.max_size:
             return id(value)
         return self.contents.tensor(tensor)
 

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.dataflow import Forward
+from onnx_passes.core.measure import count_elements
 from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.extents import Element, extent
@@ -46,7 +47,7 @@ class Vectors(Forward["Vector | None"]):
     def source(self, value: ir.Value) -> Vector | None:
         """Read the elements of a constant."""
         tensor = constant_tensor(value)
-        if tensor is None or len(tensor.shape) > 1 or tensor.dtype not in TRACKED or tensor.size > LONGEST:
+        if tensor is None or len(tensor.shape) > 1 or tensor.dtype not in TRACKED or count_elements(tensor) > LONGEST:
             return None
         array = tensor.numpy()
         return Vector(tuple(int(element) for element in array.ravel().tolist()), is_scalar=array.ndim == 0)
