@@ -5,7 +5,8 @@
 PYTHON is the interpreter of an environment of peers.txt. On each model the tools take turns, each in a process of its
 own that is warm; one that dies or takes too long is started again. What they write is checked, run in ONNX Runtime and
 compared with the original. A folder that zoo.py filled has its models' classes in its manifest; other models are of the
-class of their folder. FOLDER gets simplify.json, and simplify.md with the goals, the classes and the models.
+class of their folder. FOLDER gets simplify.json, and simplify.md with the goals, the classes and the
+models; out/results.json gets what the documentation shows.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 import onnx
 from counting import operators_in
 from simplify_one import ANSWER
+from simplify_result import record_simplify
 from simplify_table import OURS, PEERS, markdown, nodes
 
 import onnx_passes
@@ -58,6 +60,8 @@ def main() -> None:
         (arguments.out / "simplify.md").write_text(markdown(rows))
     for tool in tools.values():
         tool.close()
+    if rows:
+        record_simplify(rows)
     print(markdown(rows).split("\n## ")[0])
 
 

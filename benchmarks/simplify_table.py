@@ -34,16 +34,16 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def _goals(rows: Sequence[Row]) -> str:
-    more = [row for row in rows if _excess(row) > 0]
+    more = [row for row in rows if excess(row) > 0]
     kinds = sorted({row["class"] for row in rows})
     lines = [
         f"# Simplifying {len(rows)} models beside peers",
         "Nodes without Constant, those of subgraphs included; CPU seconds of the call, start-up and files apart.",
         "- not right: " + "; ".join(f"{tool} {_verdicts(rows, tool)}" for tool in (rows[0]["tools"] if rows else ())),
         f"- no more nodes than the best peer that is right: {len(rows) - len(more)} of {len(rows)}"
-        + "".join(f"\n  - {row['model']}: {_excess(row)} more; {_reason(row)}" for row in more),
+        + "".join(f"\n  - {row['model']}: {excess(row)} more; {reason(row)}" for row in more),
         f"- CPU unverified / onnxsim's: {_ratio(rows, 'ours_unverified', 'onnxsim')} (goal: at most 1); "
-        + ", ".join(f"{kind} {_ratio(_of(rows, kind), 'ours_unverified', 'onnxsim')}" for kind in kinds)
+        + ", ".join(f"{kind} {_ratio(of_class(rows, kind), 'ours_unverified', 'onnxsim')}" for kind in kinds)
         + " (goal: at most 2)",
         f"- CPU verified / onnxslim's: {_ratio(rows, 'ours', 'onnxslim')} (goal: at most 0.5)",
     ]
@@ -53,9 +53,9 @@ def _goals(rows: Sequence[Row]) -> str:
 def _classes(rows: Sequence[Row], tools: Sequence[str]) -> str:
     lines = [f"| class (models) | before | {' | '.join(tools)} |", "|---" * (len(tools) + 2) + "|"]
     for kind in (*sorted({row["class"] for row in rows}), "all"):
-        chosen = rows if kind == "all" else _of(rows, kind)
+        chosen = rows if kind == "all" else of_class(rows, kind)
         # A tool that fails on a model leaves it as it was.
-        left = [sum(_nodes(row, tool) for row in chosen) for tool in tools]
+        left = [sum(nodes_left(row, tool) for row in chosen) for tool in tools]
         spent = [sum(row["tools"][tool].get("cpu", 0) for row in chosen) for tool in tools]
         cells = [f"{nodes} / {cpu:.1f}" for nodes, cpu in zip(left, spent, strict=True)]
         lines.append(f"| {kind} ({len(chosen)}) | {sum(map(nodes, chosen))} | {' | '.join(cells)} |")
@@ -90,27 +90,29 @@ def nodes(counted: dict[str, Any]) -> int:
     return sum(counted["operators"].values())
 
 
-def _nodes(row: Row, tool: str) -> int:
+def nodes_left(row: Row, tool: str) -> int:
+    """Return what a tool leaves of a model; one that fails leaves it as it was."""
     cell = row["tools"][tool]
     return nodes(cell if cell["status"] == "ok" else row)
 
 
-def _best(row: Row, tools: Sequence[str]) -> Counter[str]:
+def best_operators(row: Row, tools: Sequence[str]) -> Counter[str]:
     """Return the operators of what the best of some tools leaves; a tool that fails leaves the model as it was."""
     cells = [row["tools"][tool] for tool in tools if tool in row["tools"]]
     left = [cell if cell["status"] == "ok" else row for cell in cells]
     return Counter(min(left or [row], key=nodes)["operators"])
 
 
-def _excess(row: Row) -> int:
+def excess(row: Row) -> int:
     """Return how many nodes fewer the best peer leaves."""
-    return _best(row, OURS).total() - _best(row, PEERS).total()
+    return best_operators(row, OURS).total() - best_operators(row, PEERS).total()
 
 
-def _reason(row: Row) -> str:
-    mine, best = _best(row, OURS), _best(row, PEERS)
+def reason(row: Row) -> str:
+    """Say which operators the best peer is without, and why we are not."""
+    mine, best = best_operators(row, OURS), best_operators(row, PEERS)
     more, fewer = mine - best, best - mine
-    reasons = [reason for ours, theirs, reason in REASONS if {*ours} <= more.keys() and {*theirs} <= fewer.keys()]
+    reasons = [why for ours, theirs, why in REASONS if {*ours} <= more.keys() and {*theirs} <= fewer.keys()]
     said = f"{_listed(more)}, instead of {_listed(fewer)}" if fewer else _listed(more)
     return f"{said}: {reasons[0] if reasons else 'not explained'}"
 
@@ -125,7 +127,7 @@ def _verdicts(rows: Sequence[Row], tool: str) -> str:
     return ", ".join(counts) or "none"
 
 
-def _of(rows: Sequence[Row], kind: str) -> list[Row]:
+def of_class(rows: Sequence[Row], kind: str) -> list[Row]:
     return [row for row in rows if row["class"] == kind]
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
+from results import record, table
 
 import onnx_passes
 from onnx_passes import RewriteRulePass, Transformation, passes
@@ -38,11 +39,12 @@ def cpu(work: Callable[[], object], repeat: int = 5) -> float:
     return best * 1000
 
 
-def runs(paths: list[Path], pipeline: str) -> None:
+def runs(paths: list[Path], pipeline: str) -> list[tuple[str, int, float, float, float, float]]:
     """Compare verified with unverified runs; the target is twice the latter and two inferences."""
     heading = ("nodes", "inference", "run", "plain", "verified", "target", "overhead")
     print(f"{'model':34}" + "".join(f"{text:>11}" for text in heading))
     met, ratios = 0, list[float]()
+    rows: list[tuple[str, int, float, float, float, float]] = []
     for path in paths:
         try:
             figures = costs(path, pipeline)
@@ -56,9 +58,11 @@ def runs(paths: list[Path], pipeline: str) -> None:
         overhead = (checked - 2 * inference) / plain
         columns = "".join(f"{figure:11.1f}" for figure in (inference, alone, plain, checked, target))
         print(f"{path.stem[:33]:34}{nodes:11}{columns}{overhead:10.2f}x", flush=True)
+        rows.append((path.stem, nodes, *(round(figure, 1) for figure in (inference, plain, checked, target))))
     print(f"{met} of {len(ratios)} within twice the unverified run and two inferences")
     if ratios:
         print(f"verified by unverified: {statistics.median(ratios):.1f}x in the median, {max(ratios):.1f}x at most\n")
+    return rows
 
 
 def costs(path: Path, pipeline: str) -> tuple[int, float, float, float, float]:
@@ -96,7 +100,7 @@ class DropDoubleNegation(Transformation, RewriteRulePass):
         return op.Identity(x)
 
 
-def local() -> None:
+def local() -> list[tuple[str, float]]:
     """Measure the local check of one rewrite in a model of 2 000 nodes, once the values inside the model are known."""
     nodes: list[str] = []
     for i in range(0, 1600, 8):
@@ -112,13 +116,20 @@ def local() -> None:
     print(f"{len(model.graph)} nodes, {len(steps)} passes with one rewrite each: plain {plain:.0f} ms, ", end="")
     print(f"checked at the end {final:.0f} ms, locally too {checked:.0f} ms")
     print(f"the first local check, with the values inside the model: {first:.1f} ms; each further one: {each:.2f} ms\n")
+    return [
+        ("30 passes with a rewrite each, unverified", round(plain, 1)),
+        ("the same, checked at the end", round(final, 1)),
+        ("the same, each rewrite checked where it stands", round(checked, 1)),
+        ("the first local check, with the values inside of the model", round(first, 2)),
+        ("each further local check", round(each, 2)),
+    ]
 
 
 def run_steps(model: ir.Model, steps: list[DropDoubleNegation], mode: Mode | None) -> None:
     onnx_passes.apply(model, steps, verify=False if mode is None else Verification(mode=mode))
 
 
-def whole() -> None:
+def whole() -> list[tuple[str, float]]:
     """Compare the check of a model with 100 MB of weights with its inference."""
     rng = np.random.default_rng(0)
     weights = [ir.Tensor(rng.normal(size=(1600, 1600)).astype(np.float32), name=f"w{i}") for i in range(10)]
@@ -141,6 +152,7 @@ def whole() -> None:
     check = cpu(lambda: [executor.prepare(model).run(sample) for sample in samples[:1]]) + inference * 2 / 3
     size = sum(tensor.nbytes for tensor in weights) / 1e6
     print(f"{size:.0f} MB of weights: run {inference:.1f} ms, check {check:.1f} ms, {check / inference:.2f}x")
+    return [("100 MB of weights: inference", round(inference, 1)), ("the check of that model", round(check, 1))]
 
 
 def main() -> None:
@@ -148,10 +160,28 @@ def main() -> None:
     parser.add_argument("models", nargs="*", type=Path)
     parser.add_argument("--pipeline", default="shape-inference, cleanup")
     arguments = parser.parse_args()
-    if arguments.models:
-        runs(arguments.models, arguments.pipeline)
-    local()
-    whole()
+    rows = runs(arguments.models, arguments.pipeline) if arguments.models else []
+    parts = [*local(), *whole()]
+    head = ("model", "nodes", "inference", "unverified", "verified", "goal")
+    record(
+        "verification",
+        "The cost of verification",
+        f"CPU milliseconds, the least of several runs, of the pipeline {arguments.pipeline}. The goal is twice the "
+        "unverified run and two inferences: sessions made, and run, as a user would.",
+        [
+            *(
+                [table("Verified beside unverified", head, rows, ("inference", "unverified", "verified"))]
+                if rows
+                else []
+            ),
+            table("What a check costs: a model of 2 000 nodes, and one of large weights", ("", "CPU ms"), parts),
+        ],
+        [
+            f"{name}: {checked} ms verified, beyond the goal of {goal} ms"
+            for name, *_, checked, goal in rows
+            if checked > goal
+        ],
+    )
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from generators.api import write_api  # noqa: E402
+from generators.benchmarks import write_benchmarks  # noqa: E402
 from generators.catalogue import write_catalogue  # noqa: E402
 from generators.command_line import write_command_line  # noqa: E402
 from generators.markdown import toctree, write_page  # noqa: E402
@@ -26,7 +27,8 @@ def main(folder: Path) -> None:
     write_operators(folder / "operators")
     write_command_line(folder / "cli")
     write_api(folder / "api")
-    pages = [f"{name}/index" for name in ("passes", "operators", "cli", "api")]
+    write_benchmarks(folder / "benchmarks.md")
+    pages = [*(f"{name}/index" for name in ("passes", "operators", "cli", "api")), "benchmarks"]
     write_page(folder / "index.md", "# Reference", toctree(pages, hidden=False))
 
 

@@ -60,7 +60,7 @@ def page_of(entry: Entry, found: Sequence[Example], groups: Mapping[str, Sequenc
     yield from _examples(entry, found)
     if entry.laws:
         yield "## Laws"
-        yield fenced("\n".join(entry.laws))
+        yield fenced("\n".join(map(_law, entry.laws)))
     if entry.options:
         yield "## Options"
         yield table(
@@ -81,6 +81,11 @@ def sections_of(doc: str) -> tuple[str, dict[str, str], list[str]]:
     paragraphs = [" ".join(part.split()) for part in head.split("\n\n") if part.strip()]
     sections = {title: " ".join(text.split()) for title, text in zip(parts[::2], parts[1::2], strict=True)}
     return (paragraphs or ["(no documentation)"])[0], sections, paragraphs[1:]
+
+
+def _law(text: str) -> str:
+    """Write what a law is about, and when it holds, on lines of their own."""
+    return re.sub(r" {3}(with|when) ", r"\n    \1 ", text)
 
 
 def _quoted(pipeline: str) -> str:

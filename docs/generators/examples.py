@@ -122,10 +122,14 @@ def _applies(target: Target, model: ir.Model) -> bool:
 
 
 def _size(model: onnx.ModelProto) -> tuple[int, ...]:
-    """Order models by what a reader has to take in: nodes, values, other types than float, axes, attributes."""
+    """Order models by what a reader has to take in: nodes, values, other types than float, axes, attributes.
+
+    Those without inputs come last: nothing of them depends on anything.
+    """
     graph = model.graph
     tensors = [value.type.tensor_type for value in graph.input]
     return (
+        not graph.input,
         len(graph.node),
         len(graph.input) + len(graph.output),
         sum(tensor.elem_type != onnx.TensorProto.FLOAT for tensor in tensors),
