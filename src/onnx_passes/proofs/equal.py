@@ -61,6 +61,9 @@ def prove_equal(
         return _Question(before, after, inputs, domains or {}, frozenset(allow)).answer(SECONDS[effort], solver=solver)
     except UnsupportedError as error:
         return Unproved(str(error))
+    except (IndexError, ValueError) as error:
+        # Arrays refuse shapes and axes that no model should have; engines may take them all the same.
+        return Unproved(f"a model cannot be evaluated: {error}")
 
 
 @dataclass
