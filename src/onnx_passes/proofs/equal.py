@@ -25,6 +25,7 @@ from typing import Any, Literal
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.proofs.algebra import Tensor, TooLargeError, UnsupportedError
 from onnx_passes.proofs.bounds import unit
@@ -61,7 +62,7 @@ def prove_equal(
         return _Question(before, after, inputs, domains or {}, frozenset(allow)).answer(SECONDS[effort], solver=solver)
     except UnsupportedError as error:
         return Unproved(str(error))
-    except (IndexError, ValueError) as error:
+    except (ModelError, IndexError, ValueError) as error:
         # Arrays refuse shapes and axes that no model should have; engines may take them all the same.
         return Unproved(f"a model cannot be evaluated: {error}")
 
