@@ -16,8 +16,8 @@ def model(text: str, imports: str = IMPORTS) -> ir.Model:
     return ir.from_proto(onnx.parser.parse_model(text if text.lstrip().startswith("<") else head + text))
 
 
-def pair(interface: str, before: str, after: str) -> tuple[ir.Model, ir.Model]:
+def pair(interface: str, before: str, after: str, imports: str = IMPORTS) -> tuple[ir.Model, ir.Model]:
     """Read two models with one interface: ``float[2] x => float[2] y``."""
     inputs, outputs = interface.split("=>")
     texts = [f"g ({inputs}) => ({outputs}) {{ {body} }}" for body in (before, after)]
-    return model(texts[0]), model(texts[1])
+    return model(texts[0], imports), model(texts[1], imports)

@@ -19,6 +19,8 @@ from onnx_passes.proofs.terms import CONSTANT, VARIABLE, Terms
 Array = np.ndarray[Any, Any]
 Status = Literal["same", "different", "unknown"]
 
+OPAQUE = "functions that nothing is known of"
+_COMPARISONS = frozenset({"Less", "LessOrEqual", "Equal"})
 _MOST_TERMS = 400
 """Beyond that nobody waits for a solver."""
 
@@ -49,9 +51,12 @@ def decide(terms: Terms, a: int, b: int, domains: Mapping[int, Domain], *, solve
     cut = any(terms.symbols[leaf].name != VARIABLE for leaf in leaves)
     constants = [terms.constants[term] for term in below if term in terms.constants]
     known = {leaf: domains[leaf] for leaf in leaves if leaf in domains}
-    tried = _tried(terms, a, b, free, known, constants, cut=cut)
+    computable = all(term in free or values.has_value(terms, term) for term in below)
+    tried = _tried(terms, a, b, free, known, constants, cut=cut) if computable else None
     if tried is not None and (tried.status != "unknown" or tried.example):
         return tried
+    if not all(term in free or _is_plain(terms, term) for term in below):
+        return tried or Verdict("unknown", OPAQUE)
     if not solver or not smt.is_available():
         return tried or Verdict("unknown", "no solver")
     if len(below) > _MOST_TERMS:
@@ -83,6 +88,8 @@ def _tried(
 ) -> Verdict | None:
     every = all_inputs(free, domains)
     inputs = every if every is not None else some_inputs(free, domains, constants)
+    if every is None:
+        inputs = _at_ties(terms, a, b, inputs, domains)
     if free and not len(next(iter(inputs.values()))):
         return Verdict("unknown", "no values to try")
     try:
@@ -125,6 +132,34 @@ def _apart(x: Array, y: Array, inputs: list[Array]) -> float | None:
             return None
         size = max(np.abs(a[plain]).max(), np.abs(b[plain]).max())
         return float(np.abs(a - b)[plain].max() / size) if size else 0.0
+
+
+def _at_ties(terms: Terms, a: int, b: int, inputs: dict[int, Array], domains: Mapping[int, Domain]) -> dict[int, Array]:
+    """Add inputs for which a comparison with a variable is just decided: the other side, and the numbers beside it."""
+    for term in terms.below(a, b, leaves=inputs):
+        symbol = terms.symbols[term]
+        if symbol.name not in _COMPARISONS or term in inputs or not symbol.sources[0].is_floating_point():
+            continue
+        for variable, other in (terms.args[term], terms.args[term][::-1]):
+            if variable not in inputs or other in inputs or other in terms.constants or variable in domains:
+                continue
+            try:
+                tie = values.compute(terms, (other,), inputs).of[other]
+            except values.NoValueError:
+                continue
+            beside = [tie, *(moved(tie, step) for step in (1, -1))]
+            return {
+                leaf: np.concatenate([array, *(beside if leaf == variable else [array] * 3)])
+                for leaf, array in inputs.items()
+            }
+    return inputs
+
+
+def moved(array: Array, step: int) -> Array:
+    """Return the floats that come so many steps after others in the order of their bits."""
+    bits = array.view(f"i{array.dtype.itemsize}")
+    with np.errstate(all="ignore"):
+        return (bits + np.asarray(step, bits.dtype)).view(array.dtype)
 
 
 def _plainest(inputs: list[Array]) -> int:

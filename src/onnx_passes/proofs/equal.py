@@ -29,12 +29,13 @@ from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.proofs.algebra import Tensor, TooLargeError, UnsupportedError
 from onnx_passes.proofs.bounds import unit
-from onnx_passes.proofs.decide import Verdict, decide
+from onnx_passes.proofs.decide import OPAQUE, Verdict, decide
 from onnx_passes.proofs.excuses import ROUNDING
 from onnx_passes.proofs.inputs import interface_difference, paired_inputs, variables
 from onnx_passes.proofs.labels import same_labels
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.proofs.real_numbers import rounding, same_in_fields
+from onnx_passes.proofs.runs import differ, drawn
 from onnx_passes.proofs.samples import Domain
 from onnx_passes.proofs.symbolic import Evaluation
 from onnx_passes.proofs.terms import VARIABLE, Terms
@@ -59,7 +60,9 @@ def prove_equal(
     """Prove that two models with the same interface and known shapes compute the same, or say why not."""
     try:
         inputs = paired_inputs(before, after)
-        return _Question(before, after, inputs, domains or {}, frozenset(allow)).answer(SECONDS[effort], solver=solver)
+        asked = _Question(before, after, inputs, domains or {}, frozenset(allow))
+        found = asked.answer(SECONDS[effort], solver=solver)
+        return found if isinstance(found, Proof) or found.refuted else asked.run(found)
     except UnsupportedError as error:
         return Unproved(str(error))
     except (ModelError, IndexError, ValueError) as error:
@@ -125,21 +128,23 @@ class _Question:
         undecided = next((v for v in verdicts if v.status == "unknown"), None)
         why = f"not decided: {undecided.method}" if undecided is not None else "not decided"
         if any(not terms.symbols[a].dtype.is_floating_point() for a, _ in forms):
-            return self._refuted(terms, worst, "") if worst else Unproved(why, flags=_listed(flags))
+            return self._undecided(terms, worst, verdicts, why)
         same, assumed = False, tuple[str, ...]()
         for fold in (False, True):
             same, assumed = same_in_fields(self.before, self.after, self.inputs, fold=fold)
             if same:
                 break
         bound, reason = rounding(terms, forms[: 4 * _MOST_FORMS], self.domains, exactly=same)
-        if not same and bound is None:
-            return self._refuted(terms, worst, "") if worst else Unproved(why, flags=_listed(flags))
-        if not flags <= self.allow:
-            return self._refuted(terms, worst, "") if worst else Unproved(why, flags=_listed(flags))
+        if (not same and bound is None) or not flags <= self.allow:
+            return self._undecided(terms, worst, verdicts, why)
         if bound is None and (reason.startswith("results") or _is_far(terms, forms, verdicts)):
             reason = reason if reason.startswith("results") else "results are far apart"
             found = "equal in real numbers, but rounding is amplified: " + reason
-            return self._refuted(terms, worst, found) if worst else Unproved(found, flags=_listed(flags))
+            return self._undecided(terms, worst, verdicts, found)
+        if any(verdict.method == OPAQUE for verdict in verdicts):
+            facts = [*facts, "special values were not tried"]
+            if any(differ(self.before, self.after, self.inputs, feeds) for feeds in drawn(self.before, 1)):
+                return Unproved("equal in real numbers, but not as ONNX Runtime computes them")
         method = "finite fields" if same else "rational polynomials"
         more = [] if same else ["equal up to the rounding of constants"]
         if bound is not None:
@@ -148,6 +153,25 @@ class _Question:
         else:
             more.append(reason)
         return Proof("equal-in-reals", method, (*facts, *assumed, *more), bound, _listed(flags))
+
+    def _undecided(self, terms: Terms, worst: Verdict | None, verdicts: Sequence[Verdict], why: str) -> Unproved:
+        """Refute by a difference that is certain, or say what may be tried."""
+        reason = why if why.startswith("equal") else ""
+        if worst is not None:
+            return self._refuted(terms, worst, reason)
+        flags = _listed(frozenset[str]().union(*(verdict.flags for verdict in verdicts)))
+        unsure = next((v for v in verdicts if v.example and not v.flags <= self.allow), None)
+        unsure = unsure or next((v for v in verdicts if v.example), None)
+        is_input = unsure is not None and all(terms.symbols[leaf].name == VARIABLE for leaf in unsure.example)
+        return Unproved(why, flags=flags, example=self._example(terms, unsure) if unsure and is_input else None)
+
+    def run(self, found: Unproved) -> Unproved:
+        """Let ONNX Runtime decide what could not be: on a likely example, or on ordinary inputs."""
+        likely = [] if found.example is None else [found.example]
+        for feeds in (*likely, *(() if self.domains else drawn(self.before))):
+            if differ(self.before, self.after, self.inputs, feeds):
+                return Unproved(f"ONNX Runtime computes {_told(feeds)}", True, found.flags, feeds)
+        return Unproved(found.reason, flags=found.flags)
 
     def _large(self, why: str) -> Proof | Unproved:
         """Compare models that are too large for terms by fingerprints, then in finite fields."""
@@ -230,6 +254,12 @@ def _form(terms: Terms, a: int, b: int, domains: Mapping[str, Domain]) -> tuple[
 
 def _listed(flags: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(flags))
+
+
+def _told(example: Mapping[str, np.ndarray]) -> str:
+    """Say for which inputs results differ."""
+    parts = ", ".join(f"{name} = {_short(array)}" for name, array in example.items())
+    return f"different results for {parts}" if parts else "different results"
 
 
 def _short(array: np.ndarray) -> str:

@@ -1,10 +1,11 @@
 """The algebra of real numbers, by evaluation at random points of finite fields.
 
-A real number is represented by what it is modulo a prime P at a few random points, and modulo a prime Q that divides
+A real number is represented by what it is at random points modulo a few primes P, and modulo the primes Q that divide
 P − 1. Floats are dyadic rationals, so that constants are represented exactly; sums, products and quotients are those
-of the fields. ``Exp`` takes a number modulo Q to a power modulo P, so that it turns sums into products; other functions
-are random functions of the field. Two expressions that agree at all points are equal as real functions, but for a
-chance of about (degree / P) to the power of the number of points.
+of the fields. ``Exp`` takes a number modulo Q to a power modulo P, so that it turns sums into products; ``Sqrt`` is a
+root where there is one, and points without count only if nothing is made of roots; other functions are random functions
+of the field. Two expressions that agree at all points are equal as real functions, but for a chance of about
+(degree / P) to the power of the number of points that count.
 
 What jumps where its operand moves by the last bit (comparisons, rounding, casts to integers) is a random function of
 how the operand is computed, bit by bit: real numbers say nothing about it.
@@ -22,14 +23,19 @@ from onnx_passes.graph.traits import traits_of
 from onnx_passes.proofs.algebra import ELEMENT, Algebra, Symbol
 from onnx_passes.proofs.labels import Fingerprints, mix
 
-Q = 1073741789
-P = 2 * Q + 1
-"""A safe prime: squares modulo P form a group of the prime order Q."""
-POINTS = 2
+_HALVES = (1073735879, 1073720759, 1073686319, 1073682959)
+"""Primes Q for which P = 2 Q + 1 is prime as well, so that squares modulo P form a group of the prime order Q.
+
+They leave 7 when divided by 8, so that half of the squares modulo either are squares of squares, and have a root among
+them; 2, 3, 5 and 7 are squares modulo all of them.
+"""
+POINTS = len(_HALVES)
 Array = np.ndarray[Any, Any]
-PRIMES = np.array([P] * POINTS + [Q] * POINTS, np.uint64)
+HALVES = np.array(_HALVES, np.uint64)
+WHOLES = HALVES * np.uint64(2) + np.uint64(1)
+PRIMES = np.concatenate([WHOLES, HALVES])
 """For each number of an element what it counts modulo: points modulo P, then the same points modulo Q."""
-_ELEMENT = np.dtype([("at", np.uint64, (2 * POINTS,)), ("label", np.uint64)])
+_ELEMENT = np.dtype([("at", np.uint64, (2 * POINTS,)), ("label", np.uint64), ("rootless", bool, (2 * POINTS,))])
 _GENERATOR = np.uint64(4)
 
 
@@ -41,6 +47,8 @@ class Field(Algebra):
     def __init__(self, seed: int = 0) -> None:
         self.labels = Fingerprints(seed)
         self.assumed: set[str] = set()
+        self.rootless: list[Array] = []
+        self.raises = False
 
     def variable(self, name: str, dtype: ir.DataType, shape: Sequence[int]) -> Array:
         """Return random points."""
@@ -73,14 +81,16 @@ class Field(Algebra):
             at = rule(self, symbol, [operand["at"] for operand in operands])
         elif symbol.name != ELEMENT and not _jumps(symbol):
             at = oracle(symbol, [operand["at"] for operand in operands])
-        return self._by_label(label) if at is None else self._made(at, label)
+        rootless = [operand["rootless"] for operand in operands]
+        return self._by_label(label) if at is None else self._made(at, label, rootless)
 
     def sequence(self, symbol: Symbol, operands: Sequence[np.ndarray]) -> Array:
         """Compute sums and products of sequences."""
         label = self.labels.sequence(symbol, [operand["label"] for operand in operands])
         rule = SEQUENCES.get(symbol.name)
         at = None if rule is None else rule(self, symbol, [operand["at"] for operand in operands])
-        return self._by_label(label) if at is None else self._made(at, label)
+        rootless: list[Array] = [np.logical_or.reduce(operand["rootless"], axis=-2) for operand in operands]
+        return self._by_label(label) if at is None else self._made(at, label, rootless)
 
     def opaque(self, symbol: Symbol, operands: Sequence[np.ndarray], shape: Sequence[int]) -> Array:
         """Return random numbers for a function of whole arrays, computed as they are bit by bit."""
@@ -91,10 +101,25 @@ class Field(Algebra):
             spread = np.arange(1, 2 * POINTS + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
             return self._made(mix(label[..., None] ^ spread) % PRIMES, label)
 
-    def _made(self, at: Array, label: Array) -> Array:
+    def _made(self, at: Array, label: Array, rootless: Sequence[Array] = ()) -> Array:
         found = np.empty(label.shape, _ELEMENT)
-        found["at"], found["label"] = at, label
+        found["at"], found["label"], found["rootless"] = at, label, False
+        for mask in (*rootless, *self.rootless):
+            found["rootless"] |= mask if mask.ndim <= found["rootless"].ndim else np.logical_or.reduce(mask, axis=-2)
+        if self.raises:
+            # An exponent counts modulo Q, and what it makes modulo P.
+            found["rootless"][..., :POINTS] |= found["rootless"][..., POINTS:]
+        self.rootless.clear()
+        self.raises = False
         return found
+
+
+def compared(a: Array, b: Array) -> tuple[Array, Array]:
+    """Tell which elements are the same real numbers at all points that count, and which are not; others are open."""
+    equal = a["at"][..., :POINTS] == b["at"][..., :POINTS]
+    counts = ~(a["rootless"] | b["rootless"])[..., :POINTS]
+    agree = (equal | ~counts).all(-1)
+    return equal.all(-1) | agree & counts.any(-1), ~agree
 
 
 def _jumps(symbol: Symbol) -> bool:
@@ -155,8 +180,8 @@ def oracle(symbol: Symbol | str, operands: Sequence[Array]) -> Array:
     firsts = [operand[..., :POINTS] for operand in operands]
     turned = np.zeros((), bool)
     if parity:
-        turned = firsts[0] > np.uint64(Q)
-        firsts = [np.where(turned, (np.uint64(P) - firsts[0]) % np.uint64(P), firsts[0])]
+        turned = firsts[0] > HALVES
+        firsts = [np.where(turned, (WHOLES - firsts[0]) % WHOLES, firsts[0])]
     start = np.array(Fingerprints(7).of_text(text), np.uint64)
     with np.errstate(over="ignore"):
         for first in firsts:
@@ -169,8 +194,17 @@ def oracle(symbol: Symbol | str, operands: Sequence[Array]) -> Array:
     return both
 
 
-def exponential(x: Array) -> Array:
+def root(field: Field, x: Array) -> Array:
+    """Return the root of a square that is a square itself; other points get random numbers, and count less."""
+    raised = power(x, (PRIMES + np.uint64(1)) // np.uint64(4))
+    square = times(raised, raised) == x
+    field.rootless.append(~square)
+    return np.where(square, raised, oracle("Sqrt", [x]))
+
+
+def exponential(field: Field, x: Array) -> Array:
     """Turn sums modulo Q into products modulo P; modulo Q the result is random."""
+    field.raises = True
     raised = power(np.full((*x.shape[:-1], 2 * POINTS), _GENERATOR), np.concatenate([x[..., POINTS:]] * 2, -1))
     random = oracle("Exp", [x])
     return np.concatenate([raised[..., :POINTS], random[..., POINTS:]], -1)

@@ -435,6 +435,17 @@ def _reduced(terms: Terms, symbol: Symbol, sequences: Sequence[Sequence[int]]) -
     return None
 
 
+@_of_sequence("ReduceL1", "ReduceSumSquare")
+def _reduced_alone(terms: Terms, symbol: Symbol, sequences: Sequence[Sequence[int]]) -> int | None:
+    """Take what a norm makes of one element."""
+    (found,) = sequences
+    if len(found) != 1:
+        return None
+    if symbol.name == "ReduceL1":
+        return terms.make(Symbol("Abs", symbol.dtype, symbol.sources), (found[0],))
+    return terms.make(Symbol("Mul", symbol.dtype, symbol.sources * 2), (found[0], found[0]))
+
+
 @_of_sequence("ReduceMax", "ReduceMin")
 def _reduced_extreme(terms: Terms, symbol: Symbol, sequences: Sequence[Sequence[int]]) -> int | None:
     (found,) = sequences

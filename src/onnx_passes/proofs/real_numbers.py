@@ -15,13 +15,14 @@ import onnx_ir as ir
 from onnx_passes.proofs import reals as _rules  # noqa: F401  # pyright: ignore[reportUnusedImport] - fills the tables
 from onnx_passes.proofs.algebra import Tensor, TooLargeError, UnsupportedError
 from onnx_passes.proofs.bounds import Bound, NoBoundError, bounds, unit
-from onnx_passes.proofs.field import POINTS, Field
+from onnx_passes.proofs.field import Field, compared
 from onnx_passes.proofs.inputs import variables
 from onnx_passes.proofs.nearly import Expansion
 from onnx_passes.proofs.samples import Domain
 from onnx_passes.proofs.symbolic import Evaluation
 from onnx_passes.proofs.terms import VARIABLE, Terms
 
+_TRIES = 8
 _PATIENCE = 64
 """How many times the rounding of all steps a bound may be of the largest result."""
 
@@ -29,26 +30,41 @@ _PATIENCE = 64
 def same_in_fields(
     before: ir.Model, after: ir.Model, inputs: Sequence[int], *, fold: bool
 ) -> tuple[bool, tuple[str, ...]]:
-    """Tell whether two models are the same rational function, and what that rests on."""
-    field = Field()
-    try:
-        made = variables(field, before)
-        a = Evaluation(before, field, fold=fold).outputs(made)
-        b = Evaluation(after, field, fold=fold).outputs([made[index] for index in inputs])
-    except (UnsupportedError, TooLargeError):
-        return False, ()
-    if any(x.shape != y.shape for x, y in zip(a, b, strict=True)):
-        return False, ()
-    same = all(_same(field, x, y) for x, y in zip(a, b, strict=True))
-    return same, tuple(sorted(field.assumed))
+    """Tell whether two models are the same rational function, and what that rests on.
+
+    Points at which a root is missing tell nothing, so that some elements may need others.
+    """
+    settled: list[np.ndarray] = []
+    assumed: set[str] = set()
+    for seed in range(_TRIES):
+        field = Field(seed)
+        try:
+            made = variables(field, before)
+            a = Evaluation(before, field, fold=fold).outputs(made)
+            b = Evaluation(after, field, fold=fold).outputs([made[index] for index in inputs])
+        except (UnsupportedError, TooLargeError):
+            return False, ()
+        if len(a) != len(b) or any(x.shape != y.shape for x, y in zip(a, b, strict=True)):
+            return False, ()
+        settled = settled or [np.zeros(x.shape, bool) for x in a]
+        for place, (x, y) in enumerate(zip(a, b, strict=True)):
+            same, different = _compared(field, x, y)
+            if different.any():
+                return False, ()
+            settled[place] |= same
+        assumed |= field.assumed
+        if all(mask.all() for mask in settled):
+            return True, tuple(sorted(assumed))
+    return False, ()
 
 
-def _same(field: Field, x: Tensor, y: Tensor) -> bool:
+def _compared(field: Field, x: Tensor, y: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """Compare real numbers as such, all else by how it is computed."""
     one, other = x.elements(field), y.elements(field)
     if x.dtype.is_floating_point():
-        return np.array_equal(one["at"][..., :POINTS], other["at"][..., :POINTS])
-    return np.array_equal(one["label"], other["label"])
+        return compared(one, other)
+    same = one["label"] == other["label"]
+    return same, ~same
 
 
 def rounding(

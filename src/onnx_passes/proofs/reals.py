@@ -23,6 +23,7 @@ from onnx_passes.proofs.field import (
     oracle,
     plus,
     power,
+    root,
     times,
 )
 
@@ -70,24 +71,19 @@ def smallest(a: Array, b: Array) -> Array:
     return half(minus(plus(a, b), absolute(minus(a, b))))
 
 
-def sigmoid(x: Array) -> Array:
+def sigmoid(field: Field, x: Array) -> Array:
     """Return ``1 / (1 + exp(−x))``."""
-    return inverse(one_plus(exponential(negative(x))))
+    return inverse(one_plus(exponential(field, negative(x))))
 
 
-def tanh(x: Array) -> Array:
+def tanh(field: Field, x: Array) -> Array:
     """Return ``1 − 2 / (1 + exp(2 x))``."""
-    return minus(number(1.0, x), times(number(2.0, x), inverse(one_plus(exponential(plus(x, x))))))
+    return minus(number(1.0, x), times(number(2.0, x), inverse(one_plus(exponential(field, plus(x, x))))))
 
 
-def softplus(x: Array) -> Array:
+def softplus(field: Field, x: Array) -> Array:
     """Return ``log(1 + exp(x))``."""
-    return oracle("Log", [one_plus(exponential(x))])
-
-
-def root(x: Array) -> Array:
-    """Return a random function of a number, as which the square root is taken."""
-    return oracle("Sqrt", [x])
+    return oracle("Log", [one_plus(exponential(field, x))])
 
 
 def relu(x: Array) -> Array:
@@ -95,21 +91,21 @@ def relu(x: Array) -> Array:
     return largest(x, np.zeros_like(x))
 
 
-_UNARY: dict[str, Callable[[Array], Array]] = {
-    "Neg": negative,
-    "Abs": absolute,
-    "Identity": lambda x: x,
-    "Not": lambda x: minus(number(1.0, x), x),
-    "Relu": relu,
+_UNARY: dict[str, Callable[[Field, Array], Array]] = {
+    "Neg": lambda _, x: negative(x),
+    "Abs": lambda _, x: absolute(x),
+    "Identity": lambda _, x: x,
+    "Not": lambda _, x: minus(number(1.0, x), x),
+    "Relu": lambda _, x: relu(x),
     "Exp": exponential,
     "Sigmoid": sigmoid,
     "Tanh": tanh,
     "Softplus": softplus,
     "Sqrt": root,
-    "Sinh": lambda x: half(minus(exponential(x), exponential(negative(x)))),
-    "Cosh": lambda x: half(plus(exponential(x), exponential(negative(x)))),
-    "Softsign": lambda x: times(x, inverse(one_plus(absolute(x)))),
-    "Mish": lambda x: times(x, tanh(softplus(x))),
+    "Sinh": lambda field, x: half(minus(exponential(field, x), exponential(field, negative(x)))),
+    "Cosh": lambda field, x: half(plus(exponential(field, x), exponential(field, negative(x)))),
+    "Softsign": lambda _, x: times(x, inverse(one_plus(absolute(x)))),
+    "Mish": lambda field, x: times(x, tanh(field, softplus(field, x))),
 }
 _FOLDED: dict[str, Callable[[Array, Array], Array]] = {
     "Add": plus,
@@ -122,9 +118,9 @@ _FOLDED: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-def _unary(function: Callable[[Array], Array]) -> Rule:
+def _unary(function: Callable[[Field, Array], Array]) -> Rule:
     def rule(field: Field, symbol: Symbol, operands: list[Array]) -> Array:
-        return function(operands[0])
+        return function(field, operands[0])
 
     return rule
 
@@ -183,8 +179,8 @@ def _pow(field: Field, symbol: Symbol, operands: list[Array]) -> Array | None:
         if np.array_equal(exponent, number(whole, exponent)):
             return power(base, whole) if whole >= 0 else inverse(power(base, -whole))
     if np.array_equal(exponent, number(0.5, exponent)):
-        return root(base)
-    return inverse(root(base)) if np.array_equal(exponent, number(-0.5, exponent)) else oracle(symbol, operands)
+        return root(field, base)
+    return inverse(root(field, base)) if np.array_equal(exponent, number(-0.5, exponent)) else oracle(symbol, operands)
 
 
 def _given(symbol: Symbol, index: int, x: Array) -> Array:
@@ -222,7 +218,7 @@ def _hard_swish(field: Field, symbol: Symbol, operands: list[Array]) -> Array:
 @_real("Swish")
 def _swish(field: Field, symbol: Symbol, operands: list[Array]) -> Array:
     (x,) = operands
-    return times(x, sigmoid(times(_given(symbol, 0, x), x)))
+    return times(x, sigmoid(field, times(_given(symbol, 0, x), x)))
 
 
 @_real("Gelu")
@@ -230,7 +226,7 @@ def _gelu(field: Field, symbol: Symbol, operands: list[Array]) -> Array:
     (x,) = operands
     if symbol.params[0] == "tanh":
         inner = plus(x, times(number(0.044715, x), power(x, 3)))
-        curve = tanh(times(number(math.sqrt(2 / math.pi), x), inner))
+        curve = tanh(field, times(number(math.sqrt(2 / math.pi), x), inner))
     else:
         curve = oracle("Erf", [times(x, number(math.sqrt(0.5), x))])
     return times(half(x), one_plus(curve))
@@ -245,7 +241,7 @@ def _mean(field: Field, symbol: Symbol, operands: list[Array]) -> Array:
 def _normalized(field: Field, symbol: Symbol, operands: list[Array]) -> Array:
     x, scale, bias, mean, variance = operands
     field.assumed.add(_SAYS_NOT_ZERO)
-    deviation = root(plus(variance, number(symbol.params[0], variance)))
+    deviation = root(field, plus(variance, number(symbol.params[0], variance)))
     return plus(times(times(minus(x, mean), inverse(deviation)), scale), bias)
 
 
@@ -273,12 +269,12 @@ def _reduced(field: Field, symbol: Symbol, operands: list[Array]) -> Array | Non
     elif symbol.name == "ReduceL1":
         rows = absolute(rows)
     elif symbol.name == "ReduceLogSumExp":
-        rows = exponential(rows)
+        rows = exponential(field, rows)
     total = _sum(rows)
     if symbol.name == "ReduceMean":
         return times(total, inverse(number(rows.shape[-2], total)))
     if symbol.name == "ReduceL2":
-        return root(total)
+        return root(field, total)
     return oracle("Log", [total]) if symbol.name in ("ReduceLogSum", "ReduceLogSumExp") else total
 
 

@@ -84,9 +84,9 @@ def some_inputs(
     """Return combinations of special numbers, numbers beside constants, and random ones."""
     random = np.random.default_rng(seed)
     nearby = list(constants)
-    each = {
-        v: _within(_special(dtype, nearby, random), domains.get(v), dtype, random) for v, dtype in variables.items()
-    }
+    pools = {dtype: _special(dtype, nearby, random) for dtype in set(variables.values())}
+    each = {v: _within(pools[dtype], domains.get(v), dtype, random) for v, dtype in variables.items()}
+    amount = max(min(amount, 8 * amount // max(len(each), 1)), 128)
     if len(each) <= 2:
         grids = np.meshgrid(
             *(pool[: max(_SAMPLES, 1) if len(each) == 1 else 96] for pool in each.values()), indexing="ij"

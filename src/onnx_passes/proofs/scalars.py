@@ -46,7 +46,12 @@ def compute(symbol: Symbol, operands: list[np.ndarray]) -> np.ndarray:
         raise KeyError(symbol.name)
     with np.errstate(all="ignore"):
         result: Any = scalar.compute(symbol, *operands)
-    return np.asarray(result).astype(symbol.dtype.numpy(), copy=False)
+        return np.asarray(result).astype(symbol.dtype.numpy(), copy=False)
+
+
+def is_known(symbol: Symbol) -> bool:
+    """Tell whether it is known what a scalar function computes."""
+    return SCALARS.get(("", symbol.name)) is not None
 
 
 def is_settled(symbol: Symbol, operands: Sequence[np.ndarray] | None = None) -> bool:

@@ -243,6 +243,11 @@ def _and(t: Translation, symbol: Symbol, operands: list[Any]) -> Any:
     return t.z3.And(*operands)
 
 
+@_rule("Or")
+def _or(t: Translation, symbol: Symbol, operands: list[Any]) -> Any:
+    return t.z3.Or(*operands)
+
+
 @_rule("Xor")
 def _xor(t: Translation, symbol: Symbol, operands: list[Any]) -> Any:
     return reduce(t.z3.Xor, operands)
@@ -256,6 +261,16 @@ def _not(t: Translation, symbol: Symbol, operands: list[Any]) -> Any:
 @_rule("BitwiseAnd")
 def _bitwise_and(t: Translation, symbol: Symbol, operands: list[Any]) -> Any:
     return reduce(lambda a, b: a & b, operands)
+
+
+@_rule("BitwiseOr")
+def _bitwise_or(t: Translation, symbol: Symbol, operands: list[Any]) -> Any:
+    return operands[0] | operands[1]
+
+
+@_rule("BitwiseNot")
+def _bitwise_not(t: Translation, symbol: Symbol, operands: list[Any]) -> Any:
+    return ~operands[0]
 
 
 @_rule("BitwiseXor")
@@ -281,6 +296,12 @@ def _at_most(t: Translation, symbol: Symbol, operands: list[Any]) -> Any:
     if _is_float(symbol):
         return t.z3.fpLEQ(*operands)
     return t.z3.Not(_less(t, symbol.sources[0], operands[1], operands[0]))
+
+
+@_rule("Greater", "GreaterOrEqual")
+def _converse(t: Translation, symbol: Symbol, operands: list[Any]) -> Any:
+    rule = _smaller if symbol.name == "Greater" else _at_most
+    return rule(t, symbol, operands[::-1])
 
 
 @_rule("Equal")

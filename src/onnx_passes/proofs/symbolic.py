@@ -110,8 +110,16 @@ class Evaluation:
         if call.inputs and all(tensor is None or tensor.known is not None for tensor in call.inputs):
             found = self._folded(call)
             if found is not None:
-                return found
+                return found if self.fold else self._unrounded(call, found)
         return self._meant(call)
+
+    def _unrounded(self, call: Call, folded: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Return constants whose elements are not rounded, but whose numbers are known to what decides by them."""
+        if not any(tensor.dtype.is_floating_point() for tensor in folded):
+            return folded
+        meant = self._meant(call)
+        exact = [meant] if isinstance(meant, Tensor) else meant
+        return [Tensor(a.dtype, a.known, b.elements(self.algebra)) for a, b in zip(folded, exact, strict=False)]
 
     def _meant(self, call: Call) -> Tensor | Sequence[Tensor]:
         node = call.node
@@ -164,8 +172,6 @@ class Evaluation:
         """Compute a node on constants, if all runtimes agree on the result, or as ONNX Runtime does."""
         node = call.node
         if any(attr.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attr in node.attributes.values()):
-            return None
-        if not self.fold and any(tensor and tensor.dtype.is_floating_point() for tensor in call.inputs):
             return None
         meaning = _meaning_of(node)
         numbers = Numbers()

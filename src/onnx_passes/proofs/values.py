@@ -33,6 +33,14 @@ class Values:
     settled: bool
 
 
+def has_value(terms: Terms, term: int) -> bool:
+    """Tell whether there is a number for a term once there are numbers for its operands."""
+    symbol = terms.symbols[term]
+    if symbol.name == CONSTANT:
+        return term in terms.constants
+    return symbol.name in _SPECIAL or scalars.is_known(symbol)
+
+
 def compute(terms: Terms, roots: Sequence[int], variables: Mapping[int, Array]) -> Values:
     """Compute terms, given arrays of equal length for their variables. Raises NoValueError."""
     amount = len(next(iter(variables.values()))) if variables else 1
@@ -128,7 +136,8 @@ _SPECIAL: dict[str, Callable[[Symbol, list[Array]], Array]] = {
 
 def same(a: Array, b: Array) -> Array:
     """Tell where numbers are the same bit by bit, all NaN being one."""
-    equal = (a == b) | ((a != a) & (b != b))
-    if a.dtype.kind in "biu":
-        return equal
-    return equal & ((a != 0) | (np.signbit(a.astype(np.float64)) == np.signbit(b.astype(np.float64))))
+    with np.errstate(all="ignore"):
+        equal = (a == b) | ((a != a) & (b != b))
+        if a.dtype.kind in "biu":
+            return equal
+        return equal & ((a != 0) | (np.signbit(a.astype(np.float64)) == np.signbit(b.astype(np.float64))))
