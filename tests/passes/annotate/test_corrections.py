@@ -69,6 +69,10 @@ def assert_holds(model: ir.Model, feeds: Arrays) -> list[ir.Shape | None]:
             {"x": array(2, 3), "a": np.array([1, 0])},
         ),
         (
+            "g (bool c, float[M, N] x) => (float y) <float[3] k = {1, 2, 3}> { y = If (c) <then_branch = t () => (float[] a) { a = Squeeze (x) }, else_branch = e () => (float[3] b) { b = Identity (k) }> }",  # noqa: E501
+            {"c": np.array(True), "x": array(1, 5)},
+        ),
+        (
             "g (float[N, 3] x) => (float y) { y = Unique <axis = 0> (x) }",
             {"x": np.array([[1, 2, 3], [1, 2, 3]], np.float32)},
         ),
@@ -81,7 +85,7 @@ def assert_holds(model: ir.Model, feeds: Arrays) -> list[ir.Shape | None]:
             {"x": array(1, 1, 5)},
         ),
     ],
-    ids=["add", "less", "where", "max", "matmul", "expand", "split", "squeeze", "squeeze all", "pad", "unique",
+    ids=["add", "less", "where", "max", "matmul", "expand", "split", "squeeze", "squeeze all", "pad", "if", "unique",
          "max pool", "average pool"],
 )  # fmt: skip
 def test_claims_no_more_than_holds(text: str, feeds: Arrays):

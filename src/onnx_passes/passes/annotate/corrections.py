@@ -16,6 +16,7 @@ from types import MappingProxyType
 import onnx_ir as ir
 from onnx_shape_inference import ShapeInferenceContext
 
+from onnx_passes.core.walk import nested_graphs
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.extents import is_limited
 
@@ -165,6 +166,14 @@ def _unique(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape |
     _forget(ctx, node.outputs[0], [axis % len(value.shape)] if value.shape else [], None)
 
 
+def _if(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
+    """Know nothing of a result of which a branch knows nothing."""
+    graphs = list(nested_graphs(node))
+    for place, (output, shape) in enumerate(zip(node.outputs, declared, strict=True)):
+        if any(graph.outputs[place].shape is None for graph in graphs):
+            output.shape = shape
+
+
 def _pad(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
     output = node.outputs[0]
     if not _is_known(ctx, node, 3) and output.shape is not None:
@@ -216,6 +225,7 @@ CORRECTIONS: Mapping[tuple[str, str], Correction] = MappingProxyType(
         ("", "ConstantOfShape"): _constant_of_shape,
         ("", "Expand"): _expand,
         ("", "Where"): _where,
+        ("", "If"): _if,
         ("", "Pad"): _pad,
         ("", "Reshape"): _reshape,
         ("", "Split"): _split,

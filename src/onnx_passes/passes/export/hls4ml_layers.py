@@ -162,8 +162,14 @@ def _weights(node: ir.Node, ranges: Mapping[ir.Value, Range]) -> _Weights | None
 def _write_product(editor: Editor, node: ir.Node, following: Affine | None, ranges: Mapping[ir.Value, Range]) -> None:
     result, weights, length = node.outputs[0], _weights(node, ranges), rank(node.outputs[0])
     bias = finite_constant(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1)
-    if weights is None or length is None or length < _BATCH or bias is None:
-        reason = _NOT_FIXED if weights is None else _NO_BIAS if bias is None else _NO_BATCH
+    if result.dtype is not ir.DataType.FLOAT or weights is None or length is None or length < _BATCH or bias is None:
+        reason = (
+            _NOT_FIXED
+            if weights is None or result.dtype is not ir.DataType.FLOAT
+            else _NO_BIAS
+            if bias is None
+            else _NO_BATCH
+        )
         editor.refuse(_LAYER, reason, node)
         return
     before = _before(node)

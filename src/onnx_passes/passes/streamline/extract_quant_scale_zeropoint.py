@@ -12,6 +12,7 @@ from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.shapes import keeps_shape
 from onnx_passes.ops.definition import GENERAL_DOMAINS
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
@@ -89,6 +90,8 @@ def _check(match: Match, x: ir.Value, y: ir.Value, s: ir.Value, **others: ir.Val
         return no("its scale is 0", at=s)
     if any(array.ndim > (len(x.shape) if x.shape is not None else 0) for array in held.values()):
         return no("its parameters have a higher rank than what it quantizes", at=y)
+    if "b" in others and not keeps_shape(x, y, others["b"]):
+        return no("its number of bits varies along axes that what it quantizes has not", at=y)
     if "t" in held:
         return _check_trunc(y, held)
     if (held["s"] == 1).all() and not held.get("z", np.zeros(())).any():
