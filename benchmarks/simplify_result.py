@@ -57,11 +57,11 @@ def record_simplify(rows: Sequence[Row]) -> None:
                 ],
             ),
         ],
-        list(_losses(rows)),
+        _losses(rows),
     )
 
 
-def _losses(rows: Sequence[Row]) -> Sequence[str]:
+def _losses(rows: Sequence[Row]) -> list[str]:
     found: list[str] = []
     for row in rows:
         found += [
@@ -71,24 +71,28 @@ def _losses(rows: Sequence[Row]) -> Sequence[str]:
         ]
         if excess(row) > 0:
             found.append(f"{row['model']}: {excess(row)} nodes more than the best peer leaves; {reason(row)}")
-        slower = [f"{tool} {cpu:.2f} s" for tool, cpu in _faster(row)]
-        if slower:
+    for tool in rows[0]["tools"]:
+        faster = [_milliseconds(row, tool) for row in rows if _is_faster(row, tool)]
+        if faster:
+            name = _NAMES.get(tool, tool)
             found.append(
-                f"{row['model']}: unverified {row['tools']['ours_unverified']['cpu']:.2f} s, {', '.join(slower)}"
+                f"{name} is faster than we are unverified, and leaves as few nodes, on {len(faster)} of {len(rows)} "
+                f"models (ours, {name}, in ms): {', '.join(faster)}"
             )
     return found
 
 
-def _faster(row: Row) -> list[tuple[str, float]]:
-    """List peers that take less CPU time than we do unverified, and leave as few nodes."""
-    mine = row["tools"].get("ours_unverified", {})
-    peers = {tool: cell for tool, cell in row["tools"].items() if tool not in OURS and cell["status"] == "ok"}
-    few = best_operators(row, OURS).total()
-    return [
-        (_NAMES.get(tool, tool), cell["cpu"])
-        for tool, cell in peers.items()
-        if cell["cpu"] < mine.get("cpu", 0) and nodes(cell) <= few
-    ]
+def _is_faster(row: Row, tool: str) -> bool:
+    """Tell whether a peer takes less CPU time than we do unverified, and leaves as few nodes."""
+    cell, mine = row["tools"][tool], row["tools"].get("ours_unverified", {})
+    if tool in OURS or cell["status"] != "ok":
+        return False
+    return cell["cpu"] < mine.get("cpu", 0) and nodes(cell) <= best_operators(row, OURS).total()
+
+
+def _milliseconds(row: Row, tool: str) -> str:
+    ours, theirs = (1000 * row["tools"][each]["cpu"] for each in ("ours_unverified", tool))
+    return f"{row['model']} {ours:.0f}, {theirs:.0f}"
 
 
 def _spent(rows: Sequence[Row], tool: str) -> float:

@@ -1,6 +1,6 @@
 """Is this fit for a release? Builds twice, installs in fresh environments, tries what users would try, and measures.
 
-    python release/check.py [--pythons PYTHON…] [--no-extras]
+    python release/check.py [--pythons PYTHON…] [--extras EXTRA…] [--only-extras]
 
 Needs a Python with hatchling. PYTHON… are interpreters to install in; without them those that are found on the PATH,
 and those that pyenv has. `make release-check` runs all of it.
@@ -31,7 +31,8 @@ _RUNS = 5
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pythons", nargs="+", type=Path, default=None)
-    parser.add_argument("--no-extras", action="store_true", help="leave the extras out, which take longest")
+    parser.add_argument("--extras", nargs="*", default=list(extras()), choices=list(extras()), metavar="EXTRA")
+    parser.add_argument("--only-extras", action="store_true", help="do not install without an extra")
     arguments = parser.parse_args()
     found = interpreters(arguments.pythons or _known())
     failures: list[str] = []
@@ -39,17 +40,16 @@ def main() -> int:
         work = Path(folder)
         wheel, sdist = build(Path(sys.executable), work)
         print(f"two builds are the same, byte by byte\n{_size(wheel)}\n{_size(sdist)}", flush=True)
-        for interpreter in found:
+        for interpreter in [] if arguments.only_extras else found:
             for versions in ("newest", "lowest"):
                 failures += _try(f"{interpreter}, {versions}", partial(_installed, interpreter, versions, wheel, work))
-        if not arguments.no_extras:
-            for name in extras():
-                if name in LEFT_OUT:
-                    print(f"extra {name}: left out, {LEFT_OUT[name]}")
-                    continue
-                for versions in ("newest", "lowest"):
-                    label = f"{found[0]}, extra {name}, {versions}"
-                    failures += _try(label, partial(_with_extra, found[0], name, versions, wheel, work))
+        for name in arguments.extras:
+            if name in LEFT_OUT:
+                print(f"extra {name}: left out, {LEFT_OUT[name]}")
+                continue
+            for versions in ("newest", "lowest"):
+                label = f"{found[0]}, extra {name}, {versions}"
+                failures += _try(label, partial(_with_extra, found[0], name, versions, wheel, work))
     print("\n".join(["", *failures, "not fit for a release" if failures else "fit for a release"]))
     return 1 if failures else 0
 
@@ -97,10 +97,12 @@ def _with_extra(interpreter: Interpreter, name: str, versions: str, wheel: Path,
 def _environment(
     interpreter: Interpreter, versions: str, wheel: Path, work: Path, names: list[str]
 ) -> tuple[Environment, Path]:
-    environment = Environment(interpreter, work / "environment")
     here = work / "here"
-    shutil.rmtree(here, ignore_errors=True)
+    # One that failed left both behind.
+    for folder in (work / "environment", here):
+        shutil.rmtree(folder, ignore_errors=True)
     here.mkdir()
+    environment = Environment(interpreter, work / "environment")
     constraints = None
     if versions == "lowest":
         constraints = work / "lowest.txt"
