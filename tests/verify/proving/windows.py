@@ -40,7 +40,7 @@ def prove(
                 made.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
                 model.graph.initializers.add(made)
                 value.replace_all_uses_with(made)
-    old = api.apply(old, "shape-inference", verify=False).model
+    old, new = (api.apply(model, "shape-inference", verify=False).model for model in (old, new))
     application = _application(old, new, len(ir.from_onnx_text(f"{HEAD} g ({signature}) => () {{ {inside} }}").graph))
     return prove_here(application, Facts(old), ignores)
 

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.encode import Expand
+from onnx_passes.graph.randomness import is_random
 from onnx_passes.graph.shapes import rank
 from onnx_passes.graph.traits import is_elementwise, traits_of
 from onnx_passes.ops.expand import expander
@@ -139,7 +140,7 @@ class _Terms:
         """Return the input that a node gives back as it is."""
         if node.domain:
             return None
-        if node.op_type == "Identity":
+        if node.op_type == "Identity" or _keeps_type(node) or _keeps_all(node):
             return inputs[0]
         neutral, places = _NEUTRAL.get(node.op_type, (0.0, ()))
         for place in places:
@@ -174,6 +175,17 @@ class _Terms:
 
     def _number(self, key: Hashable) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
+
+
+def _keeps_type(node: ir.Node) -> bool:
+    """Tell whether a node casts to the type that it is given."""
+    given = node.inputs[0].dtype if node.op_type == "Cast" and node.inputs[0] is not None else None
+    return given is not None and given == node.attributes.get_int("to", 0)
+
+
+def _keeps_all(node: ir.Node) -> bool:
+    """Tell whether a node is a Dropout that is not in training, of whose results there is one."""
+    return node.op_type == "Dropout" and len(node.outputs) == 1 and not is_random(node)
 
 
 def _shortened(array: np.ndarray) -> np.ndarray:

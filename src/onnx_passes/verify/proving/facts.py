@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.analyse import Ranges
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.graph.tensor_types import datatype_of, declared_bounds
+from onnx_passes.ops.quantizing import is_quantizer
+from onnx_passes.verify.proving.sides import is_settled
 from onnx_passes.verify.run.execute import Executor
 
 _MOST = 4000
@@ -24,6 +28,7 @@ class Facts:
         self.model = model
         self._executor = executor
         self._ranges: Ranges | None = None
+        self._near: Ranges | None = None
         self._assumed = ""
 
     @property
@@ -46,24 +51,13 @@ class Facts:
 
     def range_of(self, value: ir.Value) -> Range:
         """Return what is known of a value, also of one that was made since."""
-        ranges = self._ranges or self._analyse()
-        missing: dict[ir.Node, None] = {}
-        waiting: list[tuple[ir.Value, bool]] = [(value, False)]
-        while waiting:
-            here, is_ready = waiting.pop()
-            node = here.producer()
-            if node is None or here in ranges.known or node in missing:
-                continue
-            if is_ready:
-                missing[node] = None
-                if len(missing) > _MOST:
-                    return UNKNOWN
-                continue
-            waiting.append((here, True))
-            waiting.extend((given, False) for given in node.inputs if given is not None)
-        for node in missing:
-            ranges.visit(node)
-        return ranges.of(value)
+        return _of(self._ranges or self._analyse(), value)
+
+    def near_range_of(self, value: ir.Value) -> Range:
+        """Return what is known of a value whatever comes before the next quantizers: rounding there moves nothing."""
+        if self._near is None:
+            self._near = Ranges.of_inputs(self.model.graph)
+        return _of(self._near, value, is_quantizer)
 
     def _analyse(self) -> Ranges:
         graph = self.model.graph
@@ -73,3 +67,25 @@ class Facts:
         said = [f"{value.name} is {bounds or kind}" for value, kind, bounds in given if kind or bounds]
         self._assumed = ", ".join(said)
         return ranges
+
+
+def _of(ranges: Ranges, value: ir.Value, ends: Callable[[ir.Node], bool] = lambda _: False) -> Range:
+    """Find the range of a value, from what is known before it: nothing of what is before nodes where that ends."""
+    missing: dict[ir.Node, None] = {}
+    waiting: list[tuple[ir.Value, bool]] = [(value, False)]
+    while waiting:
+        here, is_ready = waiting.pop()
+        node = here.producer()
+        if node is None or here in ranges.known or node in missing:
+            continue
+        if is_ready:
+            missing[node] = None
+            if len(missing) > _MOST:
+                return UNKNOWN
+            continue
+        waiting.append((here, True))
+        inputs = [given for given in node.inputs if given is not None]
+        waiting.extend((given, False) for given in inputs if not ends(node) or is_settled(given))
+    for node in missing:
+        ranges.visit(node)
+    return ranges.of(value)

@@ -17,12 +17,13 @@ from collections.abc import Callable, Collection, Iterator
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.core.records import Application
 from onnx_passes.proofs.proof import Proof, Unproved
+from onnx_passes.verify.proving.coefficients import prove_coefficients
 from onnx_passes.verify.proving.congruence import prove_congruent
 from onnx_passes.verify.proving.constants import prove_constant
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.finite import prove_finite
 from onnx_passes.verify.proving.labelled import moves_alone, prove_labelled
-from onnx_passes.verify.proving.pointwise import pointwise
+from onnx_passes.verify.proving.pointwise import Pointwise, pointwise
 from onnx_passes.verify.proving.reshaped import keeps_order, prove_reshaped
 from onnx_passes.verify.proving.shapes import prove_shapes, reads_shapes_alone
 from onnx_passes.verify.proving.sides import NoSidesError, sides_of
@@ -30,19 +31,25 @@ from onnx_passes.verify.proving.steps import prove_steps
 from onnx_passes.verify.proving.unchanged import prove_unchanged
 
 Attempt = Callable[[], Proof | Unproved]
+_UNFORESEEN = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def prove_here(application: Application, facts: Facts, ignores: Collection[str] = ()) -> Proof | Unproved:
     """Try what is cheapest first; returns the first proof, or why the last attempt failed."""
     found: Proof | Unproved = Unproved("nothing was tried")
+    refuted: Unproved | None = None
     for attempt in _attempts(application, facts, frozenset(ignores)):
         try:
             found = attempt()
         except OnnxPassesError as error:
             found = Unproved(f"it does not run by itself: {error}")
-        if isinstance(found, Proof) or found.refuted:
+        except _UNFORESEEN as error:
+            # A rewrite that no method foresaw is not proved, and no reason to end a run.
+            found = Unproved(f"{type(error).__name__}: {error}")
+        if isinstance(found, Proof):
             return found
-    return found
+        refuted = found if found.refuted else refuted
+    return refuted or found
 
 
 def _attempts(application: Application, facts: Facts, ignores: frozenset[str]) -> Iterator[Attempt]:
@@ -68,8 +75,7 @@ def _attempts(application: Application, facts: Facts, ignores: frozenset[str]) -
         yield lambda: prove_labelled(*sides, facts)
         return
     by_element = pointwise(sides)
-    if isinstance(by_element, str):
-        yield lambda: Unproved(by_element)
-        return
-    yield lambda: prove_steps(by_element, facts, ignores)
-    yield lambda: prove_finite(by_element, facts, ignores)
+    if isinstance(by_element, Pointwise):
+        yield lambda: prove_steps(by_element, facts, ignores)
+        yield lambda: prove_finite(by_element, facts, ignores)
+    yield lambda: prove_coefficients(*sides)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +20,8 @@ _SETTLED = 24
 """Nodes that compute one value from constants, or from shapes."""
 _INDICES = frozenset({ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL})
 """Types of shapes, and of what is computed from them."""
-_FURTHER = 12
+_NEAR = 24
+_FURTHER = 24
 """Nodes that are looked at beside those of an application, for a value that both sides come from."""
 
 
@@ -96,6 +98,11 @@ class _Cone:
     def side(self) -> Side:
         return Side(tuple(self.nodes), tuple(self.results), tuple(self.leaves))
 
+    def reads_shape_of(self, value: ir.Value) -> bool:
+        """Tell whether nothing of a value is read but its shape."""
+        users = [node for node in self.nodes if value in node.inputs]
+        return bool(users) and all(node.op_type == "Shape" and node.domain == "" for node in users)
+
     def _visit(self, value: ir.Value) -> None:
         """Take in what computes a value, inputs first."""
         waiting: list[tuple[ir.Value, bool]] = [(value, False)]
@@ -104,7 +111,7 @@ class _Cone:
             node = here.producer()
             if is_constant(here) or here in self.leaves or (node is not None and node in self.nodes):
                 continue
-            if node is None or (node not in self.inside and not _is_settled(here)):
+            if node is None or (node not in self.inside and not is_settled(here)):
                 self.leaves[here] = None
             elif is_ready:
                 self.nodes[node] = None
@@ -122,12 +129,23 @@ def _next(old: _Cone, new: _Cone) -> ir.Node | None:
     for here, there in ((new, old), (old, new)):
         wanted = {*there.leaves, *(value for node in there.nodes for value in node.outputs)}
         for leaf in here.leaves:
-            if leaf not in there.leaves and (node := leaf.producer()) is not None and is_plain(node):
-                given = [value for value in node.inputs if value is not None]
-                near = [*given, *(v for value in given if (p := value.producer()) for v in p.inputs if v is not None)]
-                if leaf in wanted or any(value in wanted for value in near):
-                    return node
+            node = None if leaf in there.leaves or here.reads_shape_of(leaf) else leaf.producer()
+            if node is not None and is_plain(node) and (leaf in wanted or _leads_to(node, wanted)):
+                return node
     return None
+
+
+def _leads_to(node: ir.Node, wanted: Collection[ir.Value]) -> bool:
+    """Tell whether some values are not far before a node."""
+    waiting, budget = deque([node]), _NEAR
+    while waiting and budget:
+        budget -= 1
+        for value in waiting.popleft().inputs:
+            if value is not None and value in wanted:
+                return True
+            if value is not None and (before := value.producer()) is not None:
+                waiting.append(before)
+    return False
 
 
 def is_plain(node: ir.Node) -> bool:
@@ -135,7 +153,7 @@ def is_plain(node: ir.Node) -> bool:
     return not is_random(node) and not any(True for _ in nested_graphs(node))
 
 
-def _is_settled(value: ir.Value) -> bool:
+def is_settled(value: ir.Value) -> bool:
     """Tell whether a value is computed from a few constants alone, or from shapes."""
     with_shapes = value.dtype in _INDICES
     budget, waiting = _SETTLED, [value]
