@@ -125,8 +125,11 @@ def write_layers(editor: Editor, ranges: Mapping[ir.Value, Range]) -> None:
             _write_product(editor, node, following.get(node.outputs[0]), ranges)
     for found in ends:
         # A product has taken some of them with it.
-        if found.nodes[-1].graph is not None and not editor.stopped:
-            _write_scale(editor, found)
+        last = found.nodes[-1]
+        # What they read may be another value since the product was written.
+        current = Affine.of(last) if last.graph is not None and not editor.stopped else None
+        if current is not None:
+            _write_scale(editor, current)
 
 
 def _is_last(found: Affine) -> bool:
