@@ -173,6 +173,8 @@ class Executor:
 
         self._require_providers(onnxruntime)
         chosen = self._options(onnxruntime)
+        if packed.handed:
+            chosen.add_session_config_entry("session.model_external_initializers_file_folder_path", self._folder)
         for name, option in (options or {}).items():
             setattr(chosen, name, option)
         if self.profile.optimized and packed.handed:
@@ -254,7 +256,6 @@ class Executor:
             # Planning which tensors share memory takes more than linear time; buffers are freed without it, too.
             options.enable_mem_reuse = options.enable_mem_pattern = False
             options.add_session_config_entry("session.disable_prepacking", "1")
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", self._folder)
         for key, text in self.profile.session_options.items():
             options.add_session_config_entry(key, str(text))
         return options
