@@ -235,6 +235,7 @@ _RULES: dict[str, Rule] = {
     "Min": _min,
     "Clip": _clip,
     "ReduceMax": _max,
+    "PoolMax": _max,
     "ReduceMin": _min,
     "Cast": _cast,
     "Sqrt": _sqrt,

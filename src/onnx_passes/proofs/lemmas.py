@@ -451,13 +451,23 @@ def _reduced_extreme(terms: Terms, symbol: Symbol, sequences: Sequence[Sequence[
     (found,) = sequences
     if len(found) == 1:
         return found[0]
-    if symbol.dtype.is_floating_point() and "nsz" not in terms.flags:
+    if symbol.dtype.is_floating_point() and not {"nsz", "nnan"} <= terms.flags:
         return None
     name = symbol.name.removeprefix("Reduce")
     flat = _flat(terms, name, symbol.dtype, found)
     if len(flat) == 1:
         return flat[0]
     return terms.intern(Symbol(name, symbol.dtype, (symbol.dtype,) * len(flat)), tuple(flat))
+
+
+@_of_sequence("PoolMax")
+def _pooled_maximum(terms: Terms, symbol: Symbol, sequences: Sequence[Sequence[int]]) -> int | None:
+    """Take it for any maximum, where there are no NaN and no infinities."""
+    if not {"nnan", "ninf"} <= terms.flags:
+        return None
+    plain = Symbol("ReduceMax", symbol.dtype, symbol.sources)
+    found = _reduced_extreme(terms, plain, sequences)
+    return terms.intern(plain, tuple(sequences[0])) if found is None else found
 
 
 @_of_sequence("Dot", "Gemm")

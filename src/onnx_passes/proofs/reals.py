@@ -278,7 +278,7 @@ def _reduced(field: Field, symbol: Symbol, operands: list[Array]) -> Array | Non
     return oracle("Log", [total]) if symbol.name in ("ReduceLogSum", "ReduceLogSumExp") else total
 
 
-@_of_sequence("ReduceProd", "ReduceMax", "ReduceMin")
+@_of_sequence("ReduceProd", "ReduceMax", "ReduceMin", "PoolMax")
 def _one_by_one(field: Field, symbol: Symbol, operands: list[Array]) -> Array:
     """Combine the numbers of a sequence in an order that does not depend on where they are."""
     (rows,) = operands
@@ -286,7 +286,7 @@ def _one_by_one(field: Field, symbol: Symbol, operands: list[Array]) -> Array:
         return reduce(times, [rows[..., place, :] for place in range(rows.shape[-2])])
     order = np.argsort(rows[..., 0], axis=-1)
     rows = np.take_along_axis(rows, order[..., None], -2)
-    function = largest if symbol.name == "ReduceMax" else smallest
+    function = smallest if symbol.name == "ReduceMin" else largest
     return reduce(function, [rows[..., place, :] for place in range(rows.shape[-2])])
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, cast
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
@@ -118,6 +120,15 @@ def _gemm(symbol: Symbol, operands: list[Array]) -> Array:
     return total + np.asarray(beta).astype(kind) * operands[0] if biased else total
 
 
+def _greater(a: Array, b: Array) -> Array:
+    """Compare as ONNX Runtime reduces: a NaN that comes later is passed over."""
+    return np.where(a < b, b, a)
+
+
+def _least(array: Array) -> float:
+    return float(cast(Any, ml_dtypes).finfo(array.dtype).min)
+
+
 _SPECIAL: dict[str, Callable[[Symbol, list[Array]], Array]] = {
     POLYNOMIAL: _polynomial,
     "Product": lambda _, operands: operands[0] * operands[1],
@@ -126,8 +137,9 @@ _SPECIAL: dict[str, Callable[[Symbol, list[Array]], Array]] = {
     "ReduceSum": _summed,
     "ReduceMean": _mean,
     "ReduceProd": lambda _, operands: np.multiply.reduce(operands),
-    "ReduceMax": lambda _, operands: np.maximum.reduce(operands),
-    "ReduceMin": lambda _, operands: np.minimum.reduce(operands),
+    "ReduceMax": lambda _, operands: reduce(_greater, operands),
+    "ReduceMin": lambda _, operands: reduce(lambda a, b: np.where(b < a, b, a), operands),
+    "PoolMax": lambda _, operands: reduce(_greater, operands, np.full_like(operands[0], _least(operands[0]))),
     "ReduceL1": lambda s, operands: _summed(s, [np.abs(x) for x in operands]),
     "ReduceL2": lambda s, operands: np.sqrt(_summed(s, [x * x for x in operands])),
     "ReduceSumSquare": lambda s, operands: _summed(s, [x * x for x in operands]),

@@ -95,7 +95,12 @@ def patches(call: Call, elements: np.ndarray, windows: SlidingWindows, fill: np.
 def _max_pool(call: Call) -> Tensor:
     if len(call.node.outputs) > 1:
         raise UnsupportedError("indices of MaxPool")
-    return _pooled(call, "ReduceMax")
+    return _pooled(call, _maximum(call))
+
+
+def _maximum(call: Call) -> str:
+    """Name the maximum of a window: of floats it begins with the least finite number, and passes over NaN."""
+    return "PoolMax" if call.tensor(0).dtype.is_floating_point() else "ReduceMax"
 
 
 @MEANINGS.of("AveragePool")
@@ -157,7 +162,7 @@ def _global_average(call: Call) -> Tensor:
 
 @MEANINGS.of("GlobalMaxPool")
 def _global_max(call: Call) -> Tensor:
-    return _global(call, "ReduceMax")
+    return _global(call, _maximum(call))
 
 
 @MEANINGS.of("CumSum")
