@@ -65,6 +65,8 @@ def _other_constant(model: ir.Model, rng: Rng) -> bool:
     return True
 
 
+_NOTICED = 1e-6
+"""A proof that allows for more than this says so itself."""
 FAULTS = (_other_operator, _swapped_inputs, _other_constant)
 
 
@@ -126,6 +128,8 @@ def test_what_differs_is_never_proved(target: Target) -> None:
             try:
                 results = [_results(executor, model, case) for model in (before, other)]
             except ExecutionError:
+                continue
+            if found.bound is not None and found.bound > _NOTICED:
                 continue
             wrong = [n for n, (a, b) in enumerate(zip(*results, strict=True)) if _differ(a, b)]
             # Real numbers know neither NaN nor what overflows: these flags are told with such a proof.

@@ -91,6 +91,15 @@ def test_a_level_that_is_required_names_what_stands_in_the_way() -> None:
         apply(_model(), "eliminate", verify=Proved(_knows_neg, require="proved-here"))
 
 
+def test_a_method_that_fails_is_a_reason_and_no_more() -> None:
+    def fails(application: Application, owner: Pass) -> Proof:
+        raise IndexError("beyond")
+
+    result = apply(_model(), "eliminate", verify=Proved(fails, _knows_neg))
+    missing = {proof.reason for step in result.steps for proof in step.proofs if not proof.level}
+    assert missing == {"the search for a proof failed: IndexError: beyond; nothing is known of it"}
+
+
 def test_proofs_can_be_switched_off() -> None:
     result = apply(_model(), "eliminate", verify=Proved(_knows_all, prove=False))
     assert result.record.level == "sampled"

@@ -65,7 +65,7 @@ def prove_equal(
         return found if isinstance(found, Proof) or found.refuted else asked.run(found)
     except UnsupportedError as error:
         return Unproved(str(error))
-    except (ModelError, IndexError, ValueError) as error:
+    except (ModelError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         # Arrays refuse shapes and axes that no model should have; engines may take them all the same.
         return Unproved(f"a model cannot be evaluated: {error}")
 

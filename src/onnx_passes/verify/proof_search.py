@@ -111,7 +111,10 @@ class ProofSearch:
             for method in self._methods:
                 method.begin(self._model)
         for method in self._methods:
-            found = method.prove(application, owner)
+            try:
+                found = method.prove(application, owner)
+            except Exception as error:  # noqa: BLE001 - what cannot be proved is still checked by running it
+                found = Unproved(f"the search for a proof failed: {type(error).__name__}: {error}")
             if isinstance(found, Proof):
                 return RewriteProof(number, rule, found.level, found.method, found.facts, found.bound)
             if found is not None:
