@@ -7,17 +7,19 @@ CLIENTS := .venv-clients
 ZOO_ENV := .venv-zoo
 PEERS := .venv-peers
 RELEASE := .venv-release
+DOCS := .venv-docs
 ZOO ?= out/zoo
 MODELS ?= ../shared/models
 MINUTES ?= 30
 JOBS ?= 0
 FOUND ?= out/found
 
-.PHONY: help demo test lint types unit index surface viewer viewer-check screenshots bench bench-publish bench-simplify fuzz release-check dist clients clients-hls4ml clients-openvino clients-qonnx clean
+.PHONY: help demo docs docs-check docs-outputs test lint types unit index surface viewer viewer-check screenshots bench bench-publish bench-simplify fuzz release-check dist clients clients-hls4ml clients-openvino clients-qonnx clean
 
 help:
 	@echo "make demo   run the main job on an example model"
 	@echo "make test   lint, types, import layers and tests"
+	@echo "make docs   build the documentation: out/docs/index.html; make docs-outputs  run its blocks, write what they print"
 	@echo "make bench  benchmarks beside the peers; make bench-simplify  simplifiers on exports of timm, transformers, …"
 	@echo "make clients  programs that use the passes, or what they export: FINN+, hls4ml, OpenVINO, QONNX"
 	@echo "make fuzz   random models under random pipelines, then every rule: MINUTES=30 JOBS=0 FOUND=out/found"
@@ -36,7 +38,7 @@ demo: $(READY)
 
 # Checks that use one core run beside the tests.
 test: $(READY)
-	$(MAKE) --jobs=2 lint types viewer-check unit
+	$(MAKE) --jobs=2 lint types viewer-check docs-check unit
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -55,6 +57,27 @@ index: $(READY)
 # Public names and their signatures, which a test holds the package to.
 surface: $(READY)
 	PYTHONPATH=docs:src $(BIN)/python -m generators.surface > tests/surface.txt
+
+# Sphinx needs nothing of ours, so its environment is small and is made in seconds.
+$(DOCS)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python docs/requirements.py | $(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement /dev/stdin
+	@touch $@
+
+BUILDER := html
+docs: $(DOCS)/.ready $(READY)
+	$(BIN)/python docs/generate.py
+	$(DOCS)/bin/sphinx-build --fail-on-warning --keep-going --quiet --fresh-env --builder $(BUILDER) docs out/docs
+	@[ $(BUILDER) != html ] || echo "out/docs/index.html"
+
+# Pages and references without writing them, which takes most of the time. Where Sphinx cannot be had, the tests of
+# blocks and links still run.
+docs-check:
+	@if $(MAKE) --silent $(DOCS)/.ready > /dev/null 2>&1; then $(MAKE) --silent docs BUILDER=dummy; \
+	else echo "the documentation is not built: Sphinx could not be installed"; fi
+
+docs-outputs: $(READY)
+	$(BIN)/python -m tests.docs.pages
 
 # The page is in the package, so that users need no node; here it is made, and compared with what its source makes.
 viewer:
@@ -139,4 +162,4 @@ $(RELEASE)/.ready: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(RELEASE) $(CLIENTS) $(CLIENTS)-* $(ZOO_ENV) $(PEERS) .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist web/node_modules
+	rm -rf $(VENV) $(RELEASE) $(CLIENTS) $(CLIENTS)-* $(ZOO_ENV) $(PEERS) $(DOCS) .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist web/node_modules

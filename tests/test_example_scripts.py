@@ -15,7 +15,7 @@ QUOTED = dict(
     re.findall(r"^\| `(\w+\.py)` \| .* \| `(.+)` \|$", (EXAMPLES / "README.md").read_text("utf-8"), re.MULTILINE)
 )
 TESTED_ELSEWHERE = {"write_c.py"}
-MODELS = {"digits_export.py", "digits_models.py", "train_digits.py"}
+MODELS = {"digits_export.py", "digits_float.py", "digits_models.py", "train_digits.py"}
 """How the models that ship with the package were made."""
 
 RUNNER = """

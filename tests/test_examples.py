@@ -193,3 +193,19 @@ def test_unknown_name_suggests_the_nearest() -> None:
 def test_unknown_name_without_neighbours_lists_all() -> None:
     with pytest.raises(UsageError, match="the examples are digits-mlp, digits-cnn"):
         examples.path("resnet")
+
+
+def test_the_float_model_has_something_to_clean_up_and_is_right():
+    from onnx_passes.api import run_model
+
+    path, digits = examples.path("digits-cnn").with_name("digits_float.onnx"), examples.digits()
+    onnx.checker.check_model(onnx.load(path))
+    assert {"Dropout", "Identity", "BatchNormalization", "Shape"} <= {node.op_type for node in ir.load(path).graph}
+    logits = run_model(path, {"image": digits.image})["logits"]
+    assert (logits.argmax(axis=1) == digits.label).mean() > 0.99
+
+
+def test_files_of_the_documentation(tmp_path):
+    written = examples.write(tmp_path)
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")) == sorted(written)
+    assert np.array_equal(np.load(tmp_path / "images.npy"), examples.digits().image)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from onnx_passes.core.base import PassResult as PassResult
     from onnx_passes.core.base import Transformation as Transformation
     from onnx_passes.core.compose import ComposePass as ComposePass
+    from onnx_passes.core.errors import OnnxPassesError as OnnxPassesError
+    from onnx_passes.core.errors import PassFailedError as PassFailedError
+    from onnx_passes.core.errors import UsageError as UsageError
     from onnx_passes.core.instruments import Instrument as Instrument
     from onnx_passes.core.options import Size as Size
     from onnx_passes.core.options import option as option
@@ -55,6 +58,8 @@ if TYPE_CHECKING:
     from onnx_passes.session.session import Session as Session
     from onnx_passes.session.session import open as open  # noqa: A004
     from onnx_passes.testing.fuzz import fuzz as fuzz
+    from onnx_passes.verify.failure import PostconditionError as PostconditionError
+    from onnx_passes.verify.failure import VerificationError as VerificationError
     from onnx_passes.verify.measuring import Measuring as Measuring
     from onnx_passes.verify.run.resources import limited as limited
     from onnx_passes.verify.verification import Verification as Verification
@@ -75,9 +80,12 @@ _HOMES = {
     "LawPass": "rewrite.laws",
     "Match": "rewrite.match",
     "Measuring": "verify.measuring",
+    "OnnxPassesError": "core.errors",
     "Op": "rewrite.patterns",
     "Pass": "core.base",
+    "PassFailedError": "core.errors",
     "PassResult": "core.base",
+    "PostconditionError": "verify.failure",
     "Result": "api",
     "RewriteRulePass": "rewrite.passes",
     "RewriteRuleSetPass": "rewrite.passes",
@@ -85,8 +93,10 @@ _HOMES = {
     "Session": "session.session",
     "Size": "core.options",
     "Transformation": "core.base",
+    "UsageError": "core.errors",
     "Var": "rewrite.patterns",
     "Verification": "verify.verification",
+    "VerificationError": "verify.failure",
     "Vocabulary": "rewrite.laws",
     "When": "rewrite.laws",
     "apply": "api",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onnx_passes.cli.main import run_command_line
-from onnx_passes.core.registry import REGISTRY
+from tests.helpers.registry import forgetting
 
 MODEL = """
 <ir_version: 10, opset_import: ["": 20]>
@@ -74,12 +74,5 @@ def model(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def clean_registry() -> object:
     """Forget the passes and modules of users that a test brings in."""
-    modules, known = set(sys.modules), set(REGISTRY._entries)
-    yield
-    for key, entry in list(REGISTRY._entries.items()):
-        if key not in known and not entry.module.startswith("onnx_passes."):
-            del REGISTRY._entries[key]
-            REGISTRY._classes.pop(entry.name, None)
-    for name in set(sys.modules) - modules:
-        if "pytest-" in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
+    with forgetting():
+        yield

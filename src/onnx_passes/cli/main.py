@@ -30,7 +30,7 @@ _EPILOG = """\b
 Exit codes: 0 ok, 1 verification failed, 2 usage or bad input, 3 a pass failed, 4 internal error.
 Without a command, 'run' is meant, with passes behind the model or before it:
   onnx-passes -o out.onnx model.onnx cleanup      onnx-passes simplify in.onnx out.onnx
-  onnx-passes -o out/ -j 4 models/ simplify       a whole folder; docs/everyday.md has more"""
+  onnx-passes -o out/ -j 4 models/ simplify       a whole folder; docs/how-to/everyday.md has more"""
 
 
 class LazyGroup(click.Group):

@@ -15,6 +15,13 @@ NAMES = ("digits-mlp", "digits-cnn")
 
 _FOLDER = Path(__file__).parent
 _LARGEST_PIXEL = 16
+_FILES = {
+    "model.onnx": "digits_float",
+    "quantized.onnx": "digits_cnn",
+    "models/cnn.onnx": "digits_float",
+    "models/quantized_cnn.onnx": "digits_cnn",
+    "models/quantized_mlp.onnx": "digits_mlp",
+}
 
 
 class Digits(NamedTuple):
@@ -36,6 +43,21 @@ def path(name: str) -> Path:
         hint = did_you_mean(name, NAMES) or f"the examples are {', '.join(NAMES)}"
         raise UsageError(f"there is no example model '{name}'", hint=hint)
     return _FOLDER / f"{name.replace('-', '_')}.onnx"
+
+
+def write(folder: Path) -> list[str]:
+    """Write models and data to work with into a folder, under the names that the documentation uses."""
+    import shutil
+
+    import numpy as np
+
+    (folder / "models").mkdir(parents=True, exist_ok=True)
+    for name, source in _FILES.items():
+        shutil.copyfile(_FOLDER / f"{source}.onnx", folder / name)
+    data = digits()
+    np.save(folder / "images.npy", data.image)
+    np.save(folder / "labels.npy", data.label)
+    return [*_FILES, "images.npy", "labels.npy"]
 
 
 def digits() -> Digits:

@@ -16,10 +16,16 @@ _PIPELINE = "streamline"
 @click.option("--model", default="digits-cnn", show_default=True, help="Name of an example model.")
 @click.option("-o", "--output", metavar="FILE", help="Where the result goes; without it, nowhere.")
 @click.option("--report", metavar="FILE", help="Write a page that shows every rewrite; as .json, its data.")
+@click.option("--files", metavar="FOLDER", help="Only write models and data to work with, as the documentation does.")
 @debug_option
-def command(model: str, output: str | None, report: str | None) -> None:
+def command(model: str, output: str | None, report: str | None, files: str | None) -> None:
     """Take a quantized network, trained on real digits, to integers, and show what was done and how it is known."""
     from onnx_passes import examples
+
+    if files is not None:
+        written = examples.write(Path(files))
+        click.echo(f"wrote {', '.join(written)} to {files}", err=True)
+        return
     from onnx_passes.analysis.streamlined import streamlined
     from onnx_passes.api import apply, run_model
     from onnx_passes.graph.save import save
