@@ -14,6 +14,7 @@ import pytest
 import onnx_passes
 from onnx_passes import EditorPass, RewriteRulePass, Rule, Transformation, Verification, examples, passes
 from onnx_passes.core.errors import OptionError, PassFailedError, UsageError
+from onnx_passes.core.evidence import PROOFS
 from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.testing import assert_same_graph
 from onnx_passes.verify.comparison.promise import Limits
@@ -72,7 +73,9 @@ def test_apply_goes_on_from_the_last_step():
     s.apply(DropAdd)
     assert operators(s.model) == ["Identity", "Mul", "Relu"]
     assert [state.text for state in s.steps] == ["original", "eliminate-identity", "drop-add"]
-    assert [state.evidence for state in s.steps] == ["", "bit-equal", "within tolerance"]
+    first, second, third = (state.evidence for state in s.steps)
+    assert (first, third) == ("", "within tolerance")
+    assert second in (*PROOFS, "bit-equal")
 
 
 def test_the_given_model_stays_as_it_is():
@@ -361,7 +364,7 @@ def test_data_follow_a_changed_interface():
     s = onnx_passes.open(examples.path("digits-mlp"), inputs={"image": digits.image[:3]})
     s.apply("set-input", name="image", type="UINT8", scale=1 / 16)
     s.apply("fold-constants")
-    assert s.steps[2].evidence in ("", "bit-equal")
+    assert s.steps[2].evidence in ("", "bit-equal", *PROOFS)
     logits = s.run()["logits"]
     expected = onnx_passes.run_model(s.original, {"image": digits.image[:3]})["logits"]
     np.testing.assert_allclose(logits.reshape(expected.shape), expected, rtol=1e-5, atol=1e-5)

@@ -5,6 +5,7 @@ import onnx_ir as ir
 import pytest
 
 import onnx_passes
+from onnx_passes.core.evidence import rank
 from onnx_passes.core.walk import all_nodes
 from tests.helpers.networks import NETWORKS
 
@@ -37,7 +38,7 @@ def nodes(model: ir.Model) -> int:
 
 def test_networks_become_small_and_stay_right(name):
     result = onnx_passes.apply(NETWORKS[name](), "simplify")
-    assert result.record.level in ("sampled", "tolerance")
+    assert rank(result.record.level) <= rank("tolerance")
     assert nodes(result.model) <= FEWEST[name], "\n".join(n.op_type for n in all_nodes(result.model.graph))
     onnx.checker.check_model(ir.to_proto(result.model), full_check=True)
 
