@@ -79,7 +79,7 @@ def data() -> None:
     model = str(examples.path("digits-mlp"))
     group = zarr.open_group("digits.zarr", mode="w")
     for name, array in (("image", digits.image), ("label", digits.label)):
-        group.create_array(name, data=np.asarray(array))
+        group.create_array(name, shape=array.shape, dtype=array.dtype)[...] = array
     pq.write_table(pa.table({"label": pa.array(np.asarray(digits.label))}), "labels.parquet")
     for labels in ("digits.zarr#label", "labels.parquet#label"):
         given = ("--dataset", "digits.zarr#image", "--expect", labels, "--metric", "accuracy")
