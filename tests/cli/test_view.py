@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from onnx_passes import examples, load
+from onnx_passes.cli.signals import Terminated
 from tests.cli.conftest import MODEL
 
 DIGITS = str(examples.path("digits-mlp"))
@@ -21,6 +22,7 @@ class Netron:
         self.shown: list[tuple[str, int]] = []
         self.options: dict[str, object] = {}
         self.stopped: object = None
+        self.interruption: BaseException = KeyboardInterrupt()
 
     def start(self, file: str, **options: object) -> tuple[str, int]:
         self.shown.append((file, len(load(file).graph)))
@@ -28,7 +30,7 @@ class Netron:
         return "localhost", 8080
 
     def wait(self) -> None:
-        raise KeyboardInterrupt
+        raise self.interruption
 
     def stop(self, address: object) -> None:
         self.stopped = address
@@ -48,6 +50,12 @@ def test_shows_the_file_itself_until_it_is_interrupted(run, netron):
     assert netron.options == {"address": 9001, "browse": False}
     assert netron.stopped == ("localhost", 8080)
     assert "http://localhost:8080" in answer.err
+
+
+def test_the_server_ends_with_a_program_that_is_told_to_end(run, netron):
+    netron.interruption = Terminated()
+    assert run("view", DIGITS).code != 0
+    assert netron.stopped == ("localhost", 8080)
 
 
 def test_text_is_shown_as_a_model(run, netron, tmp_path):

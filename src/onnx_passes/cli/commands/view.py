@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import tempfile
@@ -29,8 +30,10 @@ def command(model: str, port: int | None, no_browser: bool) -> None:
         address: Any = netron.start(str(_binary(model, Path(folder))), address=port, browse=not no_browser)
         click.echo(f"{model} is at {_url(address)}; Ctrl-C ends it", err=True)
         try:
-            netron.wait()
-        except KeyboardInterrupt:
+            with contextlib.suppress(KeyboardInterrupt):
+                netron.wait()
+        finally:
+            # Its thread would keep a process alive that was told to end.
             netron.stop(address)
 
 
