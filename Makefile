@@ -56,7 +56,7 @@ index: $(READY)
 
 # Public names and their signatures, which a test holds the package to.
 surface: $(READY)
-	PYTHONPATH=docs:src $(BIN)/python -m generators.surface > tests/surface.txt
+	PYTHONPATH=docs:src $(BIN)/python -m generators.surface tests
 
 # Sphinx needs nothing of ours, so its environment is small and is made in seconds.
 $(DOCS)/.ready: pyproject.toml

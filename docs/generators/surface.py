@@ -1,6 +1,7 @@
 """The public surface: names that programs may use, with their signatures, and the options of the command line.
 
-``make surface`` writes it to ``tests/surface.txt``, to which a test holds the package.
+``make surface`` writes it to ``tests/surface.txt``, to which a test holds the package, and the names and options of
+passes to ``tests/pass_names.txt``: there may be more of these, and never fewer.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +22,7 @@ import click
 import onnx_passes
 from onnx_passes import operators, passes, testing
 from onnx_passes.cli.main import COMMANDS, cli
+from onnx_passes.core.registry import REGISTRY
 from onnx_passes.passes import verify
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -67,6 +70,17 @@ def surface() -> str:
         parts += [line for each in names_of(module) for line in each.lines()]
         parts.append("")
     return "\n".join([*parts, "# onnx-passes", *_command_line(), ""])
+
+
+def pass_names() -> str:
+    """Write all names that pipeline text may use, and the options of passes, a line for each."""
+    lines: list[str] = []
+    for name in REGISTRY.names():
+        found = REGISTRY.find(name)
+        own = found.entries[0].options if not found.is_group and not found.preset else ()
+        options = ", ".join(sorted(option.name for option in own))
+        lines.append(f"{name}{{{options}}}" if options else name)
+    return "\n".join([*lines, ""])
 
 
 def _is_own(module: ModuleType, name: str) -> bool:
@@ -142,4 +156,6 @@ def _option(option: click.Option) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(surface())
+    folder = Path(sys.argv[1])
+    (folder / "surface.txt").write_text(surface(), encoding="utf-8")
+    (folder / "pass_names.txt").write_text(pass_names(), encoding="utf-8")
