@@ -19,7 +19,7 @@ from onnx_passes.core.registry import REGISTRY
 
 COMMANDS = (
     *("run", "batch", "watch", "list", "explain", "plan", "inspect", "draw", "view", "export-layers", "run-model"),
-    *("verify", "diff", "report", "bisect", "reduce", "repro", "why", "why-not"),
+    *("verify", "certify", "diff", "report", "bisect", "reduce", "repro", "why", "why-not"),
     *("shell", "fuzz", "new", "demo", "completion"),
 )
 DEFAULT = "run"

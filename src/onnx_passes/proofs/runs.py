@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.ops.expand import expand_nodes, uses_custom_operators
+from onnx_passes.proofs.values import same
 
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
@@ -47,6 +48,14 @@ def run(model: ir.Model, feeds: Feeds) -> list[Array] | None:
         return [np.asarray(array) for array in session.run(None, dict(feeds))]
     except Exception:  # noqa: BLE001 - whatever it cannot run is not confirmed
         return None
+
+
+def confirmed(before: ir.Model, after: ir.Model, feeds: Feeds) -> bool:
+    """Tell whether ONNX Runtime computes different bits for two models with the same inputs; all NaN are one."""
+    a, b = run(before, feeds), run(after, feeds)
+    if a is None or b is None:
+        return False
+    return any(x.shape != y.shape or x.dtype != y.dtype or not same(x, y).all() for x, y in zip(a, b, strict=True))
 
 
 def _differ(x: Array, y: Array) -> bool:
