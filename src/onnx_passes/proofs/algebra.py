@@ -44,6 +44,16 @@ class Algebra(ABC):
     """
 
     exact: bool = True
+    most: int = 1 << 22
+    """Elements that one tensor, or the sequences of one node, may have."""
+
+    def afford(self, *sizes: int) -> None:
+        """Raise TooLargeError if something has more elements than the algebra is made for."""
+        amount = 1
+        for size in sizes:
+            amount *= size
+        if amount > self.most:
+            raise TooLargeError(f"{amount} elements, more than {self.most}")
 
     @abstractmethod
     def variable(self, name: str, dtype: ir.DataType, shape: Sequence[int]) -> np.ndarray:

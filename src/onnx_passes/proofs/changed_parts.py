@@ -14,6 +14,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnx_passes.core.errors import UsageError
 from onnx_passes.graph.alignment import Alignment
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.copy import copy_node
@@ -67,10 +68,10 @@ class Comparison:
         self._common = self._all_numbers(before) & self._all_numbers(after)
 
     def outputs(self) -> list[Pair]:
-        """Return the outputs of both models. Raises UnsupportedError where one has no partner."""
+        """Return the outputs of both models. Raises UsageError where one has no partner."""
         pairs = [(a, b) for a, b in self._alignment.outputs if a is not None and b is not None]
         if len(pairs) < len(self._alignment.outputs):
-            raise UnsupportedError("the models have different outputs")
+            raise UsageError("the models have different outputs", hint="compare models with the same interface")
         return pairs
 
     def are_same(self, a: ir.Value, b: ir.Value) -> bool:

@@ -42,8 +42,11 @@ from onnx_passes.proofs.terms import VARIABLE, Terms
 
 Effort = Literal["quick", "normal", "thorough"]
 SECONDS: Mapping[Effort, float] = {"quick": 0.3, "normal": 3.0, "thorough": 30.0}
-"""How long the solver may think about one pair of terms."""
+"""How long the solver may think about one pair of terms, and half of what one evaluation of a model may take."""
 _MOST_FORMS = 24
+_MOST_BOUNDED = 96
+_MOST_VISITS = 400_000
+"""Terms that are looked at to tell forms apart."""
 _MOST_APART = 2.0**10
 """Units of rounding by which results for ordinary inputs may be apart where no bound is known."""
 
@@ -60,8 +63,8 @@ def prove_equal(
     """Prove that two models with the same interface and known shapes compute the same, or say why not."""
     try:
         inputs = paired_inputs(before, after)
-        asked = _Question(before, after, inputs, domains or {}, frozenset(allow))
-        found = asked.answer(SECONDS[effort], solver=solver)
+        asked = _Question(before, after, inputs, domains or {}, frozenset(allow), SECONDS[effort])
+        found = asked.answer(solver=solver)
         return found if isinstance(found, Proof) or found.refuted else asked.run(found)
     except UnsupportedError as error:
         return Unproved(str(error))
@@ -79,13 +82,14 @@ class _Question:
     inputs: Sequence[int]
     domains: Mapping[str, Domain]
     allow: frozenset[str]
+    seconds: float
 
-    def answer(self, seconds: float, *, solver: bool) -> Proof | Unproved:
+    def answer(self, *, solver: bool) -> Proof | Unproved:
         """Try terms first, then real numbers."""
         terms = Terms()
         try:
             made = variables(terms, self.before)
-            first, second = Evaluation(self.before, terms), Evaluation(self.after, terms)
+            first, second = (Evaluation(model, terms, seconds=self._patience) for model in (self.before, self.after))
             a = first.outputs(made)
             b = second.outputs([made[index] for index in self.inputs])
         except TooLargeError as error:
@@ -98,16 +102,22 @@ class _Question:
         pairs = _different_pairs(terms, a, b)
         if not pairs:
             return Proof("proved-here", "congruence", tuple(facts))
-        forms = _forms(terms, pairs, self.domains)
+        forms, are_all = _forms(terms, pairs, self.domains)
         verdicts: list[Verdict] = []
         for one, other in forms[:_MOST_FORMS]:
-            verdicts.append(decide(terms, one, other, self._limits(terms, one, other), solver=solver, seconds=seconds))
+            limits = self._limits(terms, one, other)
+            verdicts.append(decide(terms, one, other, limits, solver=solver, seconds=self.seconds))
             if verdicts[-1].status == "different" and not verdicts[-1].excused:
                 return self._refuted(terms, verdicts[-1], "")
-        if len(forms) <= _MOST_FORMS and all(verdict.status == "same" for verdict in verdicts):
+        if are_all and len(forms) <= _MOST_FORMS and all(verdict.status == "same" for verdict in verdicts):
             return Proof("proved-here", ", ".join(sorted({v.method for v in verdicts})), tuple(facts))
         open_forms = [form for form, verdict in zip(forms, verdicts, strict=False) if verdict.status != "same"]
-        return self._in_reals(terms, [*open_forms, *forms[_MOST_FORMS:]], verdicts, facts)
+        bounded = are_all and len(forms) <= _MOST_BOUNDED
+        return self._in_reals(terms, [*open_forms, *forms[_MOST_FORMS:]], verdicts, facts, bounded=bounded)
+
+    @property
+    def _patience(self) -> float:
+        return 2 * self.seconds
 
     def _limits(self, terms: Terms, a: int, b: int) -> dict[int, Domain]:
         if not self.domains:
@@ -119,7 +129,13 @@ class _Question:
         }
 
     def _in_reals(
-        self, terms: Terms, forms: Sequence[tuple[int, int]], verdicts: Sequence[Verdict], facts: list[str]
+        self,
+        terms: Terms,
+        forms: Sequence[tuple[int, int]],
+        verdicts: Sequence[Verdict],
+        facts: list[str],
+        *,
+        bounded: bool,
     ) -> Proof | Unproved:
         """Prove what is not the same bit by bit in real numbers, if nothing but allowed flags tells it apart."""
         flags = frozenset[str]().union(*(verdict.flags for verdict in verdicts))
@@ -131,10 +147,12 @@ class _Question:
             return self._undecided(terms, worst, verdicts, why)
         same, assumed = False, tuple[str, ...]()
         for fold in (False, True):
-            same, assumed = same_in_fields(self.before, self.after, self.inputs, fold=fold)
+            same, assumed = same_in_fields(self.before, self.after, self.inputs, fold=fold, seconds=self._patience)
             if same:
                 break
-        bound, reason = rounding(terms, forms[: 4 * _MOST_FORMS], self.domains, exactly=same)
+        bound, reason = None, "no bound: too many forms of terms"
+        if bounded:
+            bound, reason = rounding(terms, forms, self.domains, exactly=same)
         if (not same and bound is None) or not flags <= self.allow:
             return self._undecided(terms, worst, verdicts, why)
         if bound is None and (reason.startswith("results") or _is_far(terms, forms, verdicts)):
@@ -176,11 +194,11 @@ class _Question:
     def _large(self, why: str) -> Proof | Unproved:
         """Compare models that are too large for terms by fingerprints, then in finite fields."""
         try:
-            if same_labels(self.before, self.after, self.inputs):
+            if same_labels(self.before, self.after, self.inputs, self._patience):
                 return Proof(
                     "proved-here", "congruence (fingerprints)", ("two fingerprints of 64 bits do not collide",)
                 )
-            same, assumed = same_in_fields(self.before, self.after, self.inputs, fold=True)
+            same, assumed = same_in_fields(self.before, self.after, self.inputs, fold=True, seconds=self._patience)
         except TooLargeError as error:
             return Unproved(f"too large: {error}")
         if not same:
@@ -231,12 +249,19 @@ def _places(first: Evaluation, second: Evaluation) -> list[str]:
     return [f"{name} gives an element the same bits wherever it is" for name in moved]
 
 
-def _forms(terms: Terms, pairs: Sequence[tuple[int, int]], domains: Mapping[str, Domain]) -> list[tuple[int, int]]:
-    """Return one pair of terms of each form, whatever their variables are called."""
+def _forms(
+    terms: Terms, pairs: Sequence[tuple[int, int]], domains: Mapping[str, Domain]
+) -> tuple[list[tuple[int, int]], bool]:
+    """Return one pair of terms of each form, whatever their variables are called, and whether these are all."""
     found: dict[Any, tuple[int, int]] = {}
+    visits = 0
     for a, b in pairs:
-        found.setdefault(_form(terms, a, b, domains), (a, b))
-    return list(found.values())
+        form = _form(terms, a, b, domains)
+        found.setdefault(form, (a, b))
+        visits += len(form)
+        if visits > _MOST_VISITS:
+            return list(found.values()), len(pairs) == 1
+    return list(found.values()), True
 
 
 def _form(terms: Terms, a: int, b: int, domains: Mapping[str, Domain]) -> tuple[object, ...]:

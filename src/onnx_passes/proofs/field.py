@@ -43,6 +43,7 @@ class Field(Algebra):
     """Elements are numbers modulo primes at random points, with a fingerprint of how they are computed."""
 
     exact = False
+    most = 1 << 18
 
     def __init__(self, seed: int = 0) -> None:
         self.labels = Fingerprints(seed)
@@ -56,6 +57,7 @@ class Field(Algebra):
 
     def constant(self, dtype: ir.DataType, array: np.ndarray) -> Array:
         """Return rational numbers as they are; infinities and NaN are numbers like no others."""
+        self.afford(array.size)
         label = self.labels.constant(dtype, array)
         if array.dtype == object:
             return self._by_label(label)

@@ -6,6 +6,7 @@ two of them are independent. All of it is vectorised: a node costs a few operati
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -113,19 +114,20 @@ def labels(model: ir.Model, *, seed: int = 0) -> list[Labels]:
     something are not known, or there are too many elements.
     """
     algebra = Fingerprints(seed)
-    return _outputs(model, algebra, variables(algebra, model))
+    return _outputs(model, algebra, variables(algebra, model), math.inf)
 
 
-def _outputs(model: ir.Model, algebra: Fingerprints, inputs: Sequence[Tensor]) -> list[Labels]:
-    return [tensor.elements(algebra) for tensor in Evaluation(model, algebra).outputs(inputs)]
+def _outputs(model: ir.Model, algebra: Fingerprints, inputs: Sequence[Tensor], seconds: float) -> list[Labels]:
+    return [tensor.elements(algebra) for tensor in Evaluation(model, algebra, seconds=seconds).outputs(inputs)]
 
 
-def same_labels(before: ir.Model, after: ir.Model, inputs: Sequence[int]) -> bool:
+def same_labels(before: ir.Model, after: ir.Model, inputs: Sequence[int], seconds: float = math.inf) -> bool:
     """Tell whether two models have the same fingerprints, by two that are independent."""
     for seed in (0, 1):
         algebra = Fingerprints(seed)
         made = variables(algebra, before)
-        a, b = _outputs(before, algebra, made), _outputs(after, algebra, [made[index] for index in inputs])
+        a = _outputs(before, algebra, made, seconds)
+        b = _outputs(after, algebra, [made[index] for index in inputs], seconds)
         if len(a) != len(b) or not all(np.array_equal(x, y) for x, y in zip(a, b, strict=True)):
             return False
     return True

@@ -7,6 +7,7 @@ math that excuse it are named, and the proof holds only if they are allowed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -28,7 +29,7 @@ _PATIENCE = 64
 
 
 def same_in_fields(
-    before: ir.Model, after: ir.Model, inputs: Sequence[int], *, fold: bool
+    before: ir.Model, after: ir.Model, inputs: Sequence[int], *, fold: bool, seconds: float = math.inf
 ) -> tuple[bool, tuple[str, ...]]:
     """Tell whether two models are the same rational function, and what that rests on.
 
@@ -40,8 +41,8 @@ def same_in_fields(
         field = Field(seed)
         try:
             made = variables(field, before)
-            a = Evaluation(before, field, fold=fold).outputs(made)
-            b = Evaluation(after, field, fold=fold).outputs([made[index] for index in inputs])
+            a = Evaluation(before, field, fold=fold, seconds=seconds).outputs(made)
+            b = Evaluation(after, field, fold=fold, seconds=seconds).outputs([made[index] for index in inputs])
         except (UnsupportedError, TooLargeError):
             return False, ()
         if len(a) != len(b) or any(x.shape != y.shape for x, y in zip(a, b, strict=True)):

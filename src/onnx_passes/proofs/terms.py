@@ -31,7 +31,7 @@ class Terms(Algebra):
         self.polynomials: dict[int, dict[tuple[int, ...], int]] = {}
         self.assumed: set[str] = set()
         self.flags = frozenset(flags)
-        self._most = most
+        self.most = most
         self._numbers: dict[tuple[Any, ...], int] = {}
 
     def variable(self, name: str, dtype: ir.DataType, shape: Sequence[int]) -> np.ndarray:
@@ -45,6 +45,7 @@ class Terms(Algebra):
         if array.dtype == object or dtype is ir.DataType.STRING:
             ids = [self.intern(Symbol(CONSTANT, dtype, (), (text,)), ()) for text in array.reshape(-1).tolist()]
             return np.array(ids, np.int64).reshape(array.shape)
+        self.afford(array.size)
         if array.size == 1:
             return np.array(self.number(dtype, array.reshape(())), np.int64).reshape(array.shape)
         array = np.ascontiguousarray(array.astype(dtype.numpy(), copy=False)).reshape(array.shape)
@@ -78,9 +79,8 @@ class Terms(Algebra):
     def sequence(self, symbol: Symbol, operands: Sequence[np.ndarray]) -> np.ndarray:
         """Apply a function of sequences, in their order."""
         shape, length = operands[0].shape[:-1], operands[0].shape[-1]
+        self.afford(operands[0].size, len(operands))
         rows = [operand.reshape(-1, length).tolist() for operand in operands]
-        if len(rows[0]) * length > self._most:
-            raise TooLargeError(f"more than {self._most} terms")
         lemma = SEQUENCES.get(symbol.name)
         result: list[int] = []
         for sequences in zip(*rows, strict=True):
@@ -116,8 +116,8 @@ class Terms(Algebra):
         return found
 
     def _enter(self, symbol: Symbol, args: tuple[int, ...]) -> int:
-        if len(self.symbols) >= self._most:
-            raise TooLargeError(f"more than {self._most} terms")
+        if len(self.symbols) >= self.most:
+            raise TooLargeError(f"more than {self.most} terms")
         self.symbols.append(symbol)
         self.args.append(args)
         return len(self.symbols) - 1

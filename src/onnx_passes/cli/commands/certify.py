@@ -66,7 +66,7 @@ def command(
     models = [_prepared(load(path), size) for path in (before, after)]
     facts = tuple(sorted({fact for _, told in models for fact in told}))
     old = None if check_file is None else _read(check_file)
-    chosen = allow or tuple(old["allow"] if old else ("reassoc", "contract"))
+    chosen = allow or tuple((old or {}).get("allow", ("reassoc", "contract")))
     certificate = certify(models[0][0], models[1][0], effort=effort, allow=chosen, solver=solver, facts=facts)
     if json_file is not None:
         _write(certificate, json_file)

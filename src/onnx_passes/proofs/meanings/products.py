@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.core.errors import ModelError
 from onnx_passes.ops.windows import SlidingWindows
 from onnx_passes.proofs.algebra import Symbol, Tensor, UnsupportedError
 from onnx_passes.proofs.meaning import MEANINGS, Call
@@ -19,6 +20,7 @@ from onnx_passes.proofs.meanings.reductions import patches, windows_of
 def dot(call: Call, dtype: ir.DataType, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return scalar products along the last axis of arrays that broadcast."""
     a, b = np.broadcast_arrays(a, b)
+    call.algebra.afford(a.size)
     if not a.shape[-1]:
         return np.broadcast_to(call.algebra.constant(dtype, np.zeros((), dtype.numpy())), a.shape[:-1])
     return call.algebra.sequence(Symbol("Dot", dtype, (dtype, dtype)), [a, b])
@@ -53,6 +55,7 @@ def _gemm(call: Call) -> Tensor:
     if alpha == 1.0 and not call.has(2):
         return Tensor(dtype, None, product(call, dtype, x, y))
     left, right = np.broadcast_arrays(x[:, None, :], y.T[None, :, :])
+    call.algebra.afford(left.size)
     operands = [left, right]
     if call.has(2):
         bias = np.broadcast_to(call.elements(2), left.shape[:-1])
@@ -109,10 +112,18 @@ def convolved(call: Call, dtype: ir.DataType, x: np.ndarray, w: np.ndarray) -> t
     return arranged(call, x, w, windows, zero, call.get("group", 1))
 
 
+def _amount(windows: SlidingWindows, sizes: tuple[int, ...]) -> int:
+    try:
+        return int(np.prod([windows.amount(axis, size) for axis, size in enumerate(sizes)]))
+    except ModelError as error:
+        raise UnsupportedError(str(error)) from error
+
+
 def arranged(
     call: Call, x: np.ndarray, w: np.ndarray, windows: SlidingWindows, zero: np.ndarray, group: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return windows of images and weights as ``[N, outputs, windows…, elements]``, which broadcast."""
+    call.algebra.afford(_amount(windows, x.shape[2:]), x.shape[0], w.size)
     parts = patches(call, x, windows, zero)
     n, channels, *amounts, taps = parts.shape
     axes = len(amounts)

@@ -84,6 +84,7 @@ def patches(call: Call, elements: np.ndarray, windows: SlidingWindows, fill: np.
     """Return the windows of images ``[N, C, …]`` as ``[N, C, windows…, elements]``, padding filled."""
     sizes = elements.shape[2:]
     found = places(windows, sizes)
+    call.algebra.afford(found.size, *elements.shape[:2])
     flat = elements.reshape(*elements.shape[:2], -1)
     flat = np.concatenate([flat, np.broadcast_to(fill, (*flat.shape[:2], 1))], -1)
     taken = flat[..., found.reshape(-1)]
@@ -129,6 +130,7 @@ def _pooled(call: Call, name: str, *, counts_padding: bool = False) -> Tensor:
         )
     found = places(windows, elements.shape[2:])
     amounts = found.shape[: elements.ndim - 2]
+    call.algebra.afford(found.size, *elements.shape[:2])
     found = found.reshape(int(np.prod(amounts)), -1)
     flat = elements.reshape(*elements.shape[:2], -1)
     result: np.ndarray | None = None
