@@ -1,11 +1,18 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
+from onnx_passes import api
+from onnx_passes.verify.proving.arithmetic import computed, is_arithmetic
+from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.finite import METHOD as FINITE
+from onnx_passes.verify.proving.pointwise import Pointwise, pointwise
+from onnx_passes.verify.proving.running import SideBySide
+from onnx_passes.verify.proving.sides import Side
 from onnx_passes.verify.proving.steps import METHOD as STEPS
-from tests.verify.proving.windows import Q, is_exact, prove
+from tests.verify.proving.windows import HEAD, Q, is_exact, prove
 
 ACCUMULATOR = f"q = {Q}.Quant <signed = 1, narrow = 0> (x, one, zero, bits)"
 CONSTANTS = "float one = {1}, float zero = {0}, float bits = {8}, float s = {0.1}, float b = {0.3}, float two = {2}"
@@ -94,3 +101,37 @@ def test_a_sign_of_zero_counts_unless_the_pass_says_otherwise():
         prove("float[2,3] x", "y = Mul(q, zero)", "a = Abs(q) y = Mul(a, zero)", **arguments, ignores=("nsz",))
     )
     assert not is_exact(prove("float[2,3] x", "y = Mul(q, zero)", "a = Abs(q) y = Mul(a, zero)", **arguments))
+
+
+FALLING = f"m = MatMul(q, w) n = Mul(m, minus) y = {Q}.Quant <signed = 0, narrow = 0> (n, one, zero, two)"
+TURNED = f'm = MatMul(q, v) y = {Q}.MultiThreshold <data_layout = "NC"> (m, t)'
+
+
+@pytest.mark.parametrize(("sign", "shift", "right"), [(-1, 0, True), (1, 0, False), (-1, 1, False)])
+def test_weights_that_were_turned_around_are_seen_through(sign: int, shift: int, right: bool):
+    w = np.array([[1, -2], [3, 1], [-1, 2]], np.float32)
+    found = prove(
+        "float[2,3] x",
+        FALLING,
+        TURNED,
+        constants=CONSTANTS + ", float minus = {-1}",
+        inside=ACCUMULATOR,
+        ignores=("nsz",),
+        w=w,
+        v=sign * w,
+        t=np.array([[1, 2, 3], [1, 2, 3 + shift]], np.float32),
+    )
+    assert is_exact(found) == right
+
+
+@pytest.mark.parametrize("tail", [TAIL, SIGN.replace("(x,", "(q,"), "a = Sub(s, q) n = Neg(a) y = Min(n, two)"])
+def test_numpy_computes_what_onnx_runtime_does(tail: str):
+    model = ir.from_onnx_text(f"{HEAD} g (float[2,3] q) => (float[2,3] y) <{CONSTANTS}> {{ {tail} }}")
+    model = api.apply(model, "shape-inference", verify=False).model
+    side = Side(tuple(model.graph), tuple(model.graph.outputs), tuple(model.graph.inputs))
+    found = pointwise((side, side))
+    assert isinstance(found, Pointwise)
+    assert is_arithmetic(side)
+    points = np.random.default_rng(0).normal(scale=100, size=(1, 1000)).astype(np.float32)
+    (expected,), _ = SideBySide((side, side), Facts(model))([found.laid(points)])
+    assert np.array_equal(computed(found, side, points), found.unlaid(expected))
