@@ -39,7 +39,8 @@ _UNSIGNED = frozenset({"Round", "Floor", "Ceil", "Clip", "Identity", "Relu"})
 
 def prove_congruent(old: Side, new: Side, facts: Facts) -> Proof | Unproved:
     """Write both sides as terms, which are numbered so that equal ones have one number."""
-    for expand in (None, expander(facts.model.functions, fast=False)):
+    both_round = all(any(map(rounds_to_integers, side.moving)) for side in (old, new))
+    for expand in (None, *((expander(facts.model.functions, fast=False),) if both_round else ())):
         terms = _Terms(facts.model.opset_imports, expand)
         if [terms.of(old, value) for value in old.results] == [terms.of(new, value) for value in new.results]:
             dropped = sorted(terms.dropped)

@@ -88,7 +88,8 @@ class Floats:
 
     def around(self, limits: np.ndarray) -> np.ndarray:
         """Return the ends and, for every limit, the last float before it and the first that is not."""
-        before = np.nextafter(limits, np.float32(-np.inf), dtype=np.float32)
+        with np.errstate(over="ignore"):
+            before = np.nextafter(limits, np.float32(-np.inf), dtype=np.float32)
         ends = np.stack(self.ends, axis=1)
         return np.concatenate([before, limits, self.at(ends)], axis=1)
 

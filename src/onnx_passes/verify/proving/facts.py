@@ -13,15 +13,15 @@ from onnx_passes.ops.quantizing import is_quantizer
 from onnx_passes.verify.proving.sides import is_settled
 from onnx_passes.verify.run.execute import Executor
 
-_MOST = 4000
-"""Nodes that may have to be looked at for the range of a value that was not there when the pass began."""
+_MOST = 100_000
+"""Nodes that are looked at for the range of a value, at most."""
 
 
 class Facts:
     """Knows the ranges of values while one pass runs; they are found when a proof first asks for one.
 
     Ranges hold for what the inputs are declared to be: ``assumed`` says what that is. A pass that changes values has to
-    ``forget`` them.
+    ``forget`` them; ``keeps_bits`` says that the last rewrite is proved not to.
     """
 
     def __init__(self, model: ir.Model, executor: Executor | None = None) -> None:
@@ -30,6 +30,7 @@ class Facts:
         self._ranges: Ranges | None = None
         self._near: Ranges | None = None
         self._assumed = ""
+        self.keeps_bits = False
 
     @property
     def executor(self) -> Executor:
@@ -39,8 +40,9 @@ class Facts:
         return self._executor
 
     def forget(self) -> None:
-        """Let go of ranges: values are no longer what they were."""
-        self._ranges = None
+        """Let go of ranges: values are no longer what they were, unless the last rewrite keeps every bit."""
+        if not self.keeps_bits:
+            self._ranges = None
 
     @property
     def assumed(self) -> str:
@@ -62,7 +64,6 @@ class Facts:
     def _analyse(self) -> Ranges:
         graph = self.model.graph
         self._ranges = ranges = Ranges.of_inputs(graph)
-        ranges.run(graph)
         given = [(value, datatype_of(value), declared_bounds(value)) for value in graph.inputs]
         said = [f"{value.name} is {bounds or kind}" for value, kind, bounds in given if kind or bounds]
         self._assumed = ", ".join(said)

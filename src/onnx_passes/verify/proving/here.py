@@ -38,6 +38,7 @@ def prove_here(application: Application, facts: Facts, ignores: Collection[str] 
     """Try what is cheapest first; returns the first proof, or why the last attempt failed."""
     found: Proof | Unproved = Unproved("nothing was tried")
     refuted: Unproved | None = None
+    facts.keeps_bits = False
     for attempt in _attempts(application, facts, frozenset(ignores)):
         try:
             found = attempt()
@@ -47,6 +48,7 @@ def prove_here(application: Application, facts: Facts, ignores: Collection[str] 
             # A rewrite that no method foresaw is not proved, and no reason to end a run.
             found = Unproved(f"{type(error).__name__}: {error}")
         if isinstance(found, Proof):
+            facts.keeps_bits = found.level == "proved-here"
             return found
         refuted = found if found.refuted else refuted
     return refuted or found
