@@ -15,7 +15,7 @@ from onnx_passes.core.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from onnx_passes.proofs.certificate import Certificate
+    from onnx_passes.proofs.model_certificate import ModelCertificate
 
 FLAGS = ("nnan", "ninf", "nsz", "reassoc", "contract")
 
@@ -61,7 +61,7 @@ def command(
     Exits with 1 if a window is refuted, or if a certificate that is checked does not hold.
     """
     from onnx_passes.graph.load import load
-    from onnx_passes.proofs.certificate import certify, differences
+    from onnx_passes.proofs.model_certificate import certify, differences
 
     models = [_prepared(load(path), size) for path in (before, after)]
     facts = tuple(sorted({fact for _, told in models for fact in told}))
@@ -98,7 +98,7 @@ def _read(path: str) -> dict[str, Any]:
         raise UsageError(f"cannot read the certificate '{path}': {error}") from error
 
 
-def _write(certificate: Certificate, path: str) -> None:
+def _write(certificate: ModelCertificate, path: str) -> None:
     text = json.dumps(certificate.to_json(), indent=2)
     if path == "-":
         click.echo(text)
@@ -109,7 +109,7 @@ def _write(certificate: Certificate, path: str) -> None:
             file.write(text.encode() + b"\n")
 
 
-def _show(certificate: Certificate) -> None:
+def _show(certificate: ModelCertificate) -> None:
     from onnx_passes.report.columns import Column, table_lines, width_of
 
     if not certificate.windows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.proofs.certificate import certify, differences
+from onnx_passes.proofs.model_certificate import certify, differences
 from onnx_passes.proofs.changed_parts import Comparison
 from tests.proofs.models import pair
 

@@ -52,7 +52,7 @@ class WindowResult:
 
 
 @dataclass(frozen=True)
-class Certificate:
+class ModelCertificate:
     """All windows of two models; their hashes, and the versions that it was made with."""
 
     before: str
@@ -94,12 +94,12 @@ def certify(
     allow: Collection[str] = ROUNDING,
     solver: bool = True,
     facts: tuple[str, ...] = (),
-) -> Certificate:
+) -> ModelCertificate:
     """Prove window by window that two models with known shapes compute the same."""
     search = _Search(Comparison(before, after), effort, allow, solver)
     results = search.run()
     hashes = [full_hash(model).hex() for model in (before, after)]
-    return Certificate(hashes[0], hashes[1], tuple(results), tuple(sorted(allow)), _versions(), facts)
+    return ModelCertificate(hashes[0], hashes[1], tuple(results), tuple(sorted(allow)), _versions(), facts)
 
 
 @dataclass
@@ -162,7 +162,7 @@ class _Search:
         return self.known[key], part.assumed
 
 
-def differences(old: Mapping[str, Any], new: Certificate) -> list[str]:
+def differences(old: Mapping[str, Any], new: ModelCertificate) -> list[str]:
     """Say in what a certificate that was read differs from one that was just made."""
     if old.get("format") != FORMAT:
         raise UsageError("this is no certificate", hint="make one with 'onnx-passes certify A B --json FILE'")
