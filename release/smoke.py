@@ -40,7 +40,7 @@ def plain() -> None:
     assert "did you mean" in command(model, "simplifi", code=2)
     assert "Traceback" not in command("nowhere.onnx", "simplify", code=2)
     result = onnx_passes.apply(model, "streamline")
-    assert result.record.level in ("sampled", "tolerance"), result.record.level
+    assert result.record.level not in ("unverified", "failed"), result.record.level
     onnx_passes.save(result.model, "integers.onnx")
     outputs = onnx_passes.run_model("integers.onnx", {"image": examples.digits().image})
     assert (outputs["logits"].argmax(axis=1) == examples.digits().label).mean() > 0.97
