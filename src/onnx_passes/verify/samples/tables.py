@@ -94,7 +94,9 @@ def _row(field: Any, text: str) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
     size = getattr(storage, "list_size", None)
     scalar = storage if size is None else storage.value_type
     try:
-        dtype = np.dtype(scalar.to_pandas_dtype())
+        # Types that know their counterpart in numpy ask pandas for it, which need not be there.
+        empty: Any = importlib.import_module("pyarrow").array([], type=scalar)
+        dtype = np.dtype(empty.to_numpy(zero_copy_only=False).dtype)
     except (NotImplementedError, TypeError, AttributeError):
         dtype = np.dtype(object)
     if dtype.kind not in "biuf":
