@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.proofs.model_certificate import certify, differences
 from onnx_passes.proofs.changed_parts import Comparison
+from onnx_passes.proofs.model_certificate import certify, differences
 from tests.proofs.models import pair
 
 INTERFACE = "float[2,8] x, float[8,4] w => float[2,4] y, float[2,4] z"
