@@ -1,22 +1,26 @@
 """Right results at ties: random quantized networks with few outputs, on data that lies on the edges of levels.
 
-    python benchmarks/ties.py [--networks 500] [--seed 0]
+    python benchmarks/ties.py [--networks 500] [--seed 0] [MODEL…]
 
 Every network is streamlined and verified; scales are equal or simple ratios, so that sums and means of levels lie on
 edges all the time. What is refused would be a false alarm. The last column of the table counts levels that flipped, and
-what exact arithmetic says of them.
+what exact arithmetic says of them. With models, these are streamlined and verified instead, on samples of their own
+that lie on edges: a line for each whose outputs show flips against the float original, and who is right.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 
 import onnx_passes
 from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.graph.load import load
 from onnx_passes.verify.verification import Verification
 
 HEAD = '<ir_version: 10, opset_import: ["": 17, "qonnx.custom_op.general": 2]>'
@@ -77,23 +81,49 @@ class Network:
         return ir.from_onnx_text(f"{text} {{ {' '.join(self.lines)} }}")
 
 
+def flips_of(model: ir.Model, seed: int) -> list[str]:
+    """Streamline and verify a model; returns what is said of levels that flipped."""
+    result = onnx_passes.apply(model, "streamline", verify=Verification(seed=seed))
+    notes = [note for step in result.record.steps for note in step.notes if "flipped at ties" in note]
+    return [note.split(";")[-2].strip() for note in notes]
+
+
+def models(paths: Sequence[Path], seed: int) -> None:
+    """Print the flips of models, and of how many outputs are those of the float original."""
+    alike, refused = 0, 0
+    for path in paths:
+        try:
+            flips = flips_of(load(path), seed)
+        except OnnxPassesError as error:
+            refused += 1
+            print(f"{path.stem[:40]:41}refused: {str(error).splitlines()[-1][:120]}", flush=True)
+            continue
+        alike += not flips
+        for text in flips:
+            print(f"{path.stem[:40]:41}{text}", flush=True)
+    print(f"{len(paths)} models: {alike} show no flips, {refused} refused")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("models", nargs="*", type=Path)
     asked = parser.parse_args()
+    if asked.models:
+        models(asked.models, asked.seed)
+        return
     started = time.process_time()
     excused, flips, refused = 0, [], []
     for number in range(asked.networks):
         model = Network(np.random.default_rng((asked.seed, number))).model()
         try:
-            result = onnx_passes.apply(model, "streamline", verify=Verification(seed=number))
+            found = flips_of(model, number)
         except OnnxPassesError as error:
             refused.append((number, str(error).replace("\n", " ")[:300]))
             continue
-        reasons = [note for step in result.record.steps for note in step.notes if "flipped at ties" in note]
-        excused += bool(reasons)
-        flips += [note.split(";")[-2].strip() for note in reasons]
+        excused += bool(found)
+        flips += found
     for number, why in refused:
         print(f"network {number} refused: {why}")
     for text in flips[:5]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from onnx_passes.ops.definition import Input, define
 from onnx_passes.ops.portable import greater_or_equal
 from onnx_passes.ops.quantizer import Quantizer, Working, is_everywhere, parameter
 from onnx_passes.ops.quantizing import BIPOLAR_LEVELS, IntegerGrid, IntegerLevels
+from onnx_passes.ops.rounding import Edge
 
 if TYPE_CHECKING:
     from onnx_passes.graph.builder import Builder
@@ -37,6 +39,10 @@ class BipolarQuant(Quantizer):
         if parameter(node, 1) is None:
             return "a parameter is computed"
         return BIPOLAR_LEVELS if is_everywhere(node, 1, 1) else "its scale is not 1"
+
+    def edge(self, node: ir.Node, level: int) -> Edge | None:
+        """Return that 1 begins at zero."""
+        return Edge(Fraction(0), closed=True)
 
     def bits(self, node: ir.Node) -> float | None:
         """Return that it is one bit."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from onnx_passes.ops.integer_range import clamp, clamp_nodes
 from onnx_passes.ops.portable import equal, greater_or_equal
 from onnx_passes.ops.quantizer import Quantizer, Working, clamped_levels, is_everywhere, parameter
 from onnx_passes.ops.quantizing import BIPOLAR_LEVELS, IntegerGrid, IntegerLevels
-from onnx_passes.ops.rounding import round_nodes, round_numpy, rounding_mode
+from onnx_passes.ops.rounding import Edge, edge, round_nodes, round_numpy, rounding_mode
 
 if TYPE_CHECKING:
     from onnx_passes.graph.builder import Builder
@@ -70,6 +71,12 @@ class Quant(Quantizer):
         bipolar = signed and is_everywhere(node, _BITS, 1)
         found = clamped_levels(node, _SCALE, _BITS, signed=signed, narrow=narrow and not bipolar)
         return BIPOLAR_LEVELS if bipolar and not isinstance(found, str) else found
+
+    def edge(self, node: ir.Node, level: int) -> Edge | None:
+        """Return where a level begins: by the way of rounding, for one signed bit at zero."""
+        given = self.checked(node)
+        bipolar = given["signed"] and is_everywhere(node, _BITS, 1)
+        return Edge(Fraction(0), closed=True) if bipolar else edge(given["rounding_mode"], level)
 
     def bits(self, node: ir.Node) -> float | None:
         """Return the bit width, that of the widest channel."""

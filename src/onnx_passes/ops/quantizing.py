@@ -11,6 +11,7 @@ from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.ops.collection import definition_of
+from onnx_passes.ops.rounding import Edge
 
 
 class IntegerGrid(NamedTuple):
@@ -57,6 +58,10 @@ class Quantizing:
             return "its scale is not 1, or its zero point not 0"
         return IntegerLevels(found.low, found.high, found.step)
 
+    def edge(self, node: ir.Node, level: int) -> Edge | None:
+        """Return where a level begins, of a node without scale and zero point; nothing where it does not say."""
+        return None
+
     def bits(self, node: ir.Node) -> float | None:
         """Return the number of bits of the levels; nothing where it depends on the run."""
         found = self.grid(node)
@@ -88,7 +93,7 @@ class CountingThresholds(Quantizing):
         return ""
 
 
-class _Linear(Quantizing):
+class LinearQuantizing(Quantizing):
     """QuantizeLinear: its integer type is that of its zero point, its attribute, or its result."""
 
     def dtype(self, node: ir.Node) -> ir.DataType | None:
@@ -110,7 +115,7 @@ class _Linear(Quantizing):
         return None if dtype is None else not dtype.is_integer() or dtype.is_signed()
 
 
-class Dequantizing(_Linear):
+class Dequantizing(LinearQuantizing):
     """DequantizeLinear: the integers of a quantizer that is stored, or comes before."""
 
     def dtype(self, node: ir.Node) -> ir.DataType | None:
@@ -140,7 +145,7 @@ class _Dynamic(Quantizing):
 QUANTIZERS: Interface[Quantizing] = Interface(
     "quantizer", "the levels that it rounds to; definitions that are Quantizing need no other"
 )
-QUANTIZERS.of("QuantizeLinear")(_LINEAR := _Linear())
+QUANTIZERS.of("QuantizeLinear")(_LINEAR := LinearQuantizing())
 QUANTIZERS.of("QuantizeLinear", domains=("com.microsoft",))(_LINEAR)
 QUANTIZERS.of("DynamicQuantizeLinear")(_Dynamic())
 SCALED_PRODUCTS = frozenset({"QLinearConv", "QLinearMatMul", "QGemm"})

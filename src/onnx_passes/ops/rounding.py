@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -34,6 +35,37 @@ def rounding_mode(default: str) -> Attribute:
         "towards zero; UP: away from zero; DOWN or ROUND_TO_ZERO: towards zero; CEIL; FLOOR"
     )
     return Attribute("rounding_mode", "string", doc, default=default, choices=MODES)
+
+
+class Edge(NamedTuple):
+    """Where a level begins: at a number, which belongs to the level if the edge is ``closed``."""
+
+    at: Fraction
+    closed: bool
+
+    def is_passed(self, number: Any) -> bool:
+        """Tell whether a number is on the level, or above it."""
+        return bool(number >= self.at if self.closed else number > self.at)
+
+
+def edge(mode: str, level: int) -> Edge:
+    """Return where real numbers begin that are rounded to an integer or to more."""
+    half, below = Fraction(2 * level - 1, 2), Fraction(level - 1)
+    match mode:
+        case "CEIL":
+            return Edge(below, closed=False)
+        case "FLOOR":
+            return Edge(Fraction(level), closed=True)
+        case "UP":
+            return Edge(below, closed=False) if level > 0 else Edge(Fraction(level), closed=True)
+        case "DOWN" | "ROUND_TO_ZERO":
+            return Edge(Fraction(level), closed=True) if level > 0 else Edge(below, closed=False)
+        case "HALF_UP":
+            return Edge(half, closed=level > 0)
+        case "HALF_DOWN":
+            return Edge(half, closed=level <= 0)
+        case _:
+            return Edge(half, closed=level % 2 == 0)
 
 
 def round_numpy(mode: str, x: np.ndarray) -> np.ndarray:

@@ -388,7 +388,7 @@ def test_positional_embeddings_are_added():
     assert {node.domain for node in by_operator(exported, "MultiThreshold")} == {GENERAL}
 
 
-@pytest.mark.parametrize(("options", "rows"), [("", 6), ("{by-channel=true}", 1)])
+@pytest.mark.parametrize(("options", "rows"), [("{semantics=float}", 6), ("{by-channel=true}", 1)])
 def test_positional_embeddings_make_thresholds_of_elements_unless_told_otherwise(options: str, rows: int):
     model = network(
         "float[1, 2, 3] x",

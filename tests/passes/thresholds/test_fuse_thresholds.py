@@ -36,7 +36,7 @@ def test_takes_up_what_is_before(name: str, attributes: str):
     model = make(f"{body} y = {MT} <{attributes} {LAYOUT}> (t, T)", {**constants, "T": T})
     q = grid(-32, 31, 4)
     expected = results(model, q)
-    changed = apply(FuseThresholds(), model)
+    changed = apply(FuseThresholds(semantics="float"), model)
     np.testing.assert_array_equal(results(model, q), expected)
     if name in ("falling", "silu") and "0.1" in attributes:
         return
@@ -47,7 +47,7 @@ def test_takes_up_what_is_before(name: str, attributes: str):
 @pytest.mark.parametrize("weights", [[1, 2, 1, 3], [1, -2, 1, 1]])
 def test_takes_up_what_is_before_weighted_thresholds(weights: list[int]):
     model = make(f"t = Mul(q, s) y = {WEIGHTED} (t, T, w)", {"s": [0.25, 0.3, -1.5, 2], "T": T, "w": weights})
-    model = check_integers(FuseThresholds(), model, -32, 31, 4)
+    model = check_integers(FuseThresholds(semantics="float"), model, -32, 31, 4)
     assert operators(model.graph) == ["MultiThreshold"]
 
 
@@ -56,7 +56,7 @@ def test_takes_up_what_is_before_on_floats():
         f"a = Mul(q, s) t = Add(a, b) y = {MT} <{LAYOUT}> (t, T)", {"s": SCALES, "b": BIASES, "T": T}, datatype=None
     )
     before = model.clone()
-    assert apply(FuseThresholds(), model)
+    assert apply(FuseThresholds(semantics="float"), model)
     q = np.repeat(neighbours(thresholds(model))[:, None], 4, axis=1)
     np.testing.assert_array_equal(results(model, q), results(before, q))
 
@@ -64,7 +64,7 @@ def test_takes_up_what_is_before_on_floats():
 def test_thresholds_of_thresholds_become_one_node():
     text = f"a = {MT} <{LAYOUT}> (q, T) t = Mul(a, s) y = {MT} <{LAYOUT}> (t, U)"
     model = make(text, {"T": T, "s": 0.5, "U": [[0.5, 1.5]]})
-    check_integers(FuseThresholds(), model, -32, 31, 4)
+    check_integers(FuseThresholds(semantics="float"), model, -32, 31, 4)
     assert operators(model.graph) == ["MultiThreshold"]
 
 
@@ -80,7 +80,7 @@ def test_thresholds_of_thresholds_become_one_node():
 )
 def test_constants_behind_become_scale_and_bias(behind: str, scale: float, bias: float, datatype: str):
     text = f"m = {MT} <out_bias: float = 2.0, {LAYOUT}> (q, T) {behind}"
-    model = check_integers(FuseThresholds(), make(text, {"T": T, "c": [2.0]}), -32, 31, 4)
+    model = check_integers(FuseThresholds(semantics="float"), make(text, {"T": T, "c": [2.0]}), -32, 31, 4)
     (node,) = list(model.graph)
     assert node.attributes.get_float("out_scale") == scale
     assert node.attributes.get_float("out_bias") == bias
@@ -89,13 +89,13 @@ def test_constants_behind_become_scale_and_bias(behind: str, scale: float, bias:
 
 def test_a_sign_bias_gives_a_signed_data_type():
     model = make(f'm = {MT} <out_dtype: string = "UINT2", {LAYOUT}> (q, T) y = Add(m, c)', {"T": T[:, :3], "c": -2})
-    check_integers(FuseThresholds(), model, -32, 31, 4)
+    check_integers(FuseThresholds(semantics="float"), model, -32, 31, 4)
     assert next(iter(model.graph)).attributes.get_string("out_dtype") == "INT2"
 
 
 def test_scales_are_taken_up_on_demand_only():
     text = f"m = {MT} <{LAYOUT}> (q, T) y = Mul(m, c)"
-    assert not apply(FuseThresholds(), make(text, {"T": T, "c": 0.3}))
+    assert not apply(FuseThresholds(semantics="float"), make(text, {"T": T, "c": 0.3}))
     model = check_integers(FuseThresholds(scales=True), make(text, {"T": T, "c": 0.3}), -32, 31, 4)
     assert operators(model.graph) == ["MultiThreshold"]
 
@@ -118,19 +118,19 @@ def test_refuses_other_factors(constant: object):
         {"T": T, "c": constant},
         result="1,N,4" if rank == 3 else "N,4",
     )
-    assert not apply(FuseThresholds(), model)
+    assert not apply(FuseThresholds(semantics="float"), model)
 
 
 def test_says_why_nothing_was_before():
     model = make(f"a = Sin(q) y = {MT} <{LAYOUT}> (a, T)", {"T": T}, datatype=None)
-    (note,) = notes_of(FuseThresholds(), model)
+    (note,) = notes_of(FuseThresholds(semantics="float"), model)
     assert "goes up and down" in note
 
 
 def test_what_others_use_stays():
     model = make(f"a = Mul(q, s) y = {MT} <{LAYOUT}> (a, T)", {"T": T, "s": 0.5})
     model.graph.outputs.append(next(iter(model.graph)).outputs[0])
-    assert apply(FuseThresholds(), model)
+    assert apply(FuseThresholds(semantics="float"), model)
     assert sorted(operators(model.graph)) == ["Mul", "MultiThreshold"]
     (node,) = [node for node in model.graph if node.op_type == "MultiThreshold"]
     assert node.inputs[0] is model.graph.inputs[0]

@@ -84,14 +84,14 @@ def weights_of(model: ir.Model, operator: str) -> np.ndarray:
 
 def reasons(model: ir.Model) -> list[str]:
     """Return why quantizers stay."""
-    return [note.split(" stays: ")[1] for note in notes_of(InferThresholds(), model)]
+    return [note.split(" stays: ")[1] for note in notes_of(InferThresholds(semantics="float"), model)]
 
 
 @pytest.mark.parametrize("name", TAILS)
 @pytest.mark.parametrize("signed", [0, 1])
 def test_equal_on_every_integer(name: str, signed: int):
     tail, constants = TAILS[name]
-    model = check_integers(InferThresholds(), quantized(tail, constants, signed=signed), -32, 31, 4)
+    model = check_integers(InferThresholds(semantics="float"), quantized(tail, constants, signed=signed), -32, 31, 4)
     assert operators(model.graph) == ["MultiThreshold"]
 
 
@@ -99,7 +99,7 @@ def test_equal_on_every_integer(name: str, signed: int):
 @pytest.mark.parametrize("scale", [0.5, -0.25, 0.1])
 def test_equal_for_every_way_of_rounding(rounding: str, scale: float):
     model = quantized("a = Mul(q, s) t = Add(a, b)", {"s": scale, "b": [0.5, 0.25, -0.1, 0]}, rounding=rounding)
-    check_integers(InferThresholds(), model, -32, 31, 4)
+    check_integers(InferThresholds(semantics="float"), model, -32, 31, 4)
 
 
 @pytest.mark.parametrize("bits", range(1, 9))
@@ -109,7 +109,7 @@ def test_equal_for_every_width(bits: int, signed: int, narrow: int):
     if (bits, signed, narrow) == (1, 0, 1):
         assert reasons(model) == ["it has a single level"]
         return
-    check_integers(InferThresholds(), model, -32, 31, 4)
+    check_integers(InferThresholds(semantics="float"), model, -32, 31, 4)
     levels = 1 if (bits, signed) == (1, 1) else 2**bits - 1 - narrow
     assert thresholds(model).shape[-1] in (levels, levels + 1)
 
@@ -118,13 +118,13 @@ def test_equal_for_every_width(bits: int, signed: int, narrow: int):
 def test_bipolar_quantizers(datatype: str):
     text = "a = Add(q, b) y = qonnx.custom_op.general.BipolarQuant (a, one)"
     model = make(text, {"one": 1, "b": [0, 1, -3, 0.5]}, datatype=datatype)
-    check_integers(InferThresholds(), model, -1, 1, 4)
+    check_integers(InferThresholds(semantics="float"), model, -1, 1, 4)
 
 
 def test_bipolar_quantizer_of_minus_one_and_zero_is_no_identity():
     model = make("y = qonnx.custom_op.general.BipolarQuant (q, one)", {"one": 1}, datatype="INT1")
     q = np.array([[-1, 0, -1, 0]], np.float32)
-    apply(InferThresholds(), model)
+    apply(InferThresholds(semantics="float"), model)
     np.testing.assert_array_equal(results(model, q), [[-1, 1, -1, 1]])
 
 
@@ -134,7 +134,7 @@ def test_truncation_of_bits():
         " (q, one, zero, bits, one, few)"
     )
     model = make(quantizer, {"one": 1, "zero": 0, "bits": 6, "few": 4})
-    check_integers(InferThresholds(), model, -32, 31, 4)
+    check_integers(InferThresholds(semantics="float"), model, -32, 31, 4)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_parameters_along_any_axes(shape: tuple[int, ...], parameters: tuple[int
     model = quantized("t = Mul(q, s)", {"s": scale}, shape=",".join(map(str, shape)), result=",".join(map(str, shape)))
     points = [np.full(shape, number, np.float32) for number in range(-32, 32)]
     expected = [results(model, q) for q in points]
-    assert apply(InferThresholds(), model)
+    assert apply(InferThresholds(semantics="float"), model)
     assert operators(model.graph) == ["MultiThreshold"]
     for q, wanted in zip(points, expected, strict=True):
         np.testing.assert_array_equal(results(model, q), wanted)
@@ -173,7 +173,7 @@ def test_equal_on_floats_around_each_threshold(name: str):
     tail, constants = TAILS[name]
     model = quantized(tail, constants, datatype=None)
     before = model.clone()
-    assert apply(InferThresholds(), model)
+    assert apply(InferThresholds(semantics="float"), model)
     if name in MONOTONE:
         assert operators(model.graph) == ["MultiThreshold"]
     q = np.repeat(np.append(neighbours(thresholds(model)), [0, 1, -1, 0.5, 1e9, -1e9, 1e-30])[:, None], 4, axis=1)
@@ -186,7 +186,7 @@ def test_what_goes_up_and_down_on_floats_stays_before_the_thresholds(name: str):
     model = quantized(tail, constants, datatype=None)
     q = np.repeat(np.linspace(-20, 20, 1001, dtype=np.float32)[:, None], 4, axis=1)
     expected = results(model, q)
-    assert apply(InferThresholds(), model)
+    assert apply(InferThresholds(semantics="float"), model)
     assert operators(model.graph)[-1] == "MultiThreshold"
     assert len(operators(model.graph)) > 1
     np.testing.assert_array_equal(results(model, q), expected)
@@ -215,7 +215,7 @@ def test_falling_channels_are_turned_around_in_the_weights():
     model = flippable()
     q = all_inputs(-4, 3, 3)
     expected = results(model, q)
-    assert apply(InferThresholds(), model)
+    assert apply(InferThresholds(semantics="float"), model)
     assert [(node.domain, node.op_type) for node in model.graph] == [
         ("", "MatMul"),
         ("qonnx.custom_op.general", "MultiThreshold"),
@@ -226,7 +226,7 @@ def test_falling_channels_are_turned_around_in_the_weights():
 
 def test_what_is_turned_around_is_not_accused_of_differing():
     before, after = flippable(), flippable()
-    apply(InferThresholds(), after)
+    apply(InferThresholds(semantics="float"), after)
     # A sign of zero differs behind the thresholds, as promised; nothing before them is accused.
     found = first_divergence(before, after, {"q": all_inputs(-4, 3, 3)}, Executor(), "onnxruntime")
     assert found.startswith("y[")
@@ -239,7 +239,7 @@ def test_turned_weights_keep_a_data_type_that_holds_them():
     set_datatype(weights, "INT4")
     accumulator = next(iter(model.graph)).outputs[0]
     set_datatype(accumulator, "INT7")
-    apply(InferThresholds(), model)
+    apply(InferThresholds(semantics="float"), model)
     flipped = next(iter(model.graph)).inputs[1]
     assert flipped is not None
     assert str(datatype_of(flipped)) == "INT4"
@@ -267,7 +267,7 @@ def test_channels_are_not_turned_around_that_others_see(use: str):
     from onnx_passes.verify.run.execute import Executor
 
     expected = Executor().prepare(model, engine="onnxruntime").run({"q": q})[other]
-    assert apply(InferThresholds(), model)
+    assert apply(InferThresholds(semantics="float"), model)
     found = Executor().prepare(model, engine="onnxruntime").run({"q": q})
     np.testing.assert_array_equal(found["y"], executor_results[0])
     np.testing.assert_array_equal(found[other], expected)
@@ -300,20 +300,20 @@ def test_falling_channels_of_convolutions(node: str, weights: tuple[int, ...], b
     )
     q = generator.integers(-8, 8, (50, 3, 3, 3)).astype(np.float32)
     expected = results(model, q)
-    assert apply(InferThresholds(), model)
+    assert apply(InferThresholds(semantics="float"), model)
     assert operators(model.graph)[1:] == ["MultiThreshold"]
     np.testing.assert_array_equal(results(model, q), expected)
 
 
 def test_thresholds_that_all_channels_share_are_written_once():
     model = quantized("t = Mul(q, s)", {"s": [0.5, 0.5, 0.5, 0.5]})
-    apply(InferThresholds(), model)
+    apply(InferThresholds(semantics="float"), model)
     assert thresholds(model).shape == (1, 7)
 
 
 def test_levels_out_of_reach_have_thresholds_beyond_the_range():
     model = quantized("t = Mul(q, s)", {"s": 0.0625}, bits=4)
-    check_integers(InferThresholds(), model, -32, 31, 4)
+    check_integers(InferThresholds(semantics="float"), model, -32, 31, 4)
     assert thresholds(model).shape == (1, 15)
     assert thresholds(model).max() == 32
     assert thresholds(model).min() == -32
@@ -321,13 +321,13 @@ def test_levels_out_of_reach_have_thresholds_beyond_the_range():
 
 def test_a_step_over_several_levels_repeats_thresholds():
     model = quantized("t = Mul(q, s)", {"s": 4})
-    check_integers(InferThresholds(), model, -32, 31, 4)
+    check_integers(InferThresholds(semantics="float"), model, -32, 31, 4)
     np.testing.assert_array_equal(thresholds(model), [[0, 0, 0, 0, 1, 1, 1]])
 
 
 def test_identity_goes():
     model = quantized("t = Relu(q)", bits=4, signed=0, datatype="UINT3")
-    check_integers(InferThresholds(), model, 0, 7, 4)
+    check_integers(InferThresholds(semantics="float"), model, 0, 7, 4)
     assert operators(model.graph) == ["Identity"]
 
 
@@ -335,7 +335,7 @@ def test_part_of_a_tail_is_taken_where_the_whole_is_refused():
     model = quantized("a = Mul(q, s) c = Sin(a) t = Mul(c, m)", {"s": 0.5, "m": 3}, datatype=None)
     q = np.repeat(np.linspace(-9, 9, 333, dtype=np.float32)[:, None], 4, axis=1)
     expected = results(model, q)
-    assert apply(InferThresholds(), model)
+    assert apply(InferThresholds(semantics="float"), model)
     assert operators(model.graph) == ["Mul", "Sin", "MultiThreshold"]
     np.testing.assert_array_equal(results(model, q), expected)
 
@@ -343,14 +343,14 @@ def test_part_of_a_tail_is_taken_where_the_whole_is_refused():
 def test_what_others_use_stays():
     model = quantized("a = Mul(q, s) t = Relu(a)", {"s": 0.5})
     model.graph.outputs.append(next(iter(model.graph)).outputs[0])
-    assert apply(InferThresholds(), model)
+    assert apply(InferThresholds(semantics="float"), model)
     assert sorted(operators(model.graph)) == ["Mul", "MultiThreshold"]
 
 
 def test_quantizer_of_a_quantizer_becomes_one_node():
     inner = f'c = {QUANT} <signed: int = 1, narrow: int = 0, rounding_mode: string = "FLOOR"> (a, one, zero, four)'
     model = quantized(f"a = Mul(q, s) {inner} t = Mul(c, h)", {"s": SCALES, "four": 4, "h": 0.5})
-    check_integers(InferThresholds(), model, -32, 31, 4)
+    check_integers(InferThresholds(semantics="float"), model, -32, 31, 4)
     assert operators(model.graph) == ["MultiThreshold"]
 
 
@@ -358,7 +358,7 @@ def test_normalization_in_training_is_no_tail():
     tail = "t = BatchNormalization <training_mode = 1> (q, gamma, beta, mean, var)"
     model = quantized(tail, NORM)
     before = [node.op_type for node in model.graph]
-    InferThresholds()(model)
+    InferThresholds(semantics="float")(model)
     assert operators(model.graph)[0] == before[0] == "BatchNormalization"
 
 
@@ -384,14 +384,14 @@ def test_refuses_a_computed_scale():
 
 def test_refuses_a_function_for_every_element():
     model = quantized("t = Mul(q, s)", {"s": 1 + np.arange(12).reshape(3, 4)}, shape="3,4")
-    assert apply(InferThresholds(), model)
+    assert apply(InferThresholds(semantics="float"), model)
     assert operators(model.graph) == ["Mul", "MultiThreshold"]
 
 
 def test_integers_that_floats_cannot_hold_are_taken_for_any_floats():
     model = quantized("t = Mul(q, s)", {"s": [0.5, 1e-8, -3e-9, 0.3]}, datatype="INT32")
     before = model.clone()
-    assert apply(InferThresholds(), model)
+    assert apply(InferThresholds(semantics="float"), model)
     assert operators(model.graph) == ["MultiThreshold"]
     points = np.append(neighbours(thresholds(model)), [2.0**30, -(2.0**31), 2**24 + 2])
     q = np.repeat(points[:, None], 4, axis=1)
@@ -409,14 +409,14 @@ def test_refuses_what_is_no_number():
     model = quantized("a = Log(q) t = Mul(a, s)", {"s": 0.5})
     q = grid(1, 31, 4)
     expected = results(model, q)
-    InferThresholds().run(model, Context())
+    InferThresholds(semantics="float").run(model, Context())
     assert operators(model.graph)[0] == "Log"
     np.testing.assert_array_equal(results(model, q), expected)
 
 
 def test_wider_quantizers_by_option():
     model = quantized("t = Mul(q, s)", {"s": [0.5, 2.5, 20, 1.5]}, bits=10)
-    check_integers(InferThresholds(max_bits=10), model, -32, 31, 4)
+    check_integers(InferThresholds(max_bits=10, semantics="float"), model, -32, 31, 4)
     assert thresholds(model).shape == (4, 1023)
 
 
@@ -445,7 +445,7 @@ def test_random_tails(steps: list[tuple[str, float | None]], rounding: str, bits
     model = quantized(body, constants, bits=bits, signed=int(signed), narrow=int(narrow), rounding=rounding)
     q = grid(-32, 31, 4)
     expected = results(model, q)
-    InferThresholds()(model)
+    InferThresholds(semantics="float")(model)
     np.testing.assert_array_equal(results(model, q), expected)
 
 
@@ -454,7 +454,7 @@ def test_what_is_only_near_integers_is_no_base():
     model = quantized(tail, {"k": 3, "w": [[1, 2], [3, -1], [1, 1], [2, 5]]}, result="N,2", rounding="FLOOR", bits=6)
     q = np.random.default_rng(0).integers(-32, 32, (2000, 4)).astype(np.float32)
     expected = results(model, q)
-    assert apply(InferThresholds(), model)
+    assert apply(InferThresholds(semantics="float"), model)
     assert operators(model.graph) == ["Div", "MatMul", "MultiThreshold"]
     np.testing.assert_array_equal(results(model, q), expected)
 
@@ -462,7 +462,7 @@ def test_what_is_only_near_integers_is_no_base():
 @pytest.mark.parametrize(("bits", "left"), [(3, ["MatMul", "MultiThreshold"]), (4, ["MatMul"])])
 def test_turned_around_is_identity_only_where_all_turned_integers_are_levels(bits: int, left: list[str]):
     model = quantized("c = MatMul(q, w) t = Neg(c)", {"w": [[1]]}, bits=bits, shape="N,1", datatype="INT3")
-    check_integers(InferThresholds(), model, -4, 3, 1)
+    check_integers(InferThresholds(semantics="float"), model, -4, 3, 1)
     assert operators(model.graph) == left
 
 
@@ -471,7 +471,7 @@ def test_what_was_turned_around_is_known_to_the_next_quantizer(inner: int):
     first = f'b = {QUANT} <signed: int = 1, narrow: int = 0, rounding_mode: string = "ROUND"> (a, one, zero, inner)'
     tail = f"c = MatMul(q, w) n = Neg(c) a = Add(n, k) {first} t = Sub(b, k)"
     model = quantized(tail, {"w": [[3]], "k": 4, "inner": inner}, bits=5, shape="N,1", datatype="INT3")
-    check_integers(InferThresholds(), model, -4, 3, 1)
+    check_integers(InferThresholds(semantics="float"), model, -4, 3, 1)
 
 
 def test_a_dimension_may_be_called_otherwise_behind_a_quantizer():
@@ -488,7 +488,7 @@ def test_a_dimension_may_be_called_otherwise_behind_a_quantizer():
         domains='"qonnx.custom_op.general": 1',
     )
     apply(ShapeInference(), model)
-    apply(InferThresholds(), model)
+    apply(InferThresholds(semantics="float"), model)
     assert operators(model.graph) == ["MultiThreshold", "MatMul", "MultiThreshold"]
 
 
@@ -504,7 +504,7 @@ def test_a_clip_behind_a_quantizer_counts_as_part_of_it():
         domains='"qonnx.custom_op.general": 1',
     )
     apply(ShapeInference(), model)
-    apply(InferThresholds(), model)
+    apply(InferThresholds(semantics="float"), model)
     assert operators(model.graph) == ["MultiThreshold"]
 
 
@@ -517,7 +517,7 @@ def test_channels_of_volumes_are_written_as_qonnx_reads_them(axis: int, layout: 
     constants = {"s": SCALES.reshape(shape), "b": BIASES.reshape(shape)}
     model = quantized("a = Mul(q, s) t = Add(a, b)", constants, shape=",".join(map(str, sizes)))
     before = model.clone()
-    assert apply(InferThresholds(), model)
+    assert apply(InferThresholds(semantics="float"), model)
     (node,) = model.graph
     assert (node.domain, node.attributes.get_string("data_layout")) == ("qonnx.custom_op.general", layout)
     bias = node.attributes.get_float("out_bias", 0.0)

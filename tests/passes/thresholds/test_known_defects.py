@@ -128,7 +128,7 @@ def test_b32_an_activation_that_others_use_stays_for_them():
     """Elsewhere the Relu goes with the quantizer, and its other user sees negative numbers."""
     quant = f'b = {QUANT} <signed: int = 0, narrow: int = 0, rounding_mode: string = "ROUND"> (a, one, zero, bits)'
     model = make(f"a = Relu(q) {quant} c = Mul(a, h) y = Add(b, c)", {"one": 1, "zero": 0, "bits": 2, "h": 0.125})
-    check_integers(InferThresholds(), model, -32, 31, 4)
+    check_integers(InferThresholds(semantics="float"), model, -32, 31, 4)
     assert "Relu" in operators(model.graph)
 
 
@@ -165,7 +165,7 @@ def test_ceil_is_reached_behind_an_integer_not_at_it(datatype: str | None):
     """Elsewhere Ceil(x) >= k is taken for x >= k - 1, which is off by one where x is the integer k - 1."""
     model = quantized("a = Mul(q, s) t = Ceil(a)", {"s": [0.5, 1, 2, 0.3]}, datatype=datatype)
     before = model.clone()
-    assert apply(InferThresholds(), model)
+    assert apply(InferThresholds(semantics="float"), model)
     assert operators(model.graph) == ["MultiThreshold"]
     q = np.append(grid(-32, 31, 4), np.repeat(neighbours(thresholds(model))[:, None], 4, axis=1), axis=0)
     if datatype:
@@ -177,11 +177,11 @@ def test_ceil_is_reached_behind_an_integer_not_at_it(datatype: str | None):
 def test_ties_stay_even_with_a_bias(bias: float):
     """Elsewhere the bias moves thresholds, and with it which neighbour of a tie is the even one."""
     model = quantized("a = Mul(q, s) t = Add(a, b)", {"s": [0.5, 0.25, 1.5, 2], "b": bias}, bits=4)
-    check_integers(InferThresholds(), model, -32, 31, 4)
+    check_integers(InferThresholds(semantics="float"), model, -32, 31, 4)
 
 
 @pytest.mark.parametrize("low", [-1.25, -0.5, 0.3, 0.5, 1.5])
 def test_clip_with_a_minimum_that_is_no_integer(low: float):
     """Elsewhere the levels begin at the minimum of Clip, as if it were on the grid."""
     model = quantized("a = Mul(q, s) t = Clip(a, low, high)", {"s": 0.5, "low": low, "high": 2.5})
-    check_integers(InferThresholds(), model, -32, 31, 4)
+    check_integers(InferThresholds(semantics="float"), model, -32, 31, 4)

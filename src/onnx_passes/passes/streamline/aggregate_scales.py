@@ -8,6 +8,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.analysis.exact.constants import set_meaning
+from onnx_passes.analysis.exact.reals import Reals
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.analysis.streamlined import Reason, explain
@@ -21,7 +23,7 @@ from onnx_passes.graph.traits import is_product
 from onnx_passes.ops.qonnx import DOMAIN
 from onnx_passes.passes.quant.stored_scales import multiples
 from onnx_passes.passes.streamline import averages, choices, elementwise, movement, products
-from onnx_passes.passes.streamline.form import FEWER_BITS, Form, FormBuilder, spread
+from onnx_passes.passes.streamline.form import FEWER_BITS, Form, FormBuilder
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
@@ -93,7 +95,7 @@ class AggregateScales(EditorPass):
               Integers that float32 cannot hold are computed in doubles, convolutions of them in parts.
     Refuses:  scales that vary along a sum, joins whose scales are no multiples of one another, integers that doubles
               cannot hold, and what is not linear: there values are floats again.
-    Exactness: rounding.
+    Exactness: rounding. What scales and biases stand for goes along with the constants, unrounded, for the thresholds.
     """
 
     needs = ("shape-inference",)
@@ -203,7 +205,7 @@ class _Sweep:
         if known is None or length is None or known.integer_grid is None or known.is_point:
             return
         if value.dtype == ir.DataType.FLOAT and self.make.fits(value):
-            self.forms[value] = Form(value, np.ones((1,) * length), np.zeros((1,) * length))
+            self.forms[value] = Form(value, Reals.ones(length), Reals.zeros(length))
 
     def _form(self, value: ir.Value | None) -> Form | None:
         """Return the form of an input; constants are written as integers when they are needed."""
@@ -223,7 +225,7 @@ class _Sweep:
         else:
             integer = self.make.constant(integers, f"{value.name}_integers")
             set_sparsity(integer, sparsity_of(value))
-        form = Form(integer, grid.scale, grid.bias)
+        form = Form(integer, Reals.of(grid.scale), Reals.of(grid.bias))
         self.forms[value] = form
         return form
 
@@ -236,7 +238,7 @@ class _Sweep:
         if found is None:
             return None
         integer = self.make.constant(found.integers, f"{value.name}_integers")
-        form = self.forms[value] = Form(integer, spread(found.scale, held.ndim), np.zeros((1,) * held.ndim))
+        form = self.forms[value] = Form(integer, Reals.of(found.scale).spread(held.ndim), Reals.zeros(held.ndim))
         return form
 
     def use_forms(self) -> None:
@@ -249,6 +251,8 @@ class _Sweep:
         used.update((value, None) for value in self.model.graph.outputs if self._has_other_form(value))
         for node, reason in self.reasons.items():
             explain(node, None if reason is _LEFT else reason)
+        for text in self.make.roundings:
+            self.editor.context.note(text)
         op = self.make.op
         floats = {value: self._as_float(value, self.forms[value]) for value in used}
         op.keep_only(list(floats.values()))
@@ -286,7 +290,7 @@ class _Sweep:
         """Tell whether a value is its integer times scale plus bias as it is."""
         found: ir.Value | None = value
         for operator, array, neutral in (("Add", form.bias, 0), ("Mul", form.scale, 1)):
-            if (array == neutral).all():
+            if array.is_everywhere(neutral):
                 continue
             node = None if found is None else found.producer()
             if node is None or node.op_type != operator or not _holds(node.inputs[1], array):
@@ -299,9 +303,10 @@ class _Sweep:
         if result.dtype is ir.DataType.DOUBLE:
             result = self.make.node("Cast", [result], value, [ir.AttrInt64("to", ir.DataType.FLOAT)])
         for operator, array, neutral in (("Mul", form.scale, 1), ("Add", form.bias, 0)):
-            held = array.astype(np.float32)
-            if not (held == neutral).all():
+            if not array.is_everywhere(neutral):
+                held = array.near.astype(np.float32)
                 parameter = self.make.constant(held, f"{value.name}_{'scale' if operator == 'Mul' else 'bias'}")
+                set_meaning(parameter, array)
                 result = self.make.node(operator, [result, parameter], value)
         if result is form.integer and result.producer() is None:
             result = self.make.node("Identity", [result], value)
@@ -312,6 +317,6 @@ def _rule_of(node: ir.Node) -> str:
     return f"integer form of {node.op_type}"
 
 
-def _holds(value: ir.Value | None, array: np.ndarray) -> bool:
+def _holds(value: ir.Value | None, array: Reals) -> bool:
     held = constant(value)
-    return held is not None and held.shape == array.shape and bool((held == array.astype(np.float32)).all())
+    return held is not None and held.shape == array.shape and bool((held == array.near.astype(np.float32)).all())

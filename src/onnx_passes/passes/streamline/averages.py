@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.analysis.exact.reals import Reals
 from onnx_passes.analysis.streamlined import Reason
 from onnx_passes.analysis.windows import averaged, counts, image_sizes, windows_of
 from onnx_passes.graph.shapes import dimension
 from onnx_passes.ops.windows import SlidingWindows
-from onnx_passes.passes.streamline.choices import reduced_axes
+from onnx_passes.passes.streamline.choices import reduced_axes, squeezed
 from onnx_passes.passes.streamline.form import PARAMETER, VARIES, Form, FormBuilder
 from onnx_passes.passes.streamline.products import pads, varies
 
@@ -42,7 +43,7 @@ def average_pool(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None])
     if not is_ceiled and (not pads(node) or (includes and not x.has_bias)):
         kept = ("strides", "pads", "auto_pad", "dilations")
         own = [node.attributes[name] for name in kept if name in node.attributes] + own
-        return Form(make.node("Conv", [x.integer, ones], result, own), x.scale / count, x.bias)
+        return Form(make.node("Conv", [x.integer, ones], result, own), x.scale / Reals.of(count), x.bias)
     windows, sizes, found = windows_of(node, kernel), image_sizes(node), averaged(node)
     if windows is None or sizes is None or found is None:
         return _SIZES
@@ -51,8 +52,9 @@ def average_pool(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None])
     own += [ir.AttrInt64s("dilations", windows.dilations)]
     integer = make.node("Conv", [x.integer, ones], result, own)
     scaled = make.multiplied(integer, found.factors[None, None].astype(np.float64), result)
-    share = counts(windows, sizes) * found.factors / found.multiple
-    return Form(scaled, x.scale / found.multiple, x.bias * (share[None, None] if (share != 1).any() else 1.0))
+    held, multiple = counts(windows, sizes) * found.factors, Reals.of(found.multiple)
+    shares = Reals.of(held[None, None]) / multiple
+    return Form(scaled, x.scale / multiple, x.bias * shares if (held != found.multiple).any() else x.bias)
 
 
 def _overhang(windows: SlidingWindows, axis: int, size: int) -> int:
@@ -101,9 +103,9 @@ def _reduced(
     result, count = node.outputs[0], int(np.prod(sizes))
     where = make.op.initializer(np.array(axes, np.int64), f"{result.name}_axes")
     integer = make.node("ReduceSum", [x.integer, where], result, [ir.AttrInt64("keepdims", int(keep))])
-    scale, bias = (x.scale / count, x.bias) if mean else (x.scale, x.bias * count)
+    scale, bias = (x.scale / Reals.of(count), x.bias) if mean else (x.scale, x.bias * Reals.of(count))
     if not keep:
-        scale, bias = np.squeeze(scale, tuple(axes)), np.squeeze(bias, tuple(axes))
+        scale, bias = squeezed(scale, axes), squeezed(bias, axes)
     return Form(integer, scale, bias)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.analysis.exact.reals import Reals
 from onnx_passes.analysis.streamlined import Reason
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
@@ -36,7 +37,11 @@ def _chosen(
         return MULTIPLES
     if not (known.grid.scale > 0).all():
         return NEGATIVE
-    scale, bias = known.grid.scale, known.grid.bias
+    of_forms = [form for _, form in operands if form is not None]
+    scale = make.resolved(known.grid.scale, [each for form in of_forms for each in (form.scale, -form.scale)])
+    bias = make.resolved(known.grid.bias, [Reals.zeros(1), *(form.bias for form in of_forms)])
+    if scale is None or bias is None:
+        return MULTIPLES
     parts: list[ir.Value] = []
     for value, form in operands:
         part = _on_grid(make, value, form, scale, bias)
@@ -47,21 +52,24 @@ def _chosen(
 
 
 def _on_grid(
-    make: FormBuilder, value: ir.Value | None, form: Form | None, scale: np.ndarray, bias: np.ndarray
+    make: FormBuilder, value: ir.Value | None, form: Form | None, scale: Reals, bias: Reals
 ) -> ir.Value | None:
     """Return the integers of an operand on a grid, if it lies there."""
     number = make.number(value)
     if value is None:
         return None
     if number is not None:
-        place = np.rint((spread(number, max(scale.ndim, number.ndim)) - bias) / scale)
+        step, start = scale.near, bias.near
+        place = np.rint((spread(number, max(scale.ndim, number.ndim)) - start) / step)
         # A number that floats have rounded is the point of the grid that floats have rounded likewise.
-        if not np.array_equal((scale * place + bias).astype(np.float32), number.astype(np.float32) + 0 * place):
+        if not np.array_equal((step * place + start).astype(np.float32), number.astype(np.float32) + 0 * place):
             return None
+        if not make.exact(value).equals(scale * Reals.of(place) + bias):
+            make.rounds("a number is taken for the level next to it")
         return make.constant(place, f"{value.name}_integers")
     if form is None:
         return None
-    spreads = Form(form.integer, spread(form.scale, scale.ndim), spread(form.bias, bias.ndim))
+    spreads = Form(form.integer, form.scale.spread(scale.ndim), form.bias.spread(bias.ndim))
     found = make.rebased(spreads, scale, bias, value)
     return None if found is None else found.integer
 
@@ -74,7 +82,7 @@ def absolute(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> 
     x = make.centred(forms[0], result)
     if isinstance(x, Reason):
         return x
-    return Form(make.node("Abs", [x.integer], result), np.abs(x.scale), x.bias)
+    return Form(make.node("Abs", [x.integer], result), abs(x.scale), x.bias)
 
 
 def reduced_extreme(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
@@ -82,7 +90,7 @@ def reduced_extreme(make: FormBuilder, node: ir.Node, forms: Sequence[Form | Non
     x = forms[0]
     if x is None:
         return make.lacking(node.inputs[0])
-    if not (x.scale > 0).all():
+    if not (x.scale.signs() > 0).all():
         return NEGATIVE
     axes = reduced_axes(node, x.scale.ndim)
     if axes is None or any(array.shape[axis] > 1 for array in (x.scale, x.bias) for axis in axes):
@@ -91,7 +99,12 @@ def reduced_extreme(make: FormBuilder, node: ir.Node, forms: Sequence[Form | Non
     integer = make.node(node.op_type, inputs, node.outputs[0], tuple(node.attributes.values()))
     if node.attributes.get_int("keepdims", 1):
         return Form(integer, x.scale, x.bias)
-    return Form(integer, np.squeeze(x.scale, axes), np.squeeze(x.bias, axes))
+    return Form(integer, squeezed(x.scale, axes), squeezed(x.bias, axes))
+
+
+def squeezed(numbers: Reals, axes: Sequence[int]) -> Reals:
+    """Drop axes of size 1."""
+    return numbers.reshape(*(size for axis, size in enumerate(numbers.shape) if axis not in axes))
 
 
 def reduced_axes(node: ir.Node, length: int) -> tuple[int, ...] | None:

@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.arrays import nearly_integer
+from onnx_passes.analysis.exact.reals import Reals
 from onnx_passes.analysis.streamlined import Reason
 from onnx_passes.graph.shapes import dimension, rank, same_shape
 from onnx_passes.passes.streamline.form import (
@@ -20,7 +20,7 @@ from onnx_passes.passes.streamline.form import (
     SHAPE,
     Form,
     FormBuilder,
-    spread,
+    in_steps,
 )
 
 _BETWEEN = Reason("a bound of it lies between integers", "let it be a multiple of the scale, or quantize behind it")
@@ -43,12 +43,24 @@ def _sum(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None], sign: i
     if length is None:
         return RANK
     if b is not None and first is not None:
-        return first.plus(sign * spread(b, length)) if _keeps_shape(node.inputs[0], b) else SHAPE
+        if not _keeps_shape(node.inputs[0], b):
+            return SHAPE
+        added = _exact(make, node, 1, length)
+        return first.plus(added if sign > 0 else -added)
     if a is not None and second is not None:
-        return second.times(sign).plus(spread(a, length)) if _keeps_shape(node.inputs[1], a) else SHAPE
+        if not _keeps_shape(node.inputs[1], a):
+            return SHAPE
+        return second.times(sign).plus(_exact(make, node, 0, length))
     if first is None or second is None:
         return make.lacking(node.inputs[0 if first is None else 1])
     return _sum_of_integers(make, node, first, second, sign, length)
+
+
+def _exact(make: FormBuilder, node: ir.Node, index: int, length: int) -> Reals:
+    """Return the numbers of an operand, with the rank of the result."""
+    value = node.inputs[index]
+    assert value is not None
+    return make.exact(value).spread(length)
 
 
 def _sum_of_integers(
@@ -56,24 +68,29 @@ def _sum_of_integers(
 ) -> Form | Reason:
     result = node.outputs[0]
     known = make.known(result)
-    if known is None or known.grid is None:
+    scale = None if known is None or known.grid is None else make.resolved(known.grid.scale, _scales(first, second))
+    if scale is None:
         return MULTIPLES
-    scale = known.grid.scale
     parts: list[ir.Value] = []
     for form, value, factor in ((first, node.inputs[0], 1), (second, node.inputs[1], sign)):
-        part = _in_steps_of(make, form.times(factor), value, scale)
+        part = _in_steps_of(make, form if factor > 0 else form.times(-1), value, scale)
         if part is None:
             return MULTIPLES
         parts.append(part)
-    bias = spread(first.bias, length) + sign * spread(second.bias, length)
+    bias = first.bias.spread(length) + second.times(sign).bias.spread(length)
     return Form(make.node("Add", parts, result), scale, bias)
 
 
-def _in_steps_of(make: FormBuilder, form: Form, value: ir.Value | None, scale: np.ndarray) -> ir.Value | None:
+def _in_steps_of(make: FormBuilder, form: Form, value: ir.Value | None, scale: Reals) -> ir.Value | None:
     """Return the integers of a form for another scale, if that divides its own."""
     assert value is not None
-    steps, meant = nearly_integer(spread(form.scale, scale.ndim) / scale)
-    return make.multiplied(form.integer, steps, value) if meant.all() else None
+    steps = in_steps(form.scale.spread(scale.ndim), scale)
+    return None if steps is None else make.multiplied(form.integer, steps, value)
+
+
+def _scales(*forms: Form | None) -> list[Reals]:
+    """List the scales that the one of a sum may be, turned around or not."""
+    return [each for form in forms if form is not None for each in (form.scale, -form.scale)]
 
 
 def total(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
@@ -98,22 +115,22 @@ def _total(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None], count
         return make.lacking(missing[0])
     if not all(same_shape(value, result) or _is_number(make, value) for value in node.inputs):
         return Reason("its operands differ in shape", "broadcast them before it")
-    if known is None or known.grid is None:
+    grid = None if known is None else known.grid
+    scale, bias = None if grid is None else make.resolved(grid.scale * count, _scales(*forms)), Reals.zeros(length)
+    if scale is None:
         return MULTIPLES
-    scale, bias = known.grid.scale * count, np.zeros((1,) * length)
     parts: list[ir.Value] = []
     for value, form in zip(node.inputs, forms, strict=True):
-        number = make.number(value)
-        if number is not None:
-            bias = bias + spread(number, length)
+        if value is not None and _is_number(make, value):
+            bias = bias + make.exact(value).spread(length)
             continue
         part = None if form is None else _in_steps_of(make, form, value, scale)
         if form is None or part is None:
             return MULTIPLES
-        bias = bias + spread(form.bias, length)
+        bias = bias + form.bias.spread(length)
         parts.append(part)
     integer = reduce(lambda a, b: make.node("Add", [a, b], result), parts)
-    return Form(integer, scale, bias).times(1 / count)
+    return Form(integer, scale / Reals.of(count), bias / Reals.of(count))
 
 
 def _is_number(make: FormBuilder, value: ir.Value | None) -> bool:
@@ -133,7 +150,7 @@ def mul(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form 
             if form.is_plain and _is_image_of_integers(number) and _is_held(make, node.outputs[0]):
                 integer = make.node("Mul", [form.integer, node.inputs[1 - index]], node.outputs[0])
                 return Form(integer, form.scale, form.bias)
-            return form.times(spread(number, length))
+            return form.times(_exact(make, node, 1 - index, length))
     a, b = forms
     if a is None or b is None:
         return make.lacking(node.inputs[0 if a is None else 1])
@@ -141,9 +158,9 @@ def mul(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form 
     first, second = make.centred(a, result), make.centred(b, result)
     if isinstance(first, Reason) or isinstance(second, Reason):
         return BIAS
-    scale = spread(first.scale, length) * spread(second.scale, length)
+    scale = first.scale.spread(length) * second.scale.spread(length)
     integer = make.node("Mul", [first.integer, second.integer], result)
-    return Form(integer, scale, np.zeros((1,) * length))
+    return Form(integer, scale, Reals.zeros(length))
 
 
 def _is_image_of_integers(number: np.ndarray) -> bool:
@@ -165,7 +182,7 @@ def div(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form 
         return Reason("it divides by something else than a constant", "multiply with a constant instead")
     if not _keeps_shape(node.inputs[0], number):
         return SHAPE
-    return form.times(1 / spread(number, length))
+    return form.times(Reals.of(1.0) / _exact(make, node, 1, length))
 
 
 def neg(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
@@ -176,17 +193,20 @@ def neg(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form 
 def batch_normalization(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
     """Multiply the scale, add to the bias."""
     x = forms[0]
-    numbers = [make.number(value) for value in node.inputs[1:5]]
     if x is None:
         return make.lacking(node.inputs[0])
-    gamma, beta, mean, variance = numbers
-    if gamma is None or beta is None or mean is None or variance is None or x.scale.ndim < 2:
+    given = [value for value in node.inputs[1:5] if value is not None and make.number(value) is not None]
+    if len(given) < 4 or x.scale.ndim < 2:
         return PARAMETER
     if node.attributes.get_int("training_mode", 0):
         return Reason("it is in training", "export the model for inference")
-    shape = (1, -1) + (1,) * (x.scale.ndim - 2)
-    factor = gamma / np.sqrt(variance + node.attributes.get_float("epsilon", 1e-5))
-    return x.times(factor.reshape(shape)).plus((beta - mean * factor).reshape(shape))
+    shape = (1, -1, *(1,) * (x.scale.ndim - 2))
+    gamma, beta, mean, variance = (make.exact(value) for value in given)
+    spreads = variance + Reals.of(np.float32(node.attributes.get_float("epsilon", 1e-5)))
+    if not (spreads.signs() > 0).all():
+        return Reason("it divides by the root of zero, or of less", "let variances be positive")
+    factor = gamma / spreads.root()
+    return x.times(factor.reshape(*shape)).plus((beta - mean * factor).reshape(*shape))
 
 
 def relu(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
@@ -194,10 +214,10 @@ def relu(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form
     x = forms[0]
     if x is None:
         return make.lacking(node.inputs[0])
-    if not (x.scale > 0).all():
+    if not (x.scale.signs() > 0).all():
         return NEGATIVE
-    place, meant = nearly_integer(-x.bias / x.scale)
-    if not meant.all():
+    place = (-x.bias / x.scale).integers()
+    if place is None:
         return _BETWEEN
     result = node.outputs[0]
     if not place.any():
@@ -211,7 +231,7 @@ def clip(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form
     x = forms[0]
     if x is None:
         return make.lacking(node.inputs[0])
-    if not (x.scale > 0).all():
+    if not (x.scale.signs() > 0).all():
         return NEGATIVE
     if x.scale.size > 1 or x.bias.size > 1:
         return Reason("its bounds are the same for channels that differ in scale or bias", "let these be the same")
@@ -223,10 +243,13 @@ def clip(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form
         if number is None or not np.isfinite(number).all():
             places.append(None)
             continue
-        place = np.rint((number.reshape(()) - x.bias) / x.scale)
+        scale, bias = x.scale.near, x.bias.near
+        place = np.rint((number.reshape(()) - bias) / scale)
         # A bound that floats have rounded is the level that floats have rounded likewise.
-        if not ((x.scale * place + x.bias).astype(np.float32) == number.astype(np.float32)).all():
+        if not ((scale * place + bias).astype(np.float32) == number.astype(np.float32)).all():
             return _BETWEEN
+        if value is not None and not make.exact(value).reshape().equals(x.scale * Reals.of(place) + x.bias):
+            make.rounds("a bound is taken for the level next to it")
         places.append(make.constant(place.reshape(()), f"{node.outputs[0].name}_bound"))
     if "min" in node.attributes or "max" in node.attributes:
         return Reason("its bounds are attributes", "run convert-opset, which makes inputs of them")

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple, TypeGuard, cast
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.arrays import nearly_integer
+from onnx_passes.analysis.exact.constants import meaning
+from onnx_passes.analysis.exact.reals import Reals, joined
+from onnx_passes.analysis.ranges.arrays import same
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.analysis.streamlined import Reason
 from onnx_passes.analysis.sums import Bounds
@@ -19,6 +21,7 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.tensor_types import set_datatype
+from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.quantizing import is_quantizer
 
 FEWER_BITS = "quantize its input again, to fewer bits"
@@ -34,27 +37,31 @@ VARIES = Reason("scale or bias vary along an axis that it works on", "let them b
 
 @dataclass(frozen=True)
 class Form:
-    """``scale * integer + bias``; the arrays have the rank of the tensor and size 1 where nothing varies."""
+    """``scale * integer + bias``; the arrays have the rank of the tensor and size 1 where nothing varies.
+
+    Nothing is rounded before scale and bias are written as constants, and what these stand for goes along with them.
+    """
 
     integer: ir.Value
-    scale: np.ndarray
-    bias: np.ndarray
+    scale: Reals
+    bias: Reals
 
     @property
     def is_plain(self) -> bool:
         """Tell whether the tensor is the integer itself."""
-        return bool((self.scale == 1).all() and (self.bias == 0).all())
+        return self.scale.is_everywhere(1) and self.bias.is_everywhere(0)
 
     @property
     def has_bias(self) -> bool:
         """Tell whether something is added."""
-        return bool((self.bias != 0).any())
+        return not self.bias.is_everywhere(0)
 
-    def times(self, factor: np.ndarray | float) -> Form:
+    def times(self, factor: Reals | float) -> Form:
         """Multiply with a number."""
-        return Form(self.integer, self.scale * factor, self.bias * factor)
+        by = factor if isinstance(factor, Reals) else Reals.of(factor)
+        return Form(self.integer, self.scale * by, self.bias * by)
 
-    def plus(self, offset: np.ndarray) -> Form:
+    def plus(self, offset: Reals) -> Form:
         """Add a number."""
         return Form(self.integer, self.scale, self.bias + offset)
 
@@ -62,7 +69,8 @@ class Form:
 class FormBuilder:
     """Builds nodes of floats that hold integers: float32, or double where it is ``wide``.
 
-    ``here`` is the node at hand. What is built lies outside of the graph until a rewrite puts it there.
+    ``here`` is the node at hand. What is built lies outside of the graph until a rewrite puts it there. ``roundings``
+    says where a number was taken for another that floats do not tell from it.
     """
 
     def __init__(self, op: Builder, ranges: Mapping[ir.Value, Range]) -> None:
@@ -70,6 +78,7 @@ class FormBuilder:
         self.ranges = ranges
         self.here: ir.Node | None = None
         self.wide = False
+        self.roundings: list[str] = []
         self._doubles: dict[ir.Value, ir.Value] = {}
 
     def node(
@@ -181,15 +190,48 @@ class FormBuilder:
             return None
         return np.broadcast_to(known.exact, shape)
 
+    def exact(self, value: ir.Value) -> Reals:
+        """Return the very numbers of a value that has some: what it stands for, before floats have rounded it."""
+        held = meaning(value)
+        if held is not None:
+            return held
+        known, shape = self.known(value), static_shape(value)
+        assert known is not None
+        assert shape is not None
+        grid = known.grid
+        found = Reals.of(known.low)
+        if grid is not None:
+            found = Reals.of(grid.scale) * Reals.of(grid.low) + Reals.of(grid.bias)
+        return found if found.shape == shape else found.moved(lambda places: np.broadcast_to(places, shape))
+
+    def resolved(self, wanted: np.ndarray, among: Sequence[Reals]) -> Reals | None:
+        """Return the real numbers that doubles are meant to be, out of some."""
+        for each in among:
+            if each.shape == wanted.shape and same(each.near, wanted):
+                return each
+        if not among:
+            return None
+        known = joined(among)
+        order = np.argsort(known.near)
+        after = np.searchsorted(known.near[order], wanted).clip(1, known.size - 1) if known.size > 1 else 0 * wanted
+        places = order[np.asarray(after, np.intp)]
+        before = order[np.maximum(np.asarray(after, np.intp) - 1, 0)]
+        places = np.where(np.abs(known.near[before] - wanted) < np.abs(known.near[places] - wanted), before, places)
+        return known.taken(places) if same(known.near[places], wanted) else None
+
+    def rounds(self, what: str) -> None:
+        """Take down that a number of the node at hand is taken for another."""
+        where = "" if self.here is None else name_of(self.here)
+        self.roundings.append(f"{where} is not exact: {what}")
+
     def centred(self, form: Form, like: ir.Value) -> Form | Reason:
         """Move the bias into the integers, if it is a multiple of the scale."""
         if not form.has_bias:
             return form
-        with np.errstate(divide="ignore", invalid="ignore"):
-            steps, meant = nearly_integer(form.bias / form.scale)
-        if not meant.all():
+        steps = (form.bias / form.scale).integers()
+        if steps is None:
             return BIAS
-        return Form(self.shifted(form.integer, steps, like), form.scale, np.zeros((1,) * form.bias.ndim))
+        return Form(self.shifted(form.integer, steps, like), form.scale, Reals.zeros(form.bias.ndim))
 
     def shifted(self, integer: ir.Value, by: np.ndarray, like: ir.Value) -> ir.Value:
         """Add an integer."""
@@ -214,12 +256,10 @@ class FormBuilder:
         made.shape = None if integer.shape is None else integer.shape.copy()
         return made
 
-    def rebased(self, form: Form, scale: np.ndarray, bias: np.ndarray, like: ir.Value) -> Form | None:
+    def rebased(self, form: Form, scale: Reals, bias: Reals, like: ir.Value) -> Form | None:
         """Write a tensor as integers of another scale and bias, if these are integers too."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            factor, meant = nearly_integer(form.scale / scale)
-            shift, also_meant = nearly_integer((form.bias - bias) / scale)
-        if not (meant.all() and also_meant.all()):
+        factor, shift = in_steps(form.scale, scale), in_steps(form.bias - bias, scale)
+        if factor is None or shift is None:
             return None
         integer = self.shifted(self.multiplied(form.integer, factor, like), shift, like)
         return Form(integer, scale, bias)
@@ -229,7 +269,7 @@ class FormBuilder:
         known = None if value is None else self.known(value)
         if known is None or known.grid is None:
             return None
-        ends = [np.rint((end - form.bias) / form.scale) for end in known.grid.bounds]
+        ends = [np.rint((end - form.bias.near) / form.scale.near) for end in known.grid.bounds]
         return int(np.minimum(*ends).min()), int(np.maximum(*ends).max())
 
     def fits(self, value: ir.Value) -> bool:
@@ -254,6 +294,13 @@ def _is_float(value: ir.Value | None) -> TypeGuard[ir.Value]:
 def spread(array: np.ndarray, rank: int) -> np.ndarray:
     """Add leading axes up to a rank."""
     return array.reshape((1,) * (rank - array.ndim) + array.shape)
+
+
+def in_steps(numbers: Reals, scale: Reals) -> np.ndarray | None:
+    """Return numbers as multiples of a scale, if they are integer ones."""
+    if numbers is scale:
+        return np.ones((1,) * scale.ndim)
+    return (numbers / scale).integers()
 
 
 class _Computation(NamedTuple):

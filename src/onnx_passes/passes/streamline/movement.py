@@ -9,7 +9,7 @@ from typing import TypeGuard
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.arrays import nearly_integer
+from onnx_passes.analysis.exact.reals import Reals
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.analysis.ranges.site import RANGES, Site
 from onnx_passes.analysis.streamlined import Reason
@@ -42,26 +42,38 @@ def split(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> lis
     return [Form(part, *each) for part, each in zip(make.parts(node, x.integer), arrays, strict=True)]
 
 
-def _parameters(make: FormBuilder, node: ir.Node, x: Form) -> list[tuple[np.ndarray, np.ndarray]] | None:
+def _parameters(make: FormBuilder, node: ir.Node, x: Form) -> list[tuple[Reals, Reals]] | None:
     """Return scale and bias of each result of a movement."""
     scales, biases = (_moved(make, node, array) for array in (x.scale, x.bias))
     return None if scales is None or biases is None else list(zip(scales, biases, strict=True))
 
 
-def _moved(make: FormBuilder, node: ir.Node, array: np.ndarray) -> list[np.ndarray] | None:
+def _moved(make: FormBuilder, node: ir.Node, array: Reals) -> list[Reals] | None:
     """Return where a movement takes numbers: one for all stays one, of others the analysis of constants knows it."""
     lengths = [length for output in node.outputs if (length := rank(output)) is not None]
     if len(lengths) < len(node.outputs):
         return None
     if array.size == 1:
-        return [array.reshape((1,) * length) for length in lengths]
+        return [array.reshape(*(1,) * length) for length in lengths]
     others = [None if value is None else make.known(value) for value in node.inputs[1:]]
     rule = RANGES.get(node)
     assert rule is not None
-    found = rule(Site(node, [Range(array, array), *others]))
+    places = np.arange(array.size, dtype=np.float64).reshape(array.shape)
+    found = rule(Site(node, [Range(places, places), *others]))
     results = [found] if isinstance(found, Range) else list(found or ())
     points = [result.of_rank(length).low for result, length in zip(results, lengths, strict=False) if _is_point(result)]
-    return points if len(points) == len(lengths) else None
+    if len(points) < len(lengths):
+        return None
+    return [_shrunk(array.taken(point.astype(np.intp))) for point in points]
+
+
+def _shrunk(array: Reals) -> Reals:
+    """Keep size 1 along every axis on which all is the same, as far as doubles tell."""
+    for axis, size in enumerate(array.shape):
+        first = array.moved(lambda places, axis=axis: np.take(places, [0], axis=axis)) if size > 1 else array
+        if size > 1 and bool((array.near == first.near).all()) and array.equals(first):
+            array = first
+    return array
 
 
 def _is_point(found: Range | None) -> TypeGuard[Range]:
@@ -73,7 +85,7 @@ def maximum(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> F
     x = forms[0]
     if x is None:
         return make.lacking(node.inputs[0])
-    if not (x.scale > 0).all():
+    if not (x.scale.signs() > 0).all():
         return NEGATIVE
     if len(node.outputs) > 1:
         return Reason("it also says where its results come from", "keep it in floats, between quantizers")
@@ -88,7 +100,7 @@ def maximum_last(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None])
     x = forms[0]
     if x is None:
         return make.lacking(node.inputs[0])
-    if not (x.scale > 0).all():
+    if not (x.scale.signs() > 0).all():
         return NEGATIVE
     if any(size > 1 for array in (x.scale, x.bias) for size in array.shape[:-1]):
         return VARIES
@@ -114,7 +126,10 @@ def im2col(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Fo
     attributes = tuple(node.attributes.values())
     made = make.node(node.op_type, [x.integer], node.outputs[0], attributes, domain=node.domain)
     # A window has all channels of its first place, then all of the next.
-    scale, bias = (np.tile(array, math.prod(kernel)) if array.size > 1 else array for array in (x.scale, x.bias))
+    count = math.prod(kernel)
+    scale, bias = (
+        array.moved(lambda places: np.tile(places, count)) if array.size > 1 else array for array in (x.scale, x.bias)
+    )
     return Form(made, scale, bias)
 
 
@@ -132,11 +147,10 @@ def pad(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form 
         number = np.zeros(()) if given is None else constant(given)
         if number is None:
             return PARAMETER
-        with np.errstate(divide="ignore", invalid="ignore"):
-            place, meant = nearly_integer((number - x.bias) / x.scale)
-        first = place.reshape(-1)[0]
-        if not meant.all() or (place != first).any():
+        place = ((Reals.of(number) - x.bias) / x.scale).integers() if np.isfinite(number).all() else None
+        if place is None or (place != place.reshape(-1)[0]).any():
             return Reason("it pads with a number that lies between integers", "pad before the bias is added")
+        first = place.reshape(-1)[0]
         filling = None if given is None and not first else make.constant(first, f"{x.integer.name}_pad")
         inputs = [x.integer, node.inputs[1], filling, *node.inputs[3:]]
     made = make.node("Pad", inputs, node.outputs[0], tuple(node.attributes.values()))
@@ -175,21 +189,28 @@ def concat(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Fo
     if known is None or known.grid is None or length is None:
         return MULTIPLES
     axis = node.attributes.get_int("axis", 0) % length
+    of_forms = [form for form in forms if form is not None]
+    scales = make.resolved(known.grid.scale, [form.scale for form in of_forms])
+    biases = make.resolved(known.grid.bias, [Reals.zeros(1), *(form.bias for form in of_forms)])
+    if scales is None or biases is None:
+        return MULTIPLES
     parts: list[ir.Value] = []
     start = 0
     for form, value in zip(forms, node.inputs, strict=True):
         size = None if value is None or value.shape is None else value.shape[axis]
         if form is None or value is None or not isinstance(size, int):
             return Reason("it is not known how long its parts are", "give inputs sizes that are numbers")
-        scale, bias = (_section(array, axis, start, size) for array in (known.grid.scale, known.grid.bias))
+        scale, bias = (_section(array, axis, start, size) for array in (scales, biases))
         part = make.rebased(form, scale, bias, value)
         if part is None:
             return MULTIPLES
         parts.append(part.integer)
         start += size
     made = make.node("Concat", parts, result, tuple(node.attributes.values()))
-    return Form(made, known.grid.scale, known.grid.bias)
+    return Form(made, scales, biases)
 
 
-def _section(array: np.ndarray, axis: int, start: int, size: int) -> np.ndarray:
-    return array if array.shape[axis] == 1 else np.take(array, range(start, start + size), axis=axis)
+def _section(array: Reals, axis: int, start: int, size: int) -> Reals:
+    if array.shape[axis] == 1:
+        return array
+    return array.moved(lambda places: np.take(places, range(start, start + size), axis=axis))

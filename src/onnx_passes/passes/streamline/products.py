@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.einsum import contraction_of
-from onnx_passes.analysis.ranges.contraction import seen_by_columns
+from onnx_passes.analysis.exact.reals import Reals, joined, product
 from onnx_passes.analysis.ranges.convolutions import bias_behind
 from onnx_passes.analysis.ranges.einsum import laid_out
 from onnx_passes.analysis.streamlined import Reason
 from onnx_passes.graph.constants import constant
-from onnx_passes.passes.streamline.form import ALONG_SUM, BIAS, PARAMETER, RANK, VARIES, Form, FormBuilder, spread
+from onnx_passes.passes.streamline.choices import squeezed
+from onnx_passes.passes.streamline.form import ALONG_SUM, BIAS, PARAMETER, RANK, VARIES, Form, FormBuilder
 from onnx_passes.passes.streamline.wide import convolution
 
 _MATRIX = 2
@@ -39,16 +41,16 @@ def gemm(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form
         a = _transposed(make, node, a)
     if node.attributes.get_int("transB", 0):
         b = _transposed(make, node, b)
-    product = _product(make, node, a, b)
-    if isinstance(product, Reason):
-        return product
-    product = product.times(node.attributes.get_float("alpha", 1.0))
+    found = _product(make, node, a, b)
+    if isinstance(found, Reason):
+        return found
+    found = found.times(float(np.float32(node.attributes.get_float("alpha", 1.0))))
     if len(node.inputs) > 2 and node.inputs[2] is not None:
-        added = make.number(node.inputs[2])
-        if added is None:
+        if make.number(node.inputs[2]) is None:
             return PARAMETER
-        product = product.plus(spread(added, _MATRIX) * node.attributes.get_float("beta", 1.0))
-    return product
+        added = make.exact(node.inputs[2]).spread(_MATRIX)
+        found = found.plus(added * Reals.of(np.float32(node.attributes.get_float("beta", 1.0))))
+    return found
 
 
 def _lacking(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Reason:
@@ -64,7 +66,7 @@ def _transposed(make: FormBuilder, node: ir.Node, form: Form) -> Form:
     else:
         integer = make.node("Transpose", [form.integer], node.outputs[0], [ir.AttrInt64s("perm", [1, 0])])
         integer.shape = None
-    return Form(integer, form.scale.T, form.bias.T)
+    return Form(integer, form.scale.moved(np.transpose), form.bias.moved(np.transpose))
 
 
 def _product(make: FormBuilder, node: ir.Node, a: Form, b: Form) -> Form | Reason:
@@ -72,21 +74,20 @@ def _product(make: FormBuilder, node: ir.Node, a: Form, b: Form) -> Form | Reaso
     vectors = a.scale.ndim < _MATRIX, b.scale.ndim < _MATRIX
     p, q = _as_matrix(a, 0), _as_matrix(b, 1)
     first, second = constant(a.integer), constant(b.integer)
-    seen: np.ndarray | None = p.scale
+    seen: Reals | None = p.scale
     if p.scale.shape[-1] > 1:
-        seen = None if second is None else seen_by_columns(p.scale, second)
+        seen = None if second is None else _seen_by_columns(p.scale, second)
     if seen is None or q.scale.shape[-2] > 1:
         return ALONG_SUM
     length = max(p.scale.ndim, q.scale.ndim)
-    bias = np.zeros((1,) * length)
+    bias = Reals.zeros(length)
     if a.has_bias and second is not None and not b.has_bias:
         matrix = _matrix(second, 1)
-        rows = np.broadcast_to(p.bias, (*p.bias.shape[:-1], matrix.shape[-2]))
-        bias = spread(np.matmul(rows, matrix * q.scale), length)
+        bias = (product(p.bias, matrix) * q.scale).spread(length)
     elif b.has_bias and first is not None and not a.has_bias:
         matrix = _matrix(first, 0)
-        columns = np.broadcast_to(q.bias, (*q.bias.shape[:-2], matrix.shape[-1], q.bias.shape[-1]))
-        bias = spread(np.matmul(matrix * p.scale, columns), length)
+        turned = product(q.bias.moved(_turned), _turned(matrix))
+        bias = (turned.moved(_turned) * p.scale).spread(length)
     else:
         centred_a, centred_b = make.centred(a, result), make.centred(b, result)
         if isinstance(centred_a, Reason) or isinstance(centred_b, Reason):
@@ -94,13 +95,36 @@ def _product(make: FormBuilder, node: ir.Node, a: Form, b: Form) -> Form | Reaso
         a, b = centred_a, centred_b
     integer = make.node("MatMul", [a.integer, b.integer], result)
     gone = tuple(axis for axis, is_vector in ((-2, vectors[0]), (-1, vectors[1])) if is_vector)
-    scale = spread(seen * q.scale, length)
-    return Form(integer, np.squeeze(scale, gone), np.squeeze(bias, gone)) if gone else Form(integer, scale, bias)
+    scale, left = (seen * q.scale).spread(length), [axis % length for axis in gone]
+    return Form(integer, squeezed(scale, left), squeezed(bias, left)) if gone else Form(integer, scale, bias)
+
+
+def _turned(matrix: np.ndarray) -> np.ndarray:
+    return np.swapaxes(matrix, -1, -2)
+
+
+def _seen_by_columns(scales: Reals, matrix: np.ndarray) -> Reals | None:
+    """Return the one scale that each column of a constant matrix sees of rows that are scaled each in its own way.
+
+    Rows with a zero do not count: a depthwise convolution, written as a matrix, sees one channel in each column.
+    """
+    if scales.size != scales.shape[-1] or matrix.ndim != _MATRIX or matrix.shape[0] != scales.size:
+        return None
+    numbered: dict[object, int] = {}
+    kinds = np.array([numbered.setdefault(scale, place) for place, scale in enumerate(scales.list())])[:, None]
+    used = matrix != 0
+    least, most = np.where(used, kinds, scales.size).min(axis=0), np.where(used, kinds, -1).max(axis=0)
+    if (least < most).any():
+        return None
+    # A column of zeros may have any scale.
+    found = joined([scales, Reals.ones(1)]).taken(np.where(most < 0, scales.size, most))
+    return found.reshape(*scales.shape[:-1], -1)
 
 
 def _as_matrix(form: Form, side: int) -> Form:
     """See a vector as the row, or the column, that it is in a product."""
-    return Form(form.integer, _matrix(form.scale, side), _matrix(form.bias, side))
+    scale, bias = (array.moved(lambda places: _matrix(places, side)) for array in (form.scale, form.bias))
+    return Form(form.integer, scale, bias)
 
 
 def _matrix(array: np.ndarray, side: int) -> np.ndarray:
@@ -118,13 +142,16 @@ def einsum(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Fo
     if isinstance(a, Reason) or isinstance(b, Reason):
         return BIAS
     order = (*found.result, *found.summed)
-    scales = [laid_out(form.scale, labels, order) for form, labels in zip((a, b), found.operands, strict=True)]
+    scales = [
+        form.scale.moved(lambda places, labels=labels: laid_out(places, labels, order))
+        for form, labels in zip((a, b), found.operands, strict=True)
+    ]
     scale, summed = scales[0] * scales[1], tuple(range(len(found.result), len(order)))
     if any(scale.shape[axis] > 1 for axis in summed):
         return ALONG_SUM
     attributes = tuple(node.attributes.values())
     integer = make.node("Einsum", [a.integer, b.integer], result, attributes)
-    return Form(integer, np.squeeze(scale, summed), np.zeros((1,) * len(found.result)))
+    return Form(integer, squeezed(scale, summed), Reals.zeros(len(found.result)))
 
 
 def conv(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
@@ -142,21 +169,36 @@ def conv(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form
     if varies(x.bias, keep=1):
         return VARIES
     result = node.outputs[0]
-    bias = np.zeros((1,) * weights.ndim)
+    bias = Reals.zeros(weights.ndim)
+    by_channel = along_channels(w.scale, weights.ndim)
     if x.has_bias:
         centred = _centred(make, x, result) if pads(node) else BIAS
-        behind = bias_behind(node, weights * w.scale, x.bias) if isinstance(centred, Reason) else None
+        behind = _behind(node, weights, x.bias) if isinstance(centred, Reason) else None
         if isinstance(centred, Form):
             x = centred
         elif behind is None:
             return _PADDED
         else:
-            bias = behind
+            bias = behind * by_channel
     integer = convolution(make, node, x, w)
     if isinstance(integer, Reason):
         return integer
-    form = Form(integer, scale * along_channels(w.scale.reshape(-1), weights.ndim), bias)
-    return _with_bias(make, node, form, weights.ndim)
+    return _with_bias(make, node, Form(integer, scale * by_channel, bias), weights.ndim)
+
+
+def _behind(node: ir.Node, weights: np.ndarray, bias: Reals) -> Reals | None:
+    """Return what a bias of the input adds to each output, apart from the scale of the weights."""
+    whole = weights.astype(np.float64)
+    if bias.size == 1:
+        seen = bias_behind(node, whole, np.ones(bias.shape))
+        return None if seen is None else Reals.of(seen) * bias.reshape()
+    # What each channel of the input adds where its bias is one; the sum of the others' multiples follows.
+    parts = [bias_behind(node, whole, np.arange(bias.size).reshape(bias.shape) == each) for each in range(bias.size)]
+    behind = [part for part in parts if part is not None]
+    if len(behind) < len(parts):
+        return None
+    terms = [Reals.of(part) * bias.taken(np.array(each)) for each, part in enumerate(behind)]
+    return reduce(lambda a, b: a + b, terms)
 
 
 def _operands(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> tuple[Form, Form, np.ndarray] | Reason:
@@ -193,33 +235,34 @@ def conv_transpose(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None
     integer = convolution(make, node, x, w)
     if isinstance(integer, Reason):
         return integer
-    scale = x.scale.reshape(()) * along_channels(w.scale.reshape(-1), weights.ndim)
-    return _with_bias(make, node, Form(integer, scale, np.zeros((1,) * weights.ndim)), weights.ndim)
+    scale = x.scale.reshape() * along_channels(w.scale, weights.ndim)
+    return _with_bias(make, node, Form(integer, scale, Reals.zeros(weights.ndim)), weights.ndim)
 
 
 def _with_bias(make: FormBuilder, node: ir.Node, form: Form, length: int) -> Form | Reason:
     if len(node.inputs) < 3 or node.inputs[2] is None:
         return form
-    added = make.number(node.inputs[2])
-    return PARAMETER if added is None else form.plus(along_channels(added.reshape(-1), length))
+    if make.number(node.inputs[2]) is None:
+        return PARAMETER
+    return form.plus(along_channels(make.exact(node.inputs[2]), length))
 
 
-def _per_output_channel(scale: np.ndarray, channels: int, *, alone: bool) -> np.ndarray | None:
+def _per_output_channel(scale: Reals, channels: int, *, alone: bool) -> Reals | None:
     """Return the scale of the input as seen from the output: one for all, or one for each channel that is alone."""
     if scale.size == 1:
         return scale
     if not alone or varies(scale, keep=1):
         return None
-    each = scale.reshape(-1)
-    return along_channels(np.repeat(each, channels // each.size), scale.ndim)
+    times = channels // scale.size
+    return along_channels(scale.moved(lambda places: np.repeat(places.reshape(-1), times)), scale.ndim)
 
 
-def along_channels(numbers: np.ndarray, length: int) -> np.ndarray:
+def along_channels(numbers: Reals, length: int) -> Reals:
     """Put numbers along the axis of the channels."""
-    return numbers.reshape((1, -1) + (1,) * (length - 2))
+    return numbers.reshape(1, numbers.size, *(1,) * (length - 2))
 
 
-def varies(array: np.ndarray, *, keep: int) -> bool:
+def varies(array: Reals, *, keep: int) -> bool:
     """Tell whether numbers vary along another axis than one."""
     return any(size > 1 for axis, size in enumerate(array.shape) if axis != keep)
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from onnx_passes import passes
-from onnx_passes.core.compose import ComposePass
+from onnx_passes.core.compose import ComposePass, PassLike
+from onnx_passes.core.options import option
+from onnx_passes.passes.streamline.settle_quantized_constants import SettleQuantizedConstants
+from onnx_passes.passes.thresholds.conversion import Semantics
+from onnx_passes.passes.thresholds.infer_thresholds import InferThresholds
 
 CANONICAL = (
     "eject-ops",
@@ -34,7 +40,9 @@ class Streamline(ComposePass):
               becomes thresholds (``infer-thresholds``); data types are annotated, and ``check-streamlined`` says
               what part of the network is in integers and what stands in the way.
     Refuses:  what its members refuse. Parameters that are inputs with a default become constants.
-    Exactness: tolerance: scales move, which changes rounding; from then on every step is equal.
+    Exactness: tolerance: levels are those that the network means in exact arithmetic, also where floats round to the
+              other side of a tie; notes say where floats still round before a quantizer. With ``semantics=float``
+              thresholds are those of the float computation, whose scales are merged.
     """
 
     passes = (
@@ -43,6 +51,7 @@ class Streamline(ComposePass):
         "remove-unused",
         "shape-inference",
         "streamline-floats",
+        "settle-quantized-constants",
         "recover-weight-scales",
         "extract-quant-scale-zeropoint",
         "verify",
@@ -58,3 +67,20 @@ class Streamline(ComposePass):
         "minimize-accumulators",
         "check-streamlined",
     )
+
+    semantics: Semantics = option("exact", "whether scales mean real numbers, or what floats make of their products")
+
+    def __post_init__(self) -> None:
+        """Hand the semantics to those members that decide by it."""
+        super().__post_init__()
+        if self.semantics == "float":
+            self.body = tuple(_of_floats(member) for member in self.body)
+
+
+def _of_floats(member: PassLike) -> PassLike:
+    deciding = {"infer-thresholds": InferThresholds, "settle-quantized-constants": SettleQuantizedConstants}
+    if isinstance(member, str):
+        return deciding[member](semantics="float") if member in deciding else member
+    if isinstance(member, InferThresholds | SettleQuantizedConstants):
+        return dataclasses.replace(member, semantics="float")
+    return member

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.analysis.exact.arithmetic import UnknownOperatorError
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
+from onnx_passes.core.base import Pass
+from onnx_passes.core.claims import Claim
+from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.thresholds.evaluator import Evaluator
-from onnx_passes.passes.thresholds.levels import NOT_A_NUMBER, Levels
-from onnx_passes.passes.thresholds.nodes import holds_integers, integers
+from onnx_passes.passes.thresholds.levels import NOT_A_NUMBER, Levels, edges_of
+from onnx_passes.passes.thresholds.lines import Lines
+from onnx_passes.passes.thresholds.nodes import holds_integers, integers, is_thresholds
+from onnx_passes.passes.thresholds.real_evaluator import RealEvaluator
 from onnx_passes.passes.thresholds.search import (
     Domain,
     Floats,
@@ -33,6 +40,8 @@ _RULE = "thresholds of a tail"
 _MOST_POINTS = 2**24
 """So many evaluations are made, at most, of a function that is not monotone."""
 _MOST_COMPARISONS = 2**26
+_CHOICES = frozenset({"Abs", "Clip", "GlobalMaxPool", "Max", "MaxPool", "Min", "Neg", "ReduceMax", "ReduceMin", "Relu"})
+"""Operators that return one of their inputs, or minus it, as it is."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +61,25 @@ class End:
         return len(tail.nodes) >= self.shortest and not (self.by_channel and tail.is_by_element)
 
 
+Semantics = Literal["exact", "float"]
+"""What a tail means: the real numbers that its constants stand for, or what floats make of them."""
+
+
+def promise_of_semantics(pass_: Pass, semantics: Semantics) -> None:
+    """Let a pass promise equality if it keeps to what floats compute; levels may flip at ties if it does not."""
+    if semantics == "float":
+        vars(pass_)["claims"] = (Claim("equality"),)
+
+
 def convert_all(
-    model: ir.Model, editor: Editor, nodes: Sequence[ir.Node], end_of: Callable[[ir.Node], End | str]
+    model: ir.Model,
+    editor: Editor,
+    nodes: Sequence[ir.Node],
+    end_of: Callable[[ir.Node], End | str],
+    semantics: Semantics,
 ) -> None:
     """Convert nodes in the order of the graph: each makes integers known to the next."""
-    conversion = _Conversion(model, editor) if nodes else None
+    conversion = _Conversion(model, editor, semantics) if nodes else None
     for node in nodes:
         assert conversion is not None
         end = end_of(node)
@@ -69,8 +92,10 @@ def convert_all(
 
 
 class _Conversion:
-    def __init__(self, model: ir.Model, editor: Editor) -> None:
+    def __init__(self, model: ir.Model, editor: Editor, semantics: Semantics) -> None:
         self._model = model
+        self._semantics = semantics
+        self._doubt = ""
         self._editor = editor
         self._ranges = dict(ranges_of(model))
         self._executor = Executor()
@@ -96,12 +121,35 @@ class _Conversion:
         domain = self._domain(tail)
         if isinstance(domain, str):
             return domain
+        self._doubt = ""
         found = self._search(tail, domain, levels)
         if isinstance(found, str):
             return found
         if isinstance(found, LevelSteps) and not is_exact(found, levels):
             return "its steps do not add up exactly"
-        return self._replace(tail, found, levels)
+        name = name_of(tail.nodes[-1])
+        reason = self._replace(tail, found, levels)
+        if self._semantics == "exact" and not reason:
+            rounding = self._rounded_before(tail.base)
+            doubt = self._doubt if rounding is None else f"{name_of(rounding)} before it rounds to floats"
+            if doubt:
+                self._editor.context.note(f"{name} is not exact: {doubt}")
+        return reason
+
+    def _rounded_before(self, base: ir.Value) -> ir.Node | None:
+        """Return the last node before a tail whose result floats may have rounded."""
+        waiting, seen = [base], set[ir.Value]()
+        while waiting:
+            value = waiting.pop()
+            node, known = value.producer(), self._ranges.get(value)
+            if node is None or value in seen or (known is not None and known.grid is not None and known.grid.exact):
+                continue
+            seen.add(value)
+            traits = traits_of(node)
+            if traits.kind != "movement" and node.op_type not in _CHOICES and not is_thresholds(node):
+                return node
+            waiting += [given for given in node.inputs if given is not None and given.dtype == value.dtype]
+        return None
 
     def _replace(self, tail: Tail, found: Counting | LevelSteps, levels: Levels) -> str:
         end, base, before = tail.nodes[-1], tail.base, tail.base.producer()
@@ -132,20 +180,43 @@ class _Conversion:
         return within if isinstance(within, str) else Integers(*within)
 
     def _search(self, tail: Tail, domain: Domain, levels: Levels) -> Counting | LevelSteps | str:
+        found = self._divide(tail, domain, levels) if self._semantics == "exact" else None
+        return self._try_out(tail, domain, levels) if found is None else found
+
+    def _divide(self, tail: Tail, domain: Domain, levels: Levels) -> Counting | LevelSteps | None:
+        """Find the thresholds of a tail whose channels are straight lines between bounds."""
+        found = edges_of(tail, levels)
+        lines = None if found is None else Lines.of(tail, found.before)
+        if found is None or lines is None:
+            return None
+        falling = lines.falling(domain, found.edges)
+        numbers = lines.first_points(domain.mirrored(falling), falling, found.edges)
+        return _counted(tail, domain, falling, numbers, levels)
+
+    def _try_out(self, tail: Tail, domain: Domain, levels: Levels) -> Counting | LevelSteps | str:
+        """Search the steps of a tail by trying out points."""
+        if self._semantics == "exact":
+            try:
+                return self._steps(tail, domain, levels, RealEvaluator(tail, levels), tail.is_nearly_monotone)
+            except (UnknownOperatorError, ArithmeticError) as error:
+                self._doubt = str(error)
+        evaluate = Evaluator(tail, dict(self._model.opset_imports), self._executor)
+        return self._steps(tail, domain, levels, lambda points: levels.places(evaluate(points)), tail.is_monotone)
+
+    def _steps(
+        self, tail: Tail, domain: Domain, levels: Levels, function: Function, is_monotone: bool
+    ) -> Counting | LevelSteps | str:
         points = int((domain.high - domain.low).max() + 1) * domain.low.size
-        look_at_all = not tail.is_monotone and points <= _MOST_POINTS
+        look_at_all = not is_monotone and points <= _MOST_POINTS
         if not look_at_all and not tail.is_nearly_monotone:
             return f"it goes up and down, and has too many inputs ({points}) to look at each"
-        evaluate = Evaluator(tail, dict(self._model.opset_imports), self._executor)
-
-        def function(points: np.ndarray) -> np.ndarray:
-            return levels.places(evaluate(points))
-
         if look_at_all:
             return _enumerate(domain, function, levels)
-        return self._bisect(tail, domain, function, levels)
+        return self._bisect(tail, domain, levels, function, is_monotone)
 
-    def _bisect(self, tail: Tail, domain: Domain, function: Function, levels: Levels) -> Counting | LevelSteps | str:
+    def _bisect(
+        self, tail: Tail, domain: Domain, levels: Levels, function: Function, is_monotone: bool
+    ) -> Counting | LevelSteps | str:
         ends = function(domain.points(np.stack([domain.low, domain.high], axis=1)))
         falling = ends[:, 0] > ends[:, 1]
         sign = np.where(falling, -1, 1)[:, None]
@@ -156,15 +227,23 @@ class _Conversion:
 
         wanted = np.arange(1, levels.steps + 1)
         numbers = bisect(growing, mirrored, wanted)
-        if not tail.is_monotone and not agrees_nearby(growing, mirrored, wanted, numbers):
+        if not is_monotone and not agrees_nearby(growing, mirrored, wanted, numbers):
             return "it goes up and down near a step, in its last bits"
-        if not falling.any():
-            return Counting(domain.points(numbers), domain)
-        if may_flip(tail):
-            return Counting(mirrored.points(numbers), mirrored, falling)
-        # Where it falls, -x >= t says x <= -t: a step down at the next point.
-        at = np.where(falling[:, None], 1 - numbers, numbers)
-        return LevelSteps(np.where(falling, levels.steps, 0), domain.points(at), sign * np.ones_like(numbers))
+        return _counted(tail, domain, falling, numbers, levels)
+
+
+def _counted(
+    tail: Tail, domain: Domain, falling: np.ndarray, numbers: np.ndarray, levels: Levels
+) -> Counting | LevelSteps:
+    """Say what thresholds count, which were found for channels turned around where they are falling."""
+    if not falling.any():
+        return Counting(domain.points(numbers), domain)
+    if may_flip(tail):
+        mirrored = domain.mirrored(falling)
+        return Counting(mirrored.points(numbers), mirrored, falling)
+    # Where it falls, -x >= t says x <= -t: a step down at the next point.
+    at, sign = np.where(falling[:, None], 1 - numbers, numbers), np.where(falling, -1, 1)[:, None]
+    return LevelSteps(np.where(falling, levels.steps, 0), domain.points(at), sign * np.ones_like(numbers))
 
 
 def _range(domain: Domain, layout: tuple[int, ...]) -> Range:

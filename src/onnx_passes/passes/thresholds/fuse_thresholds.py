@@ -15,7 +15,7 @@ from onnx_passes.datatypes.smallest import integer_ends, smallest_for_values
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
-from onnx_passes.passes.thresholds.conversion import End, convert_all
+from onnx_passes.passes.thresholds.conversion import End, Semantics, convert_all, promise_of_semantics
 from onnx_passes.passes.thresholds.examples import SCALED, examples
 from onnx_passes.passes.thresholds.levels import levels_of
 from onnx_passes.passes.thresholds.nodes import COUNTING_DOMAINS, Thresholds, is_thresholds, level_values
@@ -34,7 +34,7 @@ _COMPUTE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@passes.verify.equality
+@passes.verify.tolerance
 @passes.register(tags=("thresholds", "quantized"))
 class FuseThresholds(Transformation, RewriteRuleSetPass):
     """Fuse elementwise operators before thresholds into them, and constants behind them into their levels.
@@ -43,7 +43,7 @@ class FuseThresholds(Transformation, RewriteRuleSetPass):
               ``MultiThreshold(q, T) + c`` → ``MultiThreshold(q, T, out_bias=c)``, and ``* c`` → ``out_scale=c``.
     Refuses:  what infer-thresholds refuses; numbers behind thresholds that are different for channels, or not positive
               factors, or with which levels would be rounded differently, or be no integers (unless ``scales`` is set).
-    Exactness: equal on every finite input, but for the sign of zeros.
+    Exactness: as that of infer-thresholds, with either ``semantics``; what is behind thresholds is equal.
     """
 
     needs = ("shape-inference",)
@@ -53,13 +53,18 @@ class FuseThresholds(Transformation, RewriteRuleSetPass):
     )
     fast_math = ("nnan", "nsz")
 
+    semantics: Semantics = option("exact", "whether a tail means real numbers, or what floats make of them")
     scales: bool = option(False, "also take numbers into the levels with which these are no integers")
+
+    def __post_init__(self) -> None:
+        """Promise equality of what floats compute, if that is what a tail means."""
+        promise_of_semantics(self, self.semantics)
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Search new thresholds first, then apply the rules for what is behind them."""
         with Editor(model, context) as editor:
             nodes = [node for node in model.graph if is_thresholds(node)]
-            convert_all(model, editor, nodes, _beginning)
+            convert_all(model, editor, nodes, _beginning, self.semantics)
         return PassResult(model, super().run(model, context).modified or editor.applied > 0)
 
     def rules(self) -> Sequence[Rule]:

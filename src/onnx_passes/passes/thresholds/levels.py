@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -12,7 +13,9 @@ from onnx_passes.datatypes.smallest import smallest_for
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import datatype_of
 from onnx_passes.ops.quantizing import quantizer_of
+from onnx_passes.ops.rounding import Edge
 from onnx_passes.passes.thresholds.nodes import COUNTING_DOMAINS, Thresholds, is_thresholds, level_values
+from onnx_passes.passes.thresholds.tail import Tail
 
 NOT_A_NUMBER = -1
 """The place of NaN among levels."""
@@ -53,6 +56,25 @@ def levels_of(node: ir.Node) -> Levels | str:
         return found
     datatype = found.datatype or str(smallest_for(found.low, found.high))
     return Levels((found.high - found.low) // found.step, float(found.step), float(found.low), datatype)
+
+
+class Edges(NamedTuple):
+    """Where the levels of a tail begin, from the second on, and the nodes of the tail before the one that rounds."""
+
+    edges: tuple[Edge, ...]
+    before: tuple[ir.Node, ...]
+
+
+def edges_of(tail: Tail, levels: Levels) -> Edges | None:
+    """Return where the levels begin that a tail ends with: a quantizer, or one that is clipped."""
+    for length in (1, 2):
+        node = tail.nodes[-length] if length <= len(tail.nodes) else None
+        quantizer = None if node is None else quantizer_of(node)
+        if node is not None and quantizer is not None:
+            wanted = [int(levels.bias + levels.scale * step) for step in range(1, levels.steps + 1)]
+            found = [edge for level in wanted if (edge := quantizer.edge(node, level)) is not None]
+            return Edges(tuple(found), tail.nodes[:-length]) if len(found) == len(wanted) else None
+    return None
 
 
 def clipped(node: ir.Node, levels: Levels) -> tuple[ir.Node, Levels]:

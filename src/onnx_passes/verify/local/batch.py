@@ -16,7 +16,14 @@ from onnx_passes.graph.randomness import is_random
 from onnx_passes.verify.comparison.noise import rounding_bounds
 from onnx_passes.verify.run.activations import Activations, Arrays
 from onnx_passes.verify.run.execute import Executor, Sample
-from onnx_passes.verify.ties.decisions import decides
+from onnx_passes.verify.ties.decisions import (
+    LevelChoices,
+    decides,
+    last_places,
+    moved_inputs,
+    not_below_last_places,
+    quantized_constants,
+)
 
 _DEEPEST = 50
 """So many nodes in a row are computed again where a value was not kept."""
@@ -95,6 +102,42 @@ class Pieces:
         samples = [sample for number, sample in enumerate(self._samples()) if number in numbers]
         bounds = rounding_bounds(copied, found, samples, executor, at=nodes)
         return None if bounds is None else dict(zip(numbers, bounds, strict=True))
+
+    def levels_around(
+        self, chosen: Sequence[ir.Value], at: Collection[str], executor: Executor
+    ) -> list[dict[str, tuple[np.ndarray, np.ndarray]]] | None:
+        """Return, for each sample, the least and the greatest level that values may have which decide between some.
+
+        Rounding in the nodes that compute values ``at`` moves what is decided by. Nothing is returned where nothing is
+        decided, or it cannot be run.
+        """
+        if self._whole is None:
+            return None
+        copied = copy_model(self._whole)
+        values = {value.name: value for node in copied.graph for value in node.outputs}
+        nodes = [node for value in chosen if (node := values[value.name].producer()) is not None]
+        if len(nodes) < len(chosen) or not all(map(decides, nodes)):
+            return None
+        read = [value for node in nodes for value in moved_inputs(node) if value.producer() is not None]
+        copied.graph.outputs[:] = list(dict.fromkeys([*read, *(node.outputs[0] for node in nodes)]))
+        RemoveUnusedNodesPass()(copied)
+        # What takes the place of the old nodes is gone by now.
+        errs = {node for node in copied.graph if any(value.name in at for value in node.outputs)}
+        if any(decides(node) and node not in nodes for node in errs):
+            return None
+        constants = quantized_constants(nodes)
+        ready = executor.prepare(copied, engine="onnxruntime")
+        runs = [constants | sample | ready.run(sample) for sample in self._samples()]
+        choices = LevelChoices(copied, nodes, runs[0], executor)
+        errs = {node for node in errs if not decides(node)}
+        none: list[Sample] = [{} for _ in runs]
+        bounds = rounding_bounds(copied, read, self._samples(), executor, at=errs) if read else none
+        if bounds is None:
+            return None
+        return [
+            {str(node.outputs[0].name): (a, b) for node, a, b in choices.around(run, _together(run, constants, bound))}
+            for run, bound in zip(runs, bounds, strict=True)
+        ]
 
     def _samples(self) -> list[Sample]:
         return [
@@ -180,6 +223,10 @@ class Pieces:
     def _name(self) -> str:
         self._names += 1
         return f"v{self._names}"
+
+
+def _together(run: Sample, constants: Sample, bounds: Sample) -> Sample:
+    return last_places(constants) | not_below_last_places(run, bounds)
 
 
 def is_plain(node: ir.Node) -> bool:

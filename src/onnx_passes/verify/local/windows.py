@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.base import Pass
+from onnx_passes.core.errors import ModelError
 from onnx_passes.core.evidence import Evidence
 from onnx_passes.core.records import Application
 from onnx_passes.verify.comparison.compare import Comparison, compare
@@ -16,7 +17,8 @@ from onnx_passes.verify.comparison.evidence import evidence_of
 from onnx_passes.verify.comparison.promise import NONE, Promise, PromiseFor, Rounding
 from onnx_passes.verify.local.batch import NotAtHandError, Pieces, is_plain
 from onnx_passes.verify.run.activations import Activations, Arrays
-from onnx_passes.verify.run.execute import Executor, Sample
+from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
+from onnx_passes.verify.ties.explain import UnexplainedError, flips_at_ties
 
 _FEW = 200
 """So many nodes may always be run to check a pass; more only in proportion to the model."""
@@ -125,12 +127,28 @@ class Windows:
         broken = next((pair for pair in suspects if pair[1].is_equality), None)
         if broken is not None:
             return broken[0].window.application, broken[1], str(broken[0].broken(broken[1]))
+        suspects = [pair for pair in suspects if not self._flips_at_ties(pair[0], executor)]
         bounds = self._rounding(suspects, executor) if suspects else None
         for number, (check, promise) in enumerate(suspects):
             difference = check.broken(promise, None if bounds is None else bounds[number])
             if difference is not None:
                 return check.window.application, promise, difference
         return None
+
+    def _flips_at_ties(self, check: WindowCheck, executor: Executor) -> bool:
+        """Tell whether the values of an application are levels, and those that differ flipped at ties."""
+        try:
+            around = self._batch.levels_around(check.window.expected, check.window.own, executor)
+            if around is None:
+                return False
+            for old, samples in zip(check.window.expected, check.comparisons, strict=True):
+                for comparison, levels in zip(samples, around, strict=True):
+                    arrays = comparison.tensors[0].arrays
+                    if arrays is not None:
+                        flips_at_ties(str(old.name), *arrays, *levels[str(old.name)])
+        except (ExecutionError, ModelError, UnexplainedError):
+            return False
+        return True
 
     def _rounding(
         self, suspects: Sequence[tuple[WindowCheck, Promise]], executor: Executor

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from collections.abc import Callable, Sequence
-from decimal import Context, Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.analysis.exact.arithmetic import ExactArithmetic, UnknownOperatorError, filled
+from onnx_passes.analysis.exact.constants import meaning
+from onnx_passes.analysis.exact.enclosures import Real
+from onnx_passes.analysis.exact.functions import FUNCTIONS, Operands, apply, attribute
+from onnx_passes.analysis.exact.tensors import quantized_linear
 from onnx_passes.analysis.windows import windows_of
-from onnx_passes.graph.constants import constant
+from onnx_passes.graph.constants import constant, is_constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.verify.run.execute import Sample
@@ -22,8 +26,6 @@ Index = tuple[int, ...]
 
 _MOST = 100_000
 """So many elements are computed at most."""
-_DIGITS = Context(prec=80)
-"""Roots are no rational numbers: so many digits are taken of them."""
 
 
 class UnknownError(Exception):
@@ -35,13 +37,25 @@ class Exact:
 
     def __init__(self, known: Sample) -> None:
         self._known = known
-        self._found: dict[tuple[ir.Value, Index], Fraction] = {}
+        self._found: dict[tuple[ir.Value, Index], Real] = {}
 
-    def element(self, value: ir.Value | None, index: Index) -> Fraction:
+    def level(self, node: ir.Node, index: Index) -> float:
+        """Return what a node that rounds its first input makes of an element of it. Raises UnknownError."""
+        if node.op_type != "QuantizeLinear":
+            return float(self._computed(node, index))
+        try:
+            return float(quantized_linear(ExactArithmetic(index), node, filled((1,), self.read(node, 0, index))).item())
+        except (UnknownOperatorError, ArithmeticError) as error:
+            raise UnknownError from error
+
+    def element(self, value: ir.Value | None, index: Index) -> Real:
         """Return an element of a value. Raises UnknownError."""
         if value is None:
             raise UnknownError
         held = self._known.get(str(value.name))
+        said = meaning(value) if held is None else None
+        if said is not None:
+            return said.at(index)
         array = constant(value) if held is None else held
         if array is not None:
             number = float(array[index])
@@ -51,21 +65,37 @@ class Exact:
         key = value, index
         if key not in self._found:
             node = value.producer()
-            compute = None if node is None else EXACT.get(node)
-            if node is None or compute is None or len(self._found) > _MOST:
+            if node is None or len(self._found) > _MOST:
                 raise UnknownError
-            self._found[key] = compute(self, node, index)
+            compute = EXACT.get(node)
+            self._found[key] = self._computed(node, index) if compute is None else compute(self, node, index)
         return self._found[key]
 
-    def read(self, node: ir.Node, position: int, index: Index) -> Fraction:
+    def _computed(self, node: ir.Node, index: Index) -> Real:
+        """Return an element of what a node computes element by element."""
+        arithmetic = ExactArithmetic(index)
+        given = [place for place, value in enumerate(node.inputs) if value is not None and not is_constant(value)]
+        if FUNCTIONS.get(node) is None:
+            raise UnknownError
+        operands = {
+            value: filled((1,), self.read(node, place, index)) for place in given if (value := node.inputs[place])
+        }
+        try:
+            return apply(arithmetic, node, Operands(arithmetic, node, operands)).item()
+        except (UnknownOperatorError, ArithmeticError) as error:
+            raise UnknownError from error
+
+    def read(self, node: ir.Node, position: int, index: Index) -> Real:
         """Return the element of an input that is broadcast to an index of the result."""
         value = node.inputs[position]
-        shape = _shape(value)
-        last = index[len(index) - len(shape) :]
-        return self.element(value, tuple(0 if size == 1 else i for size, i in zip(shape, last, strict=True)))
+        if value is None or value.shape is None:
+            raise UnknownError
+        # A size that has a name is that of the result.
+        last = index[len(index) - len(value.shape) :]
+        return self.element(value, tuple(0 if size == 1 else i for size, i in zip(value.shape, last, strict=True)))
 
 
-Element = Callable[[Exact, ir.Node, Index], Fraction]
+Element = Callable[[Exact, ir.Node, Index], Real]
 EXACT: Interface[Element] = Interface("exact", "an element of its result in rational arithmetic")
 
 
@@ -76,51 +106,24 @@ def _shape(value: ir.Value | None) -> tuple[int, ...]:
     return shape
 
 
-def _elementwise(function: Callable[..., Fraction]) -> Element:
-    def compute(exact: Exact, node: ir.Node, index: Index) -> Fraction:
-        return function(*(exact.read(node, position, index) for position in range(len(node.inputs))))
-
-    return compute
-
-
-def _quotient(a: Fraction, b: Fraction) -> Fraction:
-    if not b:
+def _sizes(value: ir.Value | None) -> tuple[int, ...]:
+    """Return the sizes of a value, -1 for those that have a name."""
+    if value is None or value.shape is None:
         raise UnknownError
-    return a / b
+    return tuple(size if isinstance(size, int) else -1 for size in value.shape)
 
 
-def _positive(a: Fraction) -> Fraction:
-    return max(a, Fraction())
-
-
-def _sum(*terms: Fraction) -> Fraction:
-    return sum(terms, Fraction())
-
-
-def _greatest(*terms: Fraction) -> Fraction:
-    return max(terms)
-
-
-def _least(*terms: Fraction) -> Fraction:
-    return min(terms)
-
-
-def _root(number: Fraction) -> Fraction:
-    if number <= 0:
+def _image(node: ir.Node) -> tuple[int, ...]:
+    """Return the sizes of an image behind batch and channels."""
+    sizes = _sizes(node.inputs[0])[2:]
+    if min(sizes, default=0) < 0:
         raise UnknownError
-    ratio = _DIGITS.divide(Decimal(number.numerator), Decimal(number.denominator))
-    return Fraction(_DIGITS.sqrt(ratio))
+    return sizes
 
 
-def _batch_normalization(exact: Exact, node: ir.Node, index: Index) -> Fraction:
-    scale, bias, mean, variance = (exact.element(node.inputs[position], (index[1],)) for position in range(1, 5))
-    epsilon = Fraction(float(np.float32(node.attributes.get_float("epsilon", 1e-5))))
-    return (exact.element(node.inputs[0], index) - mean) / _root(variance + epsilon) * scale + bias
-
-
-def _matmul(exact: Exact, node: ir.Node, index: Index) -> Fraction:
-    a, b = _shape(node.inputs[0]), _shape(node.inputs[1])
-    if min(len(a), len(b)) < 2:
+def _matmul(exact: Exact, node: ir.Node, index: Index) -> Real:
+    a, b = _sizes(node.inputs[0]), _sizes(node.inputs[1])
+    if min(len(a), len(b)) < 2 or b[-2] < 0:
         raise UnknownError
 
     def at(shape: tuple[int, ...], row: int, column: int) -> Index:
@@ -130,7 +133,7 @@ def _matmul(exact: Exact, node: ir.Node, index: Index) -> Fraction:
     row, column = index[-2:]
     terms = (
         exact.element(node.inputs[0], at(a, row, k)) * exact.element(node.inputs[1], at(b, k, column))
-        for k in range(a[-1])
+        for k in range(b[-2])
     )
     return sum(terms, Fraction())
 
@@ -149,12 +152,12 @@ def _window(node: ir.Node, kernel: Sequence[int], size: Sequence[int], place: In
     return seen
 
 
-def _conv(exact: Exact, node: ir.Node, index: Index) -> Fraction:
-    picture, weights = _shape(node.inputs[0]), _shape(node.inputs[1])
+def _conv(exact: Exact, node: ir.Node, index: Index) -> Real:
+    picture, weights = _image(node), _shape(node.inputs[1])
     image, channel, *place = index
     first = channel // (weights[0] // node.attributes.get_int("group", 1)) * weights[1]
     total = exact.element(node.inputs[2], (channel,)) if len(node.inputs) > 2 and node.inputs[2] else Fraction()
-    for offset, at in _window(node, weights[2:], picture[2:], tuple(place)):
+    for offset, at in _window(node, weights[2:], picture, tuple(place)):
         for k in range(weights[1]):
             weight = exact.element(node.inputs[1], (channel, k, *offset))
             if weight:
@@ -162,26 +165,55 @@ def _conv(exact: Exact, node: ir.Node, index: Index) -> Fraction:
     return total
 
 
-def _average_pool(exact: Exact, node: ir.Node, index: Index) -> Fraction:
+def _average_pool(exact: Exact, node: ir.Node, index: Index) -> Real:
     kernel = list(node.attributes.get_ints("kernel_shape") or ())
-    seen = _window(node, kernel, _shape(node.inputs[0])[2:], index[2:])
+    seen = _window(node, kernel, _image(node), index[2:])
     count = math.prod(kernel) if node.attributes.get_int("count_include_pad", 0) else len(seen)
-    return sum((exact.element(node.inputs[0], (*index[:2], *at)) for _, at in seen), Fraction()) / count
+    total: Any = sum((exact.element(node.inputs[0], (*index[:2], *at)) for _, at in seen), Fraction())
+    return total / count
 
 
-def _global_average_pool(exact: Exact, node: ir.Node, index: Index) -> Fraction:
-    size = _shape(node.inputs[0])[2:]
+def _global_average_pool(exact: Exact, node: ir.Node, index: Index) -> Real:
+    size = _image(node)
     places = itertools.product(*map(range, size))
-    return sum((exact.element(node.inputs[0], (*index[:2], *at)) for at in places), Fraction()) / math.prod(size)
+    total: Any = sum((exact.element(node.inputs[0], (*index[:2], *at)) for at in places), Fraction())
+    return total / math.prod(size)
 
 
-def _reshape(exact: Exact, node: ir.Node, index: Index) -> Fraction:
-    flat = np.ravel_multi_index(index, _shape(node.outputs[0])) if index else 0
-    before = np.unravel_index(int(flat), _shape(node.inputs[0]))
-    return exact.element(node.inputs[0], tuple(int(i) for i in before))
+def _max_pool(exact: Exact, node: ir.Node, index: Index) -> Real:
+    kernel = list(node.attributes.get_ints("kernel_shape") or ())
+    seen = _window(node, kernel, _image(node), index[2:])
+    return max(exact.element(node.inputs[0], (*index[:2], *at)) for _, at in seen)
 
 
-def _transpose(exact: Exact, node: ir.Node, index: Index) -> Fraction:
+def _gemm(exact: Exact, node: ir.Node, index: Index) -> Real:
+    turned = [node.attributes.get_int(name, 0) for name in ("transA", "transB")]
+    length = _sizes(node.inputs[1])[1 if turned[1] else 0]
+    if length < 0:
+        raise UnknownError
+    total: Real = Fraction()
+    for k in range(length):
+        left, right = (index[0], k), (k, index[1])
+        ends = [at[::-1] if turn else at for at, turn in zip((left, right), turned, strict=True)]
+        total = total + exact.element(node.inputs[0], ends[0]) * exact.element(node.inputs[1], ends[1])
+    total = total * attribute(node, "alpha", 1.0)
+    if len(node.inputs) < 3 or node.inputs[2] is None:
+        return total
+    return total + exact.read(node, 2, index) * attribute(node, "beta", 1.0)
+
+
+def _reshape(exact: Exact, node: ir.Node, index: Index) -> Real:
+    after, before = _sizes(node.outputs[0]), _sizes(node.inputs[0])
+    if -1 in (*after[:1], *before[:1]):
+        # The batch stays as it is where the rest is of one size.
+        if not before or not after or -1 in (*after[1:], *before[1:]) or math.prod(after[1:]) != math.prod(before[1:]):
+            raise UnknownError
+        after, before = (index[0] + 1, *after[1:]), (index[0] + 1, *before[1:])
+    flat = np.ravel_multi_index(index, after) if index else 0
+    return exact.element(node.inputs[0], tuple(int(i) for i in np.unravel_index(int(flat), before)))
+
+
+def _transpose(exact: Exact, node: ir.Node, index: Index) -> Real:
     order = list(node.attributes.get_ints("perm") or range(len(index))[::-1])
     before = [0] * len(index)
     for place, axis in enumerate(order):
@@ -191,34 +223,16 @@ def _transpose(exact: Exact, node: ir.Node, index: Index) -> Fraction:
 
 EXACT.attach(
     {
-        "Add": _elementwise(operator.add),
         "AveragePool": _average_pool,
-        "BatchNormalization": _batch_normalization,
         "Conv": _conv,
-        "Div": _elementwise(_quotient),
         "Flatten": _reshape,
+        "Gemm": _gemm,
         "GlobalAveragePool": _global_average_pool,
-        "Identity": _elementwise(Fraction.__pos__),
         "MatMul": _matmul,
-        "Max": _elementwise(_greatest),
-        "Min": _elementwise(_least),
-        "Mul": _elementwise(operator.mul),
-        "Neg": _elementwise(Fraction.__neg__),
-        "Relu": _elementwise(_positive),
+        "MaxPool": _max_pool,
         "Reshape": _reshape,
         "Squeeze": _reshape,
-        "Sub": _elementwise(operator.sub),
-        "Sum": _elementwise(_sum),
         "Transpose": _transpose,
         "Unsqueeze": _reshape,
     }
 )
-
-
-def neighbours(number: Fraction, dtype: np.dtype[np.floating]) -> tuple[np.floating, np.floating]:
-    """Return the floats next to a number, below and above; both are the number itself if it is one."""
-    near = dtype.type(float(number))
-    if Fraction(float(near)) == number:
-        return near, near
-    other = np.nextafter(near, dtype.type(np.inf if Fraction(float(near)) < number else -np.inf))
-    return (near, other) if near < other else (other, near)

@@ -23,8 +23,16 @@ from onnx_passes.verify.comparison.noise import rounding_bounds
 from onnx_passes.verify.comparison.promise import Limits
 from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
 from onnx_passes.verify.run.infer_types import infer_types
-from onnx_passes.verify.ties.decisions import LevelChoices, decide_alike, decisions_of, moved_inputs
-from onnx_passes.verify.ties.exact import Exact, Index, UnknownError, neighbours
+from onnx_passes.verify.ties.decisions import (
+    LevelChoices,
+    decide_alike,
+    decisions_of,
+    last_places,
+    moved_inputs,
+    not_below_last_places,
+    quantized_constants,
+)
+from onnx_passes.verify.ties.exact import Exact, UnknownError
 
 _SAME = 2.0**-20
 """Levels this close in proportion are one: their scale may be multiplied in another order."""
@@ -107,7 +115,8 @@ class _Original:
         also = dict.fromkeys([*computed, *(node.outputs[0] for node in nodes)])
         feeds = set(samples[0]) if samples else None
         ready = executor.prepare(model, also=list(also), engine="onnxruntime", feeds=feeds)
-        self.runs = [sample | ready.run(sample) for sample in samples]
+        self._constants = quantized_constants(nodes)
+        self.runs = [self._constants | sample | ready.run(sample) for sample in samples]
         self.bounds = self._bounds(model, samples, executor)
         self._levels = LevelChoices(model, nodes, self.runs[0], executor)
 
@@ -125,7 +134,8 @@ class _Original:
         found = rounding_bounds(forced, wanted, fed, executor)
         if found is None:
             raise UnexplainedError("how far rounding moves its values cannot be measured")
-        return found
+        pairs = zip(self.runs, found, strict=True)
+        return [last_places(self._constants) | not_below_last_places(run, bounds) for run, bounds in pairs]
 
     def compare(self, number: int, run: Sample, successors: Mapping[str, ir.Value], limits: Limits) -> Ties:
         """Compare a forced run of the second model on a sample. Raises UnexplainedError."""
@@ -134,7 +144,7 @@ class _Original:
         places: dict[str, np.ndarray] = {}
         for node, low, high in self._levels.around(values, bounds):
             name = str(node.outputs[0].name)
-            flips = _flips(name, values[name], run[str(successors[name].name)], low, high)
+            flips = flips_at_ties(name, values[name], run[str(successors[name].name)], low, high)
             flipped, levels = flipped + int(flips.sum()), levels + flips.size
             places[name] = flips
             for old, new in _decided_by(node, successors[name].producer()) if flips.any() else ():
@@ -157,29 +167,20 @@ class _Original:
     def _who_is_right(self, values: Sample, found: Sample, places: Mapping[str, np.ndarray]) -> tuple[int, int]:
         """Count where exact arithmetic chooses the new level, and where the old one."""
         exact = Exact({name: values[name] for name in (*self._inputs, *self.names)})
-        low, high = dict[str, np.ndarray](), dict[str, np.ndarray]()
-        asked: dict[str, list[Index]] = {}
+        new = old = 0
         left = _MOST_ASKED
         for node in self.nodes:
             name, (value, *others) = str(node.outputs[0].name), moved_inputs(node)
-            key = str(value.name)
-            if others or not places[name].any() or values[key].shape != places[name].shape:
+            if others or not places[name].any() or values[str(value.name)].shape != places[name].shape:
                 continue
-            low[key], high[key], asked[name] = values[key].copy(), values[key].copy(), []
             for at in map(tuple, np.argwhere(places[name])[:left].tolist()):
                 left -= 1
                 try:
-                    low[key][at], high[key][at] = neighbours(exact.element(value, at), values[key].dtype)
+                    level = exact.level(node, at)
                 except UnknownError:
                     continue
-                asked[name].append(at)
-        new = old = 0
-        for node, least, greatest in self._levels.between(values, low, high):
-            name = str(node.outputs[0].name)
-            for at in asked.get(name, ()):
-                if least[at] == greatest[at]:
-                    new += bool(np.isclose(least[at], found[name][at], rtol=_SAME, atol=0))
-                    old += bool(np.isclose(least[at], values[name][at], rtol=_SAME, atol=0))
+                new += bool(np.isclose(level, found[name][at], rtol=_SAME, atol=0))
+                old += bool(np.isclose(level, values[name][at], rtol=_SAME, atol=0))
         return new, old
 
 
@@ -191,7 +192,7 @@ def _decided_by(old: ir.Node, new: ir.Node | None) -> list[tuple[str, str]]:
     return [(str(a.name), str(b.name)) for a, b in pairs if a.producer() is not None and b.producer() is not None]
 
 
-def _flips(name: str, expected: np.ndarray, found: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def flips_at_ties(name: str, expected: np.ndarray, found: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Find the levels that are other than expected. Raises UnexplainedError where no tie allows it."""
     if expected.dtype != found.dtype or expected.shape != found.shape:
         raise UnexplainedError(f"{name} is of another type or shape")

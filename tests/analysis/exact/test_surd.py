@@ -1,0 +1,64 @@
+"""Sums of roots, compared without rounding."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onnx_passes.analysis.exact.surd import Surd, square_root
+
+fractions = st.fractions(min_value=-50, max_value=50, max_denominator=40)
+radicands = st.fractions(min_value=Fraction(1, 64), max_value=50, max_denominator=64)
+
+
+@given(fractions, fractions, radicands, fractions)
+def test_sums_products_and_quotients_are_those_of_many_digits(a: Fraction, b: Fraction, n: Fraction, other: Fraction):
+    root = square_root(n)
+    number = a + b * root
+    with mpmath.workdps(60):
+        near = mpmath.mpf(a.numerator) / a.denominator + mpmath.mpf(b.numerator) / b.denominator * mpmath.sqrt(
+            mpmath.mpf(n.numerator) / n.denominator
+        )
+        shift = mpmath.mpf(other.numerator) / other.denominator
+        assert float(number + other) == pytest.approx(float(near + shift), rel=1e-14, abs=1e-14)
+        assert float(number * other) == pytest.approx(float(near * shift), rel=1e-14, abs=1e-14)
+        assert float(other / root) == pytest.approx(float(shift / mpmath.sqrt(mpmath.mpf(n.numerator) / n.denominator)))
+        if abs(near - shift) > mpmath.mpf(10) ** -40:
+            assert (number < other) == (near < shift)
+            assert math.floor(number) == int(mpmath.floor(near))
+
+
+@given(radicands, fractions.filter(bool))
+def test_what_cancels_is_a_rational_number(n: Fraction, factor: Fraction):
+    root = square_root(n)
+    assert root * root == n
+    assert (factor * root) / root == factor
+    assert root * factor - factor * root == 0
+    assert not isinstance(root / square_root(4 * n), Surd)
+
+
+def test_numbers_that_doubles_do_not_tell_apart():
+    root = square_root(2)
+    near = Fraction(math.isqrt(2 * 10**80), 10**40)
+    assert near < root
+    assert root < near + Fraction(1, 10**40)
+    assert float(near) == float(root)
+
+
+def test_roots_of_several_numbers():
+    number = square_root(2) + square_root(3)
+    assert number * number == 5 + 2 * square_root(6)
+    assert number > Fraction(314, 100)
+    with pytest.raises(ArithmeticError, match="several roots"):
+        number.inverse()
+
+
+def test_a_square_is_rational():
+    assert square_root(Fraction(9, 4)) == Fraction(3, 2)
+    with pytest.raises(ArithmeticError, match="negative"):
+        square_root(-1)
