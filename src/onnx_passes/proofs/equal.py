@@ -43,8 +43,9 @@ from onnx_passes.proofs.terms import VARIABLE, Terms
 Effort = Literal["quick", "normal", "thorough"]
 SECONDS: Mapping[Effort, float] = {"quick": 0.3, "normal": 3.0, "thorough": 30.0}
 """How long the solver may think about one pair of terms, and half of what one evaluation of a model may take."""
+_LEAST_SECONDS = 2.0
 _MOST_FORMS = 24
-_MOST_BOUNDED = 96
+_MOST_BOUNDED = 640
 _MOST_VISITS = 400_000
 """Terms that are looked at to tell forms apart."""
 _MOST_APART = 2.0**10
@@ -117,7 +118,7 @@ class _Question:
 
     @property
     def _patience(self) -> float:
-        return 2 * self.seconds
+        return max(2 * self.seconds, _LEAST_SECONDS)
 
     def _limits(self, terms: Terms, a: int, b: int) -> dict[int, Domain]:
         if not self.domains:
@@ -152,7 +153,7 @@ class _Question:
                 break
         bound, reason = None, "no bound: too many forms of terms"
         if bounded:
-            bound, reason = rounding(terms, forms, self.domains, exactly=same)
+            bound, reason = rounding(terms, forms, self.domains, exactly=same, seconds=self._patience)
         if (not same and bound is None) or not flags <= self.allow:
             return self._undecided(terms, worst, verdicts, why)
         if bound is None and (reason.startswith("results") or _is_far(terms, forms, verdicts)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import onnx_ir as ir
@@ -17,6 +17,7 @@ from onnx_passes.proofs.equal import Effort, prove_equal
 from onnx_passes.proofs.excuses import ROUNDING
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.proofs.runs import confirmed
+from onnx_passes.proofs.smaller_images import shrink_images
 
 FORMAT = "onnx-passes certificate 1"
 _MOST_ROUNDS = 12
@@ -153,7 +154,10 @@ class _Search:
         key = (a, b, *part.removed, *part.added, *part.assumed)
         if key not in self.known:
             assert part.models is not None
+            fact = shrink_images(*part.models)
             result = prove_equal(*part.models, effort=self.effort, allow=self.allow, solver=self.solver)
+            if fact and isinstance(result, Proof):
+                result = replace(result, facts=(*result.facts, fact))
             refuted = isinstance(result, Unproved) and result.refuted
             example = result.example if isinstance(result, Unproved) else None
             is_confirmed = refuted and (example is None or confirmed(*part.models, example))

@@ -18,6 +18,7 @@ Polynomial = dict[tuple[int, ...], Fraction]
 
 _MOST = 4096
 """Monomials beyond which nobody waits for a comparison."""
+_ROOTS = 2.0**-50
 _LIPSCHITZ = {"Sigmoid": 0.25, "Tanh": 1.0, "Erf": 1.1284, "Relu": 1.0, "Abs": 1.0, "Sin": 1.0, "Cos": 1.0}
 
 
@@ -45,8 +46,10 @@ class Expansion:
                     extra += abs(float(coefficient)) * error[factor] * math.prod(self._size(f) for f in rest)
         total = extra
         for monomial in p.keys() | renamed.keys():
-            difference = abs(p.get(monomial, Fraction(0)) - renamed.get(monomial, Fraction(0)))
-            total += float(difference) * math.prod(self._size(factor) for factor in monomial)
+            mine, theirs = p.get(monomial, Fraction(0)), renamed.get(monomial, Fraction(0))
+            # Roots in coefficients are rounded to doubles.
+            difference = float(abs(mine - theirs)) + _ROOTS * float(abs(mine) + abs(theirs))
+            total += difference * math.prod(self._size(factor) for factor in monomial)
         return total * (1 + 2.0**-30)
 
     def _size(self, term: int) -> float:

@@ -8,6 +8,7 @@ math that excuse it are named, and the proof holds only if they are allowed.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -69,7 +70,7 @@ def _compared(field: Field, x: Tensor, y: Tensor) -> tuple[np.ndarray, np.ndarra
 
 
 def rounding(
-    terms: Terms, pairs: Sequence[tuple[int, int]], domains: Mapping[str, Domain], *, exactly: bool
+    terms: Terms, pairs: Sequence[tuple[int, int]], domains: Mapping[str, Domain], *, exactly: bool, seconds: float
 ) -> tuple[float | None, str]:
     """Bound by how much the computed values of pairs of terms can differ, for inputs of at most one or as given.
 
@@ -77,7 +78,10 @@ def rounding(
     or where it is not small.
     """
     worst = 0.0
+    deadline = time.process_time() + seconds
     for a, b in pairs:
+        if time.process_time() > deadline:
+            return None, "no bound: it takes too long"
         box = {
             term: (domain.low, domain.high) if (domain := domains.get(terms.symbols[term].params[0])) else (-1.0, 1.0)
             for term in terms.below(a, b)
