@@ -1,0 +1,205 @@
+"""Values as a scale times integers plus a bias, all exact: the integers are terms, which are equal if computed alike.
+
+Whatever passes between integers and floats, a value is ``scale * term + bias``. A term is a computation on integers, in
+a normal form in which no scale is left; scale and bias are real numbers. Two sides with the same term, scale and bias
+mean the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.analysis.exact.reals import Reals
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.shapes import rank
+from onnx_passes.verify.proving.facts import Facts
+from onnx_passes.verify.proving.meanings import same_numbers, stands_for
+from onnx_passes.verify.proving.sides import Side
+
+
+class NoFormError(Exception):
+    """A value is not known to be a scale times integers, for a reason."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """``scale * term + bias``; arrays have the rank of the tensor, and size 1 along axes where nothing varies.
+
+    ``size`` bounds the integers of the term, and all partial sums on the way to them. ``reach`` bounds the numbers in
+    whatever order floats compute them, and ``roundings`` counts how often that rounds. Integers that are ``unsigned``
+    are not negative.
+    """
+
+    term: int
+    scale: Reals
+    bias: Reals
+    size: float
+    reach: np.ndarray
+    roundings: int = 0
+    unsigned: bool = False
+
+    @property
+    def rank(self) -> int:
+        """Return the number of axes."""
+        return max(self.scale.ndim, self.bias.ndim)
+
+    @property
+    def has_bias(self) -> bool:
+        """Tell whether something is added."""
+        return not self.bias.is_everywhere(0)
+
+    def times(self, factor: Reals) -> Form:
+        """Multiply with a number."""
+        factor = factor.spread(self.rank)
+        reach = self.reach * np.abs(factor.near)
+        return replace(
+            self, scale=self.scale * factor, bias=self.bias * factor, reach=reach, roundings=self.roundings + 1
+        )
+
+    def plus(self, number: Reals) -> Form:
+        """Add a number."""
+        number = number.spread(self.rank)
+        reach = self.reach + np.abs(number.near)
+        return replace(self, bias=self.bias + number, reach=reach, roundings=self.roundings + 1)
+
+    def means(self, other: Form) -> tuple[int, int] | None:
+        """Tell whether two forms are the same numbers: how many were compared without rounding, of how many."""
+        if self.term != other.term or self.rank != other.rank:
+            return None
+        scale = same_numbers(self.scale, other.scale)
+        bias = None if scale is None else same_numbers(self.bias, other.bias)
+        return None if scale is None or bias is None else (scale[0] + bias[0], scale[1] + bias[1])
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Constants as integers times a scale, in which ``integers`` are of their whole shape."""
+
+    integers: np.ndarray
+    scale: Reals
+
+
+class Forms:
+    """Finds the forms of values; terms are numbers, one for each computation.
+
+    Sources are what quantizers make of anything or, ``closely``, of what can come there.
+    """
+
+    def __init__(self, facts: Facts, *, closely: bool = False) -> None:
+        self.facts = facts
+        self._range_of = facts.range_of if closely else facts.near_range_of
+        self.known: dict[ir.Value, Form] = {}
+        self._terms: dict[Hashable, int] = {}
+
+    def term(self, *key: Hashable) -> int:
+        """Return the number of a computation."""
+        return self._terms.setdefault(key, len(self._terms))
+
+    def of(self, side: Side) -> list[Form]:
+        """Return the forms of the results of a side. Raises NoFormError."""
+        from onnx_passes.verify.proving.form_rules import RULES
+
+        for value in side.sources:
+            self._source(value)
+        for node in side.moving:
+            if node.outputs[0] in self.known:
+                continue
+            rule = RULES.get(node.op_type) if node.domain == "" else None
+            if rule is None:
+                raise NoFormError(f"{node.op_type} has no form")
+            found = rule(Visit(self, side, node))
+            self.known.update(zip(node.outputs, found if isinstance(found, list) else [found], strict=True))
+        return [self.known[value] for value in side.results]
+
+    def _source(self, value: ir.Value) -> None:
+        if value in self.known:
+            return
+        grid, length = self._range_of(value).integer_grid, rank(value)
+        if grid is None or not grid.exact or length is None:
+            raise NoFormError(f"{value.name} is not known to hold integers")
+        size = float(np.maximum(np.abs(grid.low), np.abs(grid.high)).max())
+        reach = np.full((1,) * length, size)
+        term, unsigned = self.term("value", id(value)), bool((grid.low >= 0).all())
+        self.known[value] = Form(term, Reals.ones(length), Reals.zeros(length), size, reach, unsigned=unsigned)
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A node of a side, and what is known of its inputs."""
+
+    forms: Forms
+    side: Side
+    node: ir.Node
+
+    @property
+    def rank(self) -> int:
+        """Return the number of axes of the result."""
+        found = rank(self.node.outputs[0])
+        if found is None:
+            raise NoFormError(f"the number of axes of {self.node.op_type} is not known")
+        return found
+
+    def has(self, index: int) -> bool:
+        """Tell whether there is such an input."""
+        return index < len(self.node.inputs) and self.node.inputs[index] is not None
+
+    def is_constant(self, index: int) -> bool:
+        """Tell whether an input is the same in every run."""
+        return not self.side.is_dynamic(self.node.inputs[index])
+
+    def form(self, index: int = 0) -> Form:
+        """Return the form of an input that is computed."""
+        value = self.node.inputs[index]
+        if value is None or value not in self.forms.known:
+            raise NoFormError(f"an input of {self.node.op_type} has no form")
+        return self.forms.known[value]
+
+    def numbers(self, index: int) -> Reals:
+        """Return what an input that is the same in every run stands for."""
+        value = self.node.inputs[index]
+        assert value is not None
+        said = stands_for(value)
+        if said is not None:
+            return said
+        found = self.weights(index)
+        return Reals.of(found.integers) * found.scale
+
+    def weights(self, index: int) -> Weights:
+        """Return an input that is the same in every run as integers times a scale."""
+        value = self.node.inputs[index]
+        assert value is not None
+        held = constant(value)
+        known = self.forms.facts.near_range_of(value)
+        grid = known.grid.centred() if known.is_point and known.grid is not None else None
+        shape = held.shape if held is not None else _static(value)
+        if grid is None or shape is None:
+            raise NoFormError(f"an input of {self.node.op_type} is not known as integers times a scale")
+        return Weights(np.broadcast_to(grid.low, shape), Reals.of(grid.scale))
+
+    def attributes(self, *without: str) -> Hashable:
+        """Return attributes as part of a term."""
+        kept = ((name, attribute) for name, attribute in self.node.attributes.items() if name not in without)
+        return tuple(sorted((name, repr(attribute.value)) for name, attribute in kept))
+
+    def made(
+        self, key: Sequence[Hashable], scale: Reals, bias: Reals, size: float, reach: np.ndarray, roundings: int
+    ) -> Form:
+        """Make the form of a result."""
+        length = self.rank
+        shape = (1,) * max(0, length - reach.ndim)
+        return Form(
+            self.forms.term(*key),
+            scale.spread(length),
+            bias.spread(length),
+            size,
+            reach.reshape(*shape, *reach.shape),
+            roundings,
+        )
+
+
+def _static(value: ir.Value) -> tuple[int, ...] | None:
+    return tuple(value.shape.numpy()) if value.shape is not None and value.shape.is_static() else None
