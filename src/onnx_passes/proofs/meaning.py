@@ -109,6 +109,7 @@ MEANINGS: Interface[Meaning] = Interface(
     "onnx_passes.proofs.meanings.normalizations",
     "onnx_passes.proofs.meanings.quantizers",
     "onnx_passes.proofs.meanings.resizing",
+    "onnx_passes.proofs.meanings.contributed",
     "onnx_passes.proofs.meanings.control",
 )
 

@@ -109,7 +109,7 @@ class Evaluation:
         node = call.node
         function = self.model.functions.get(node.op_identifier())
         if function is not None:
-            return self._inside(function, call)
+            return self.inside(function, call)
         if call.inputs and all(tensor is None or tensor.known is not None for tensor in call.inputs):
             found = self._folded(call)
             if found is not None:
@@ -140,9 +140,9 @@ class Evaluation:
     def by_body(self, call: Call) -> Tensor | Sequence[Tensor]:
         """Evaluate the function that an operator is by the standard; without one nothing is known of it."""
         body = body_of(call)
-        return self._unknown(call) if body is None else self._inside(body, call)
+        return self._unknown(call) if body is None else self.inside(body, call)
 
-    def _inside(self, function: ir.Function, call: Call) -> list[Tensor]:
+    def inside(self, function: ir.Function, call: Call) -> list[Tensor]:
         """Evaluate the body of a function; inputs that the call leaves out are left out inside."""
         if len(self._imports) > _DEEPEST:
             raise UnsupportedError("functions and subgraphs are nested too deeply")
