@@ -48,8 +48,10 @@ def main() -> None:
                 if proof.application == STEP:
                     continue
                 levels.setdefault(step.name, Counter())[proof.level or "not proved"] += 1
-                methods[proof.method] += bool(proof.level)
-                reasons[f"{step.name}: {_NAMES.sub('…', proof.reason)}"] += not proof.level
+                if proof.level:
+                    methods[proof.method] += 1
+                else:
+                    reasons[f"{step.name}: {_NAMES.sub('…', proof.reason)}"] += 1
     _report(given.pipeline, len(given.models), levels, methods, reasons, seconds)
 
 
@@ -70,7 +72,7 @@ def _report(
     for name, *counts in rows:
         print(f"{name:36}" + "".join(f"{count:16}" for count in counts))
     print(f"\n{'method':60}{'rewrites':>10}")
-    known = [[name, count] for name, count in methods.most_common() if count]
+    known = [[name, count] for name, count in methods.most_common()]
     for name, count in known:
         print(f"{name:60}{count:10}")
     print("\nnot proved")

@@ -16,4 +16,8 @@ def prove_unchanged(application: Application) -> Proof | Unproved:
     if not application.replaced and not application.added:
         said = "no value is replaced, and no node is added"
         return Proof("proved-here", METHOD, (said,))
-    return Unproved("values are replaced")
+    return Unproved(
+        "values are replaced"
+        if application.replaced
+        else "a node will change in place: what it becomes is not known before"
+    )

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.core.records import Application, StepRecord
+from onnx_passes.proofs.proof import Unproved
+from onnx_passes.verify.proving.constants import METHOD as CONSTANT
+from onnx_passes.verify.proving.facts import Facts
+from onnx_passes.verify.proving.here import prove_here
+from tests.verify.proving.windows import HEAD, is_exact, prove
+
+
+def model() -> ir.Model:
+    return ir.from_onnx_text(f"{HEAD} g (float[2] x) => (float[2] y) {{ a = Exp(x) y = Neg(a) }}")
+
+
+def application(of: ir.Model, **given) -> Application:
+    empty = {"matched": (), "added": (), "replaced": (), "initializers": ()}
+    step = StepRecord(1, "planted", "planted", "")
+    return Application(1, step, "planted", "", of.graph, None, **{**empty, **given})
+
+
+def test_what_replaces_nothing_changes_nothing():
+    of = model()
+    assert is_exact(prove_here(application(of), Facts(of)))
+    node = of.graph[0]
+    assert not is_exact(prove_here(application(of, matched=(node,), added=(node,)), Facts(of)))
+
+
+def test_settled_values_are_the_same():
+    of = model()
+    pair = (of.graph[0].outputs[0], of.graph[1].outputs[0])
+    given = application(of, matched=tuple(of.graph), replaced=(pair,))
+    assert not is_exact(prove_here(given, Facts(of)))
+    given.settled = True
+    assert is_exact(prove_here(given, Facts(of)))
+
+
+@pytest.mark.parametrize(("held", "right"), [("0.5, 2", True), ("0.5, 3", False)])
+def test_constants_are_computed_and_compared(held: str, right: bool):
+    constants = f"float[2] c = {{2, 0.5}}, float[2] d = {{{held}}}"
+    found = prove("float[2] x", "y = Reciprocal(c)", "y = Identity(d)", constants=constants)
+    assert is_exact(found) == right
+    assert not right or found.method == CONSTANT
+
+
+def test_what_no_method_foresaw_is_not_proved(monkeypatch):
+    def broken(*_: object) -> None:
+        raise IndexError("planted")
+
+    monkeypatch.setattr("onnx_passes.verify.proving.here.prove_congruent", broken)
+    monkeypatch.setattr("onnx_passes.verify.proving.here.prove_constant", broken)
+    found = prove("float[2] x", "y = Reciprocal(c)", "y = Identity(c)", constants="float[2] c = {1, 1}")
+    assert found == replace(Unproved(""), reason="IndexError: planted")
+
+
+def test_random_operators_are_not_proved():
+    text = "y = RandomUniformLike(x)"
+    assert "each time" in prove("float[2] x", text, text).reason
