@@ -14,7 +14,7 @@ MINUTES ?= 30
 JOBS ?= 0
 FOUND ?= out/found
 
-.PHONY: help demo docs docs-check docs-outputs test lint types unit index surface viewer viewer-check screenshots bench bench-publish bench-simplify fuzz release-check dist clients clients-hls4ml clients-openvino clients-qonnx clean
+.PHONY: help demo docs docs-check docs-outputs test lint types unit index surface prove viewer viewer-check screenshots bench bench-publish bench-simplify fuzz release-check dist clients clients-hls4ml clients-openvino clients-qonnx clean
 
 help:
 	@echo "make demo   run the main job on an example model"
@@ -25,6 +25,7 @@ help:
 	@echo "make fuzz   random models under random pipelines, then every rule: MINUTES=30 JOBS=0 FOUND=out/found"
 	@echo "make index  rewrite the index of the collection; make surface  rewrite the list of public names"
 	@echo "make dist  build wheel and sdist; make release-check  try them in fresh environments"
+	@echo "make prove  prove all laws and rules anew and rewrite their certificates; RULES='pass pass/rule …' just these"
 	@echo "make viewer  build the page that shows reports (wants node); make screenshots  its pictures for the README"
 
 $(READY): pyproject.toml
@@ -78,6 +79,11 @@ docs-check:
 
 docs-outputs: $(READY)
 	$(BIN)/python -m tests.docs.pages
+
+# Certificates are in the package, since runs look them up; docs/reference/laws.md is their table.
+prove: $(READY)
+	$(BIN)/onnx-passes prove $(or $(RULES),--all) --write --jobs 0
+	$(BIN)/python -m onnx_passes.testing.prove.page
 
 # The page is in the package, so that users need no node; here it is made, and compared with what its source makes.
 viewer:

@@ -10,7 +10,7 @@ from typing import Any
 from generators.markdown import code, escaped, table
 from onnx_passes.core.registry import Entry
 
-_CERTIFICATES = "onnx_passes.proofs.certificate"
+_CERTIFICATES = "onnx_passes.proofs.rule_certificate"
 _LEVELS = {
     "equality": "what is replaced is run beside what replaces it on values from the model: results are the same bits, "
     "or the run fails",

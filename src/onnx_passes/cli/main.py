@@ -20,7 +20,7 @@ from onnx_passes.core.registry import REGISTRY
 COMMANDS = (
     *("run", "batch", "watch", "list", "explain", "plan", "inspect", "draw", "view", "export-layers", "run-model"),
     *("verify", "certify", "diff", "report", "bisect", "reduce", "repro", "why", "why-not"),
-    *("shell", "fuzz", "new", "demo", "completion"),
+    *("shell", "fuzz", "prove", "new", "demo", "completion"),
 )
 DEFAULT = "run"
 VARIABLE = "_ONNX_PASSES_COMPLETE"

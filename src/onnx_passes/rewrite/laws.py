@@ -97,6 +97,11 @@ class Law:
         conditions = ", ".join(condition.text for condition in self.when)
         return self.text + (f"   with {meant}" if meant else "") + (f"   when {conditions}" if conditions else "")
 
+    @property
+    def rule_name(self) -> str:
+        """Return the name of the rule: its own, or that of the outermost operator."""
+        return self._parts[0]
+
     def rule(self) -> Rule:
         """Compile the law; what is read from the text is kept for the next time."""
         name, pattern, rewrite, check = self._parts

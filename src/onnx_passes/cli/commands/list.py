@@ -21,12 +21,17 @@ from onnx_passes.report.columns import Column, table_lines, width_of
     type=click.Choice(["analysis", "annotation", "transformation", "sequence", "operator"]),
     help="Only this kind.",
 )
+@click.option("--evidence", is_flag=True, help="What is proved of each law and rule, for what, and how.")
 @common_options
-def command(words: tuple[str, ...], tag: str | None, kind: str | None, as_json: bool) -> None:
+def command(words: tuple[str, ...], tag: str | None, kind: str | None, evidence: bool, as_json: bool) -> None:
     """List passes and groups, optionally only those whose name or summary contains all WORDS.
 
-    With ``--kind operator`` the operators of quantized networks, and those that plug-ins bring.
+    With ``--kind operator`` the operators of quantized networks, and those that plug-ins bring. With ``--evidence`` the
+    laws and rules that passes are made of, each with its certificate, and how many of them are proved.
     """
+    if evidence:
+        _list_evidence(words, as_json=as_json)
+        return
     if kind == "operator":
         _list_operators(words, as_json=as_json)
         return
@@ -47,6 +52,26 @@ def _echo(rows: list[list[str]]) -> None:
     columns = (Column(""), Column(""), Column("", shorten="wrap", least=20))
     for line in table_lines(columns, rows, width_of(sys.stdout, sys.maxsize)):
         click.echo(line)
+
+
+def _list_evidence(words: tuple[str, ...], *, as_json: bool) -> None:
+    from onnx_passes.report.evidence import evidence, missing, summary
+
+    rows = evidence(words)
+    if as_json:
+        click.echo(json.dumps([row.to_json() for row in rows], indent=2, ensure_ascii=False))
+        return
+    columns = (*(Column(name) for name in ("rule", "level", "flags")), Column("method"), Column("domain or missing"))
+    table = [
+        [row.name, each.level, ", ".join(each.flags), each.method, each.missing or str(each.domain)]
+        for row in rows
+        for each in [row.certificate]
+    ]
+    for line in table_lines(columns, table, sys.maxsize):
+        click.echo(line)
+    click.echo(summary(rows))
+    for reason, count in missing(rows):
+        click.echo(f"{count:4} lack: {reason}")
 
 
 def _list_operators(words: tuple[str, ...], *, as_json: bool) -> None:

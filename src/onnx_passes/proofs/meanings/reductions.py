@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.traits import operators
@@ -30,13 +31,26 @@ def _reduction(call: Call) -> Tensor:
     count = int(np.prod([elements.shape[axis] for axis in axes]))
     groups = elements.transpose([*kept, *axes]).reshape([*shape, count])
     if not count:
-        if name not in _NOTHING:
-            raise UnsupportedError(f"{name} of nothing")
-        fill = np.asarray(_NOTHING[name]).astype(x.dtype.numpy())
+        fill = _of_nothing(name, x.dtype)
         result = np.broadcast_to(call.algebra.constant(x.dtype, fill), shape)
     else:
         result = call.algebra.sequence(Symbol(name, x.dtype, (x.dtype,)), [groups])
     return Tensor(x.dtype, None, np.expand_dims(result, tuple(axes)) if call.get("keepdims", 1) else result)
+
+
+def _of_nothing(name: str, dtype: ir.DataType) -> np.ndarray:
+    """Return what a reduction makes of no elements."""
+    if name in _NOTHING:
+        return np.asarray(_NOTHING[name]).astype(dtype.numpy())
+    if name not in ("ReduceMax", "ReduceMin"):
+        raise UnsupportedError(f"{name} of nothing")
+    least = name == "ReduceMax"
+    if dtype.is_floating_point():
+        return np.asarray(-np.inf if least else np.inf).astype(dtype.numpy())
+    if dtype is ir.DataType.BOOL:
+        return np.asarray(not least)
+    info = np.iinfo(dtype.numpy())
+    return np.asarray(info.min if least else info.max, dtype.numpy())
 
 
 def _alone(call: Call, name: str, x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from onnx_passes.core.errors import UsageError
 
@@ -106,6 +106,9 @@ class Draws:
 
     Choices that are zero lead away from experience and to the simplest answers, so that shrinking ends there.
     """
+
+    every_type: ClassVar[bool] = False
+    """Whether rare element types are offered beside the usual ones."""
 
     def __init__(self, source: Source, experience: Experience | None = None) -> None:
         self._source = source

@@ -19,7 +19,7 @@ from onnx_passes.testing.fuzz.values import Shape
 _NESTING = ("flat",) * 8 + ("If", "Loop")
 _DIMENSIONS = ("static",) * 5 + ("by size", "separate", "some", "nameless")
 _NAMES = ("plain", "plain", "empty", "like values")
-_IR_VERSIONS = {18: 8, 20: 9, 21: 10}
+_IR_VERSIONS = {18: 8, 20: 9, 21: 10, 22: 10, 23: 11}
 _DATATYPE = "finn_datatype"
 
 

@@ -47,7 +47,8 @@ class Types:
             usual = [dtype for dtype in _USUAL if dtype in allowed]
             label = self._labels.setdefault(root, f"dtype:{len(self._labels)}")
             hinted = [dtype for dtype in usual if dtype in self._hints]
-            options = hinted or usual or [dtype for dtype in _RARE if dtype in allowed]
+            rare = [dtype for dtype in _RARE if dtype in allowed]
+            options = hinted or (usual + rare if self._draws.every_type else usual) or rare
             self._chosen[root] = self._draws.choose(label, options)
         return self._chosen[root]
 
@@ -58,6 +59,7 @@ class Types:
     def _relate(self, op: Op) -> None:
         known = op.signature
         if known is None:
+            self._narrow((op, "T"), _POOL - {_D.STRING})
             for value in (*op.inputs, *(op.result(i) for i in range(len(op.pattern.outputs)))):
                 if value is not None:
                     self._join((op, "T"), value)

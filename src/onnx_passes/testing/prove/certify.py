@@ -1,0 +1,135 @@
+"""Write certificates: prove all rules of a pass and put down what came of it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import multiprocessing
+import re
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
+
+from onnx_passes.core.base import Pass
+from onnx_passes.core.build import collect
+from onnx_passes.core.imports import import_user_modules
+from onnx_passes.core.registry import REGISTRY
+from onnx_passes.proofs.rule_certificate import PassCertificates, RuleCertificate, certificates_of, path_of
+from onnx_passes.proofs.rule_sources import modules_of, numbered, sources_of
+from onnx_passes.testing.fuzz.targets import Target, registered, targets_of
+from onnx_passes.testing.prove.engine import engine
+from onnx_passes.testing.prove.family import Effort
+from onnx_passes.testing.prove.prover import Engine, Verdict, prove
+
+_REWRITES = re.compile(r"Rewrites:(.*?)(?:\n\s*\w+:|\Z)", re.DOTALL)
+
+
+def pass_of(target: Target) -> str:
+    """Return the name of the pass that a rule is from."""
+    return target.name.partition("/")[0]
+
+
+def passes_to_prove() -> list[str]:
+    """List the passes that have rules, by name."""
+    return sorted({pass_of(target) for target in registered()})
+
+
+def certify(
+    pass_name: str,
+    wanted: Sequence[str] = (),
+    *,
+    only_open: bool = False,
+    by: Engine | None = None,
+    effort: Effort | None = None,
+) -> tuple[PassCertificates, list[Verdict]]:
+    """Prove the rules of a pass, or those of the names that are wanted; of others what was known is kept.
+
+    With ``only_open`` rules that have a certificate of their source are not proved again.
+    """
+    pass_ = _pass_named(pass_name)
+    targets = targets_of(pass_name)
+    names = numbered([target.rule.name for target in targets])
+    sources = sources_of(pass_, names)
+    held = certificates_of(pass_name)
+    known = dict[str, RuleCertificate]() if held is None else held.rules
+    rules: dict[str, RuleCertificate] = {}
+    verdicts: list[Verdict] = []
+    for name, target in zip(names, targets, strict=True):
+        before = known.get(name)
+        is_wanted = not wanted or target.name in wanted or pass_name in wanted
+        is_closed = only_open and before is not None and before.is_proved and before.source == sources[name]
+        if not is_wanted or is_closed:
+            if before is not None:
+                rules[name] = before
+            continue
+        verdict = prove(target, by or engine, effort=effort)
+        verdicts.append(verdict)
+        rules[name] = _certificate(name, sources[name], _statement(pass_, name, names), verdict)
+    return PassCertificates(pass_name, solver(), modules_of(pass_), rules), verdicts
+
+
+def certify_all(
+    passes: Iterable[str],
+    wanted: Sequence[str],
+    done: Callable[[PassCertificates, list[Verdict]], None],
+    *,
+    only_open: bool = False,
+    jobs: int = 1,
+    imports: Sequence[str] = (),
+) -> None:
+    """Prove the rules of passes in processes that import modules first, and hand over what came of each pass."""
+    if jobs <= 1:
+        for name in passes:
+            done(*certify(name, wanted, only_open=only_open))
+        return
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, spawn, import_user_modules, (imports,)) as pool:
+        waiting = [pool.submit(_certify_remotely, name, wanted, only_open) for name in passes]
+        for future in as_completed(waiting):
+            done(*future.result())
+
+
+def _certify_remotely(pass_name: str, wanted: Sequence[str], only_open: bool) -> tuple[PassCertificates, list[Verdict]]:
+    """Leave behind what cannot travel between processes: rules and models."""
+    certificates, _ = certify(pass_name, wanted, only_open=only_open)
+    return certificates, []
+
+
+def write(certificates: PassCertificates) -> None:
+    """Put the certificates of a pass where runs look for them."""
+    path = path_of(certificates.name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(certificates.to_text(), encoding="utf-8")
+
+
+def solver() -> str:
+    """Name the solver and its version."""
+    return f"z3 {importlib.metadata.version('z3-solver')}"
+
+
+def _pass_named(name: str) -> Pass:
+    (pass_,) = collect(name)
+    return pass_
+
+
+def _certificate(name: str, source: str, statement: str, verdict: Verdict) -> RuleCertificate:
+    flags = tuple(sorted(verdict.target.fast_math))
+    empty = RuleCertificate(name, statement, source, flags=flags)
+    if not verdict.is_proved:
+        return replace(empty, missing=verdict.missing)
+    return replace(
+        empty,
+        method=verdict.method,
+        instances=len(verdict.proved),
+        domain=verdict.domain,
+        assumes=tuple(sorted(verdict.assumed)),
+    )
+
+
+def _statement(pass_: Pass, name: str, names: Sequence[str]) -> str:
+    """Return the text of a law, or what the documentation of a pass says that it rewrites."""
+    laws = REGISTRY.find(pass_.name).entries[0].laws
+    if laws and len(laws) == len(names):
+        return laws[names.index(name)]
+    text = type(pass_).__doc__ or name
+    told = _REWRITES.search(text)
+    return " ".join((text.partition("\n")[0] if told is None else told[1]).split())

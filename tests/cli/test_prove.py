@@ -1,0 +1,76 @@
+"""``onnx-passes prove``, and what certificates show in ``list`` and ``explain``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.conftest import BREAK_ADDS
+
+RULES = """
+from onnx_passes import passes, Transformation, RewriteRulePass
+
+@passes.verify.equality
+@passes.register("claimed")
+class NegateOnce(Transformation, RewriteRulePass):
+    '''Negate once instead of thrice.
+
+    Rewrites: ``Neg(Neg(Neg(x)))`` → ``Neg(x)``.
+    Refuses:  nothing.
+    '''
+    def pattern(self, op, x):
+        return op.Neg(op.Neg(op.Neg(x)))
+    def rewrite(self, op, x):
+        return op.Neg(x)
+"""
+
+
+@pytest.fixture
+def rules(tmp_path):
+    file = tmp_path / "user_rules.py"
+    file.write_text(RULES + BREAK_ADDS.replace("@passes.register()", '@passes.register("claimed")'))
+    return file
+
+
+def test_sound_rule(run, rules):
+    answer = run("prove", "--import", rules, "negate-once")
+    assert answer.code == 0, answer.err + answer.out
+    assert answer.out.startswith("negate-once/NegateOnce: proved by ")
+    assert "1 of 1 laws and rules are proved" in answer.out
+
+
+def test_wrong_rule_is_shown_before_and_after(run, rules):
+    answer = run("prove", "--import", rules, "BreakAdds")
+    assert answer.code == 1
+    for words in ("not proved: refuted", "before:", "after:", "0 of 1 laws and rules are proved"):
+        assert words in answer.out
+
+
+def test_group_and_json(run, rules):
+    answer = run("prove", "--import", rules, "--json", "claimed")
+    assert answer.code == 1
+    found = {each["rule"]: each for each in json.loads(answer.out)}
+    assert found["negate-once/NegateOnce"]["statement"] == "``Neg(Neg(Neg(x)))`` → ``Neg(x)``."
+    assert found["negate-once/NegateOnce"]["domain"]["ranks"]
+    assert found["break-adds/BreakAdds"]["missing"].startswith("refuted")
+
+
+def test_something_must_be_named(run):
+    answer = run("prove")
+    assert answer.code == 2
+    assert "Give RULE… or --all" in answer.err
+
+
+def test_list_shows_evidence(run):
+    answer = run("list", "--evidence", "eliminate-transpose")
+    assert answer.code == 0
+    assert "eliminate-transpose/" in answer.out
+    assert "laws and rules are proved" in answer.out
+    rows = json.loads(run("list", "--evidence", "--json", "eliminate-transpose").out)
+    assert {row["level"] for row in rows} <= {"proved", "equal-in-reals", "unproved"}
+    assert all(row["statement"] and row["source"] for row in rows)
+
+
+def test_explain_shows_certificates(run):
+    assert "Certificates:\n  " in run("explain", "eliminate-transpose").out

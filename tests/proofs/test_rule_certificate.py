@@ -1,0 +1,100 @@
+"""Certificates: what they say, how they are written, and when they count."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from onnx_passes.core.build import collect
+from onnx_passes.proofs import lookup
+from onnx_passes.proofs import rule_certificate as room
+from onnx_passes.proofs.lookup import certificate_of
+from onnx_passes.proofs.rule_certificate import REALS, Domain, PassCertificates, RuleCertificate
+from onnx_passes.proofs.rule_sources import modules_of, numbered, sources_of
+
+DOMAIN = Domain(("float", "int8"), (0, 1, 2, 4), (0, 1, 2, 3), ("one",), (18, 20, 21))
+PROVED = RuleCertificate("Twice", "Neg(Neg(x)) → x", "0123", "labelled run", 12, DOMAIN, ("nsz",))
+LACKING = RuleCertificate("Other", "Abs(x) → x", "4567", missing="a lemma")
+
+
+def test_written_and_read_back() -> None:
+    held = PassCertificates("some-pass", "z3 5.4.0", {"b": "1", "a": "2"}, {"Twice": PROVED, "Other": LACKING})
+    text = held.to_text()
+    assert PassCertificates.from_text("some-pass", text) == held
+    assert text == PassCertificates.from_text("some-pass", text).to_text()
+    assert '   "ranks": [0, 1, 2, 4],\n' in text
+
+
+def test_what_it_proves() -> None:
+    proof = PROVED.proof()
+    assert proof is not None
+    assert (PROVED.level, proof.level, proof.method) == ("proved", "proved", "labelled run")
+    assert proof.facts == (
+        "Twice: certificate 0123",
+        "domain: float, int8; ranks 0–2, 4; sizes 0–3; constants one; opsets 18, 20, 21",
+        "flags: nsz",
+    )
+    real = replace(PROVED, method=f"{REALS}, finite field").proof()
+    assert real is not None
+    assert real.level == "equal-in-reals"
+    assert LACKING.proof() is None
+    assert LACKING.level == "unproved"
+
+
+def test_domain() -> None:
+    assert DOMAIN.covers({"int8"}, {0, 2}, 19)
+    assert not DOMAIN.covers({"int16"}, {0, 2}, 19)
+    assert not DOMAIN.covers({"int8"}, {3}, 19)
+    assert not DOMAIN.covers({"int8"}, {0}, 22)
+
+
+def test_rules_of_one_name_are_numbered() -> None:
+    assert numbered(["A", "B", "A", "A"]) == ["A", "B", "A#2", "A#3"]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(room, "FOLDER", tmp_path)
+
+    def write(pass_name: str, modules: dict[str, str], **rules: RuleCertificate) -> None:
+        named = {name.replace("__", "#"): each for name, each in rules.items()}
+        (tmp_path / f"{pass_name}.json").write_text(PassCertificates(pass_name, "z3", modules, named).to_text())
+        room.certificates_of.cache_clear()
+        lookup._current.cache_clear()
+
+    yield write
+    room.certificates_of.cache_clear()
+    lookup._current.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["eliminate-double-transpose", "move-concat-up"])
+def test_certificate_of_other_source_is_none(write, name: str) -> None:
+    [pass_] = collect("eliminate-transpose" if name.startswith("eliminate") else name)
+    rule = pass_.compile().rules[0].name
+    source = sources_of(pass_, [rule])[rule]
+    write(pass_.name, {}, **{rule: replace(PROVED, rule=rule, source=source)})
+    assert certificate_of(pass_, rule) is not None, "the source of the rule is the same"
+    write(pass_.name, {"onnx_passes.passes.util": "changed"}, **{rule: replace(PROVED, rule=rule, source=source)})
+    assert certificate_of(pass_, rule) is not None, "another file, but the source of the rule is the same"
+    write(pass_.name, {"onnx_passes.passes.util": "changed"}, **{rule: replace(PROVED, rule=rule, source="old")})
+    assert certificate_of(pass_, rule) is None
+    write(pass_.name, modules_of(pass_), **{rule: replace(PROVED, rule=rule, source=source)})
+    assert certificate_of(pass_, rule) == replace(PROVED, rule=rule, source=source)
+    assert certificate_of(pass_, "Unheard") is None
+
+
+def test_rules_of_one_name_must_all_be_proved(write) -> None:
+    [pass_] = collect("eliminate-transpose")
+    write(pass_.name, modules_of(pass_), A=PROVED, A__2=PROVED, B=PROVED, B__2=LACKING)
+    assert certificate_of(pass_, "A") == replace(PROVED, rule="A")
+    assert certificate_of(pass_, "B") is None
+
+
+def test_other_options_are_other_rules(write) -> None:
+    [pass_] = collect("lower-conv")
+    [other] = collect("lower-conv{im2col=true}")
+    write(pass_.name, modules_of(pass_), Conv=replace(PROVED, rule="Conv"))
+    assert certificate_of(pass_, "Conv") == replace(PROVED, rule="Conv")
+    assert certificate_of(other, "Conv") is None
