@@ -8,6 +8,7 @@ import onnx_ir as ir
 import pytest
 from onnx.backend.test.case.node import collect_testcases
 
+from onnx_passes.graph.traits import operators
 from onnx_passes.proofs import values
 from onnx_passes.proofs.algebra import Tensor, TooLargeError, UnsupportedError
 from onnx_passes.proofs.inputs import variables
@@ -16,6 +17,7 @@ from onnx_passes.proofs.terms import Terms
 from tests.helpers.thorough import some
 
 _EXACT = frozenset("biuOSU")
+_PLAIN = frozenset(operators("elementwise"))
 
 
 def _cases():
@@ -36,17 +38,13 @@ def _computed(case) -> bool:
     try:
         made = variables(terms, model)
         # Sizes and indices have to be known, in models as here.
-        known = [
+        made = [
             Tensor(tensor.dtype, np.asarray(array))
-            if index and array.dtype.kind in "iu" and array.size < 64
+            if index and array.dtype.kind in "iu" and array.size < 64 and case.model.graph.node[0].op_type not in _PLAIN
             else tensor
             for index, (tensor, array) in enumerate(zip(made, inputs, strict=True))
         ]
-        try:
-            results = Evaluation(model, terms).outputs(made)
-        except UnsupportedError:
-            made = known
-            results = Evaluation(model, terms).outputs(made)
+        results = Evaluation(model, terms).outputs(made)
     except (UnsupportedError, TooLargeError):
         return False
     numbers = {
@@ -82,4 +80,4 @@ def _assert_equal(array: np.ndarray, expected: np.ndarray, name: str) -> None:
 def test_meanings_agree_with_the_examples_of_the_standard():
     cases = some(_cases(), every=4)
     computed = sum(_computed(case) for case in cases if case.data_sets and "STRING" not in case.name)
-    assert computed > len(cases) / 2.5
+    assert computed > len(cases) / 2
