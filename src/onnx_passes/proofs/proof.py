@@ -13,9 +13,10 @@ class Proof:
     """Two computations are known to be the same.
 
     ``proved`` says so for all inputs, shapes and types of a declared domain, bit by bit; ``proved-here`` for every
-    input that can occur in this place, bit by bit; ``equal-in-reals`` of real numbers, so that floats differ by
-    rounding only, by at most ``bound`` where that is known. ``facts`` are what the proof rests on, one sentence each:
-    ``accumulator ≤ 2¹⁷ < 2²⁴``. ``flags`` are those of fast math without which bits may differ.
+    input that can occur in this place, bit by bit or, where a fact says so, in the exact arithmetic that a quantized
+    network means; ``equal-in-reals`` of real numbers, so that floats differ by rounding only, by at most ``bound``
+    where that is known. ``facts`` are what the proof rests on, one sentence each: ``accumulator ≤ 2¹⁷ < 2²⁴``.
+    ``flags`` are those of fast math without which bits may differ.
     """
 
     level: ProofLevel

@@ -150,3 +150,26 @@ def test_streamlining_is_accepted_at_ties_however_few_the_outputs(columns: int, 
     assert "levels flipped at ties (in exact arithmetic the new level is right at" in notes(result)
     assert "the old one at 0)" in notes(result)
     assert result.record.level == "tolerance"
+
+
+CHAINS = {
+    "a quantizer that another one takes in": (
+        'a = qonnx.custom_op.general.Quant <signed=1, narrow=0, rounding_mode="ROUND"> (x, s, z, b)'
+        ' y = qonnx.custom_op.general.Quant <signed=1, narrow=0, rounding_mode="ROUND"> (a, s, z, b)'
+    ),
+    "bounds behind a quantizer": (
+        'a = qonnx.custom_op.general.Quant <signed=1, narrow=0, rounding_mode="ROUND"> (x, s, z, b)'
+        " y = Clip (a, low, high)"
+    ),
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS.values(), ids=list(CHAINS))
+def test_levels_that_flip_inside_what_takes_them_in_are_ties(chain: str):
+    head = '<ir_version: 9, opset_import: ["": 17, "qonnx.custom_op.general": 1]>'
+    constants = "<float s = {0.1}, float z = {0}, float b = {4}, float low = {-0.3}, float high = {0.5}>"
+    model = ir.from_onnx_text(f"{head} g (float[1,64] x) => (float[1,64] y) {constants} {{ {chain} }}")
+    # Quotients of floats that are ties, where exact ones lie just beside them.
+    ties = (np.arange(-32, 32, dtype=np.float32) + np.float32(0.5)) * np.float32(0.1)
+    result = apply(model, "streamline", inputs=[{"x": ties.reshape(1, 64)}])
+    assert "MultiThreshold" in [node.op_type for node in result.model.graph]

@@ -9,6 +9,7 @@ from functools import reduce
 import onnx_ir as ir
 
 from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.core.evidence import PROOFS
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import StepRecord
 from onnx_passes.verify.baseline import Baseline
@@ -19,7 +20,7 @@ from onnx_passes.verify.comparison.noise import each_bound
 from onnx_passes.verify.comparison.promise import EXPLICIT, Limits, Promise, Rounding, promise_of
 from onnx_passes.verify.run.execute import Executor, Sample
 from onnx_passes.verify.run.infer_types import infer_types
-from onnx_passes.verify.ties.decisions import decisions_of
+from onnx_passes.verify.ties.decisions import decisions_of, values_behind
 from onnx_passes.verify.ties.explain import Ties, UnexplainedError, explain
 
 Taken = tuple[StepRecord, Step]
@@ -102,7 +103,7 @@ class Excuses:
         before = followed.start
         if before is None or [v.name for v in before.graph.inputs] != [v.name for v in after.graph.inputs]:
             raise UnexplainedError("the interface of the model has changed")
-        names = [str(node.outputs[0].name) for node in decisions_of(before.graph)]
+        names = [str(value.name) for node in decisions_of(before.graph) for value in values_behind(node)]
         limits = promise.limits or self._limits
         ties = explain(before, after, followed.find(names, after), samples, limits, self._executor)
         spent = baseline.spent + self._drift(promise, wrong) + ties.share
@@ -126,8 +127,7 @@ class Excuses:
                 continue
             if record.evidence is not None and record.evidence.windows:
                 continue
-            # Called alone, a pass announces to nobody, and not every rewrite can be run by itself.
-            if step.pass_.announces():
+            if record.proofs and record.level in PROOFS:
                 continue
             if not promise_of([step.pass_], self._limits).is_equality:
                 raise UnexplainedError(f"the rewrites of {step.name} could not be checked where they stand")

@@ -24,6 +24,7 @@ from onnx_passes.verify.ties.decisions import (
     not_below_last_places,
     quantized_constants,
 )
+from onnx_passes.verify.ties.forcing import BehindLevels
 
 _DEEPEST = 50
 """So many nodes in a row are computed again where a value was not kept."""
@@ -115,11 +116,12 @@ class Pieces:
             return None
         copied = copy_model(self._whole)
         values = {value.name: value for node in copied.graph for value in node.outputs}
-        nodes = [node for value in chosen if (node := values[value.name].producer()) is not None]
-        if len(nodes) < len(chosen) or not all(map(decides, nodes)):
+        wanted = [values[value.name] for value in chosen]
+        nodes = [node for value in wanted if (node := _chosen_by(value, at)) is not None]
+        if len(nodes) < len(chosen):
             return None
         read = [value for node in nodes for value in moved_inputs(node) if value.producer() is not None]
-        copied.graph.outputs[:] = list(dict.fromkeys([*read, *(node.outputs[0] for node in nodes)]))
+        copied.graph.outputs[:] = list(dict.fromkeys([*read, *(node.outputs[0] for node in nodes), *wanted]))
         RemoveUnusedNodesPass()(copied)
         # What takes the place of the old nodes is gone by now.
         errs = {node for node in copied.graph if any(value.name in at for value in node.outputs)}
@@ -134,10 +136,21 @@ class Pieces:
         bounds = rounding_bounds(copied, read, self._samples(), executor, at=errs) if read else none
         if bounds is None:
             return None
-        return [
-            {str(node.outputs[0].name): (a, b) for node, a, b in choices.around(run, _together(run, constants, bound))}
-            for run, bound in zip(runs, bounds, strict=True)
-        ]
+        levels = list(dict.fromkeys(str(node.outputs[0].name) for node in nodes))
+        behind = None
+        if any(value.producer() not in nodes for value in wanted):
+            behind = BehindLevels(copied, levels, wanted, runs[0], executor)
+        found: list[dict[str, tuple[np.ndarray, np.ndarray]]] = []
+        for sample, run, bound in zip(self._samples(), runs, bounds, strict=True):
+            around = {
+                str(node.outputs[0].name): (low, high)
+                for node, low, high in choices.around(run, _together(run, constants, bound))
+            }
+            if behind is not None:
+                low, high = ({name: sides[side] for name, sides in around.items()} for side in (0, 1))
+                around |= behind.between(sample, low, high)
+            found.append(around)
+        return found
 
     def _samples(self) -> list[Sample]:
         return [
@@ -223,6 +236,17 @@ class Pieces:
     def _name(self) -> str:
         self._names += 1
         return f"v{self._names}"
+
+
+def _chosen_by(value: ir.Value, at: Collection[str]) -> ir.Node | None:
+    """Return the node that chooses the level from which a value is computed, with nothing else that varies."""
+    node = value.producer()
+    while node is not None and not decides(node):
+        varying = [given for given in node.inputs if given is not None and given.producer() is not None]
+        if len(varying) != 1 or varying[0].name not in at:
+            return None
+        node = varying[0].producer()
+    return node
 
 
 def _together(run: Sample, constants: Sample, bounds: Sample) -> Sample:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.graph.constants import constant, constant_tensor
+from onnx_passes.graph.constants import constant, constant_tensor, is_constant
 from onnx_passes.graph.copy import copy_node
-from onnx_passes.graph.traits import traits_of
+from onnx_passes.graph.traits import is_elementwise, traits_of
 from onnx_passes.ops.quantizing import quantizer_of
 from onnx_passes.verify.run.execute import Executor, Sample
 
@@ -34,6 +34,25 @@ def decisions_of(graph: ir.Graph) -> list[ir.Node]:
         if (varies or quantizes_constant(node)) and decides(node):
             found.append(node)
     return found
+
+
+def values_behind(node: ir.Node) -> Iterator[ir.Value]:
+    """Yield the level that a node chooses, and what is computed from nothing but it and constants, by element."""
+    level: ir.Value | None = node.outputs[0]
+    while level is not None:
+        yield level
+        level = _alone_from(level)
+
+
+def _alone_from(value: ir.Value) -> ir.Value | None:
+    """Return what is computed from a value and constants, if nobody else uses it."""
+    users = [user for user, _ in value.uses()]
+    if len(users) != 1 or value.is_graph_output():
+        return None
+    user = users[0]
+    others = [given for given in user.inputs if given is not None and given is not value]
+    is_plain = is_elementwise(user) and not decides(user) and all(map(is_constant, others))
+    return user.outputs[0] if is_plain else None
 
 
 def quantizes_constant(node: ir.Node) -> bool:

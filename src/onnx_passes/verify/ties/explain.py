@@ -17,10 +17,10 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.constants import is_constant
-from onnx_passes.graph.copy import copy_model
 from onnx_passes.verify.comparison.bounds import share_of_bound
 from onnx_passes.verify.comparison.noise import rounding_bounds
 from onnx_passes.verify.comparison.promise import Limits
+from onnx_passes.verify.comparison.ulp import Array
 from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
 from onnx_passes.verify.run.infer_types import infer_types
 from onnx_passes.verify.ties.decisions import (
@@ -31,12 +31,16 @@ from onnx_passes.verify.ties.decisions import (
     moved_inputs,
     not_below_last_places,
     quantized_constants,
+    values_behind,
 )
 from onnx_passes.verify.ties.exact import Exact, UnknownError
+from onnx_passes.verify.ties.forcing import BehindLevels, computed_values, given, with_given_levels
+
+Choice = tuple[ir.Node, Array, Array]
+"""A node, the least and the greatest level that it may choose."""
 
 _SAME = 2.0**-20
 """Levels this close in proportion are one: their scale may be multiplied in another order."""
-_FORCED = "//level"
 _MOST_ASKED = 32
 """At so many places of a sample exact arithmetic is asked."""
 
@@ -78,13 +82,17 @@ def explain(
 
     Raises UnexplainedError if it cannot be shown.
     """
-    nodes = [node for node in decisions_of(before.graph) if node.outputs[0].name in successors]
-    if not nodes:
+    chosen = {
+        node: value
+        for node in decisions_of(before.graph)
+        if (value := next((v for v in values_behind(node) if v.name in successors), None)) is not None
+    }
+    if not chosen:
         raise UnexplainedError("nothing in it rounds or compares what is computed")
     try:
-        original = _Original(before, nodes, samples, executor)
-        forced = _forced(after, {name: successors[name] for name in original.names}, original.runs)
-        ready = executor.prepare(forced, also=_values(forced, nodes, successors), engine="onnxruntime")
+        original = _Original(before, chosen, samples, executor)
+        forced = with_given_levels(after, {name: successors[name] for name in original.names}, original.runs[0])
+        ready = executor.prepare(forced, also=_values(forced, chosen, successors), engine="onnxruntime")
         runs = [ready.run(sample | levels) for sample, levels in zip(samples, original.levels(), strict=True)]
     except (ExecutionError, ModelError) as error:
         raise UnexplainedError(str(error)) from error
@@ -99,20 +107,24 @@ def explain(
 
 
 class _Original:
-    """The first model: which levels it chose by what, and how far rounding may move that."""
+    """The first model: which levels it chose by what, and how far rounding may move that.
+
+    ``chosen`` maps each node that decides to the value that is taken for its level.
+    """
 
     def __init__(
-        self, model: ir.Model, nodes: Sequence[ir.Node], samples: Sequence[Sample], executor: Executor
+        self, model: ir.Model, chosen: Mapping[ir.Node, ir.Value], samples: Sequence[Sample], executor: Executor
     ) -> None:
         # Exact arithmetic asks for shapes, which a model need not have.
         infer_types(model)
-        self.nodes = nodes
+        nodes = list(chosen)
+        self.chosen, self._model, self._samples, self._executor = chosen, model, samples, executor
         self.outputs = [str(value.name) for value in model.graph.outputs]
         self._inputs = [name for name in samples[0] if name in {value.name for value in model.graph.inputs}]
-        self.names = [str(node.outputs[0].name) for node in nodes]
+        self.names = [str(value.name) for value in chosen.values()]
         read = [value for node in nodes for value in node.inputs if value is not None and not is_constant(value)]
         computed = list(dict.fromkeys(value for value in read if value.producer() is not None))
-        also = dict.fromkeys([*computed, *(node.outputs[0] for node in nodes)])
+        also = dict.fromkeys([*computed, *(node.outputs[0] for node in nodes), *chosen.values()])
         feeds = set(samples[0]) if samples else None
         ready = executor.prepare(model, also=list(also), engine="onnxruntime", feeds=feeds)
         self._constants = quantized_constants(nodes)
@@ -122,12 +134,13 @@ class _Original:
 
     def levels(self) -> list[Sample]:
         """Return the levels that were chosen, as they are fed to a model in which they are forced."""
-        return [{name + _FORCED: run[name] for name in self.names} for run in self.runs]
+        return [given({name: run[name] for name in self.names}) for run in self.runs]
 
     def _bounds(self, model: ir.Model, samples: Sequence[Sample], executor: Executor) -> list[Sample]:
-        forced = _forced(model, {name: _computed(model)[name] for name in self.names}, self.runs)
-        computed = _computed(forced)
-        moved = [str(value.name) for node in self.nodes for value in moved_inputs(node)]
+        known = computed_values(model)
+        forced = with_given_levels(model, {name: known[name] for name in self.names}, self.runs[0])
+        computed = computed_values(forced)
+        moved = [str(value.name) for node in self.chosen for value in moved_inputs(node)]
         names = dict.fromkeys([*moved, *(str(value.name) for value in forced.graph.outputs)])
         wanted = [computed[name] for name in names if name in computed]
         fed = [sample | levels for sample, levels in zip(samples, self.levels(), strict=True)]
@@ -142,9 +155,17 @@ class _Original:
         values, bounds = self.runs[number], self.bounds[number]
         flipped = levels = 0
         places: dict[str, np.ndarray] = {}
-        for node, low, high in self._levels.around(values, bounds):
-            name = str(node.outputs[0].name)
-            flips = flips_at_ties(name, values[name], run[str(successors[name].name)], low, high)
+        around = self._around(number)
+        inside: dict[str, list[str]] = {}
+        for name, (node, low, high) in around.items():
+            found = run[str(successors[name].name)]
+            try:
+                flips = flips_at_ties(name, values[name], found, low, high)
+            except UnexplainedError:
+                inside[name] = taken_in(self.chosen[node], successors)
+                if not inside[name]:
+                    raise
+                flips = flips_at_ties(name, values[name], found, *self._through(number, node, inside[name], around))
             flipped, levels = flipped + int(flips.sum()), levels + flips.size
             places[name] = flips
             for old, new in _decided_by(node, successors[name].producer()) if flips.any() else ():
@@ -162,26 +183,72 @@ class _Original:
         if share > 1:
             raise UnexplainedError("with all levels forced to those of the original the outputs still differ")
         found = {name: run[str(successors[name].name)] for name in places}
-        return Ties(flipped, levels, share, *self._who_is_right(values, found, places))
+        return Ties(flipped, levels, share, *self._who_is_right(values, found, places, inside))
 
-    def _who_is_right(self, values: Sample, found: Sample, places: Mapping[str, np.ndarray]) -> tuple[int, int]:
+    def _around(self, number: int) -> dict[str, Choice]:
+        """Return the least and the greatest level that nodes choose on a sample, by name of what is taken for it."""
+        values = self.runs[number]
+        found = {node: (low, high) for node, low, high in self._levels.around(values, self.bounds[number])}
+        further = {node: value for node, value in self.chosen.items() if value is not node.outputs[0]}
+        if further:
+            names = {node: str(node.outputs[0].name) for node in further}
+            behind = BehindLevels(self._model, list(names.values()), list(further.values()), values, self._executor)
+            low, high = ({names[node]: found[node][side] for node in further} for side in (0, 1))
+            between = behind.between(self._samples[number], low, high)
+            found |= {node: between[str(value.name)] for node, value in further.items()}
+        return {str(value.name): (node, *found[node]) for node, value in self.chosen.items()}
+
+    def _through(
+        self, number: int, node: ir.Node, inner: Sequence[str], around: Mapping[str, Choice]
+    ) -> tuple[Array, Array]:
+        """Return what a node may choose if levels before it flip at ties of their own."""
+        name, values = str(self.chosen[node].name), self.runs[number]
+        behind = BehindLevels(self._model, inner, [self.chosen[node]], values, self._executor)
+        low = {each: around[each][1] for each in inner}
+        high = {each: around[each][2] for each in inner}
+        least, greatest = behind.between(self._samples[number], low, high)[name]
+        return np.minimum(least, around[name][1]), np.maximum(greatest, around[name][2])
+
+    def _who_is_right(
+        self, values: Sample, found: Sample, places: Mapping[str, np.ndarray], inside: Mapping[str, Sequence[str]]
+    ) -> tuple[int, int]:
         """Count where exact arithmetic chooses the new level, and where the old one."""
-        exact = Exact({name: values[name] for name in (*self._inputs, *self.names)})
+        known = {name: values[name] for name in (*self._inputs, *self.names)}
         new = old = 0
         left = _MOST_ASKED
-        for node in self.nodes:
-            name, (value, *others) = str(node.outputs[0].name), moved_inputs(node)
+        for node, level_value in self.chosen.items():
+            name, (value, *others) = str(level_value.name), moved_inputs(node)
             if others or not places[name].any() or values[str(value.name)].shape != places[name].shape:
                 continue
+            open_ones = {name, *inside.get(name, ())}
+            exact = Exact({each: array for each, array in known.items() if each not in open_ones})
             for at in map(tuple, np.argwhere(places[name])[:left].tolist()):
                 left -= 1
                 try:
-                    level = exact.level(node, at)
+                    is_level = level_value is node.outputs[0]
+                    level = exact.level(node, at) if is_level else float(exact.element(level_value, at))
                 except UnknownError:
                     continue
                 new += bool(np.isclose(level, found[name][at], rtol=_SAME, atol=0))
                 old += bool(np.isclose(level, values[name][at], rtol=_SAME, atol=0))
         return new, old
+
+
+def taken_in(level: ir.Value, successors: Mapping[str, ir.Value]) -> list[str]:
+    """Name the levels before one that what stands for it does not read any more: it is chosen in their place."""
+    before, after = (_names_before(value) for value in (level, successors[str(level.name)]))
+    return [name for name, value in successors.items() if name in before and str(value.name) not in after]
+
+
+def _names_before(value: ir.Value) -> set[str]:
+    """Name all values that one is computed from."""
+    found, waiting = set[ir.Value](), [value]
+    while waiting:
+        producer = waiting.pop().producer()
+        new = [v for v in (() if producer is None else producer.inputs) if v is not None and v not in found]
+        found.update(new)
+        waiting.extend(new)
+    return {str(each.name) for each in found}
 
 
 def _decided_by(old: ir.Node, new: ir.Node | None) -> list[tuple[str, str]]:
@@ -206,28 +273,10 @@ def flips_at_ties(name: str, expected: np.ndarray, found: np.ndarray, low: np.nd
     return flipped
 
 
-def _forced(model: ir.Model, values: Mapping[str, ir.Value], runs: Sequence[Sample]) -> ir.Model:
-    """Copy a model, and let everything that reads given values read inputs instead."""
-    copied = copy_model(model)
-    computed = _computed(copied)
-    for name, original in values.items():
-        value = computed[str(original.name)]
-        array = runs[0][name]
-        fed = ir.Value(name=name + _FORCED, type=ir.TensorType(ir.DataType.from_numpy(array.dtype)))
-        copied.graph.inputs.append(fed)
-        for user, index in value.uses():
-            user.replace_input_with(index, fed)
-    return copied
-
-
-def _computed(model: ir.Model) -> dict[str, ir.Value]:
-    return {str(value.name): value for node in model.graph for value in node.outputs}
-
-
-def _values(model: ir.Model, nodes: Sequence[ir.Node], successors: Mapping[str, ir.Value]) -> list[ir.Value]:
+def _values(model: ir.Model, chosen: Mapping[ir.Node, ir.Value], successors: Mapping[str, ir.Value]) -> list[ir.Value]:
     """List what stands for levels in a model, and what they are chosen by."""
-    found = [successors[str(node.outputs[0].name)] for node in nodes]
-    pairs = [pair for node, value in zip(nodes, found, strict=True) for pair in _decided_by(node, value.producer())]
-    computed = _computed(model)
-    names = [*(str(value.name) for value in found), *(new for _, new in pairs)]
+    found = {node: successors[str(value.name)] for node, value in chosen.items()}
+    pairs = [pair for node, value in found.items() for pair in _decided_by(node, value.producer())]
+    computed = computed_values(model)
+    names = [*(str(value.name) for value in found.values()), *(new for _, new in pairs)]
     return [computed[name] for name in dict.fromkeys(names)]
