@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -154,6 +154,14 @@ class StepRecord(Displayed):
         return data
 
 
+@dataclass(frozen=True)
+class NodeUpdate:
+    """How a node is changed in place: its operator, by field, and attributes, of which those that are None go."""
+
+    fields: Mapping[str, str]
+    attributes: Mapping[str, ir.Attr | None]
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Application:
     """One application of a rewrite rule, numbered over the whole run.
@@ -162,6 +170,7 @@ class Application:
     the pairs of old and new values, ``owner`` the pass that the rule is from if it is not that of the step.
     ``many`` says that it is one of many that change most of the model: values known from before are of no use to it,
     ``settled`` that old and new values are known to be the same: shared bits, or what ONNX Runtime itself computed.
+    ``update`` is how ``root`` is changed in place, ``versions`` says that operators are read in another version.
     The graph still is as before in ``before_rewrite`` and already is as after in ``after_rewrite``.
     """
 
@@ -178,6 +187,8 @@ class Application:
     owner: Pass | None = None
     many: bool = False
     settled: bool = False
+    update: NodeUpdate | None = None
+    versions: bool = False
 
     def __repr__(self) -> str:
         return f"<Application {self.number} of {self.rule}: {len(self.matched)} → {len(self.added)} nodes>"

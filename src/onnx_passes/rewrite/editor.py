@@ -27,7 +27,7 @@ import onnx_ir as ir
 from onnx_passes.core.base import Context, Pass, Refused
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.core.naming import fold
-from onnx_passes.core.records import Application, RuleRecord
+from onnx_passes.core.records import Application, NodeUpdate, RuleRecord
 from onnx_passes.core.walk import all_nodes, holds_graphs
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.edits import remove_if_dead
@@ -163,7 +163,9 @@ class Editor:
                 if attribute is not None:
                     node.attributes.add(attribute)
 
-        return self._make(self._application(self._record(rule), node, [node], added=[node]), make)
+        application = self._application(self._record(rule), node, [node], added=[node])
+        application.update = NodeUpdate(fields, attributes)
+        return self._make(application, make)
 
     def import_opsets(
         self, imports: MutableMapping[str, int], versions: Mapping[str, int], without: Collection[str] = ()
@@ -175,7 +177,11 @@ class Editor:
             imports.clear()
             imports.update(wanted)
 
-        return wanted == imports or self._make(self._application(self._record("imported operator sets")), make)
+        if wanted == imports:
+            return True
+        application = self._application(self._record("imported operator sets"))
+        application.versions = any(imports.get(domain, version) != version for domain, version in wanted.items())
+        return self._make(application, make)
 
     def _make(self, application: Application, make: Callable[[], object]) -> bool:
         """Announce a change and make it, unless it is vetoed."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.core.records import Application, StepRecord
+from onnx_passes.core.records import Application, NodeUpdate, StepRecord
 from onnx_passes.proofs.proof import Unproved
 from onnx_passes.verify.proving.constants import METHOD as CONSTANT
 from onnx_passes.verify.proving.facts import Facts
@@ -60,3 +60,33 @@ def test_what_no_method_foresaw_is_not_proved(monkeypatch):
 def test_random_operators_are_not_proved():
     text = "y = RandomUniformLike(x)"
     assert "each time" in prove("float[2] x", text, text).reason
+
+
+QUANT = """<ir_version: 9, opset_import: ["": 17, "onnx.brevitas": 1]> g (float[2] x) => (float[2] y)
+<float s = {0.5}, float z = {0}, float b = {4}>
+{ y = onnx.brevitas.Quant <signed: int = 1, narrow: int = 0, rounding_mode: string = "ROUND"> (x, s, z, b) }"""
+
+
+@pytest.mark.parametrize(
+    ("fields", "attributes", "right"),
+    [
+        ({"domain": "qonnx.custom_op.general"}, {}, True),
+        ({"domain": "qonnx.custom_op.general"}, {"signed": ir.AttrInt64("signed", 0)}, False),
+        ({"op_type": "BipolarQuant"}, {}, False),
+        ({"domain": "some.where"}, {}, False),
+    ],
+)
+def test_a_node_that_changes_in_place_keeps_its_definition(fields, attributes, right):
+    of = ir.from_onnx_text(QUANT)
+    node = of.graph[0]
+    given = application(of, matched=(node,), added=(node,))
+    given.root, given.update = node, NodeUpdate(fields, attributes)
+    assert is_exact(prove_here(given, Facts(of))) == right
+    assert [user for user, _ in of.graph.inputs[0].uses()] == [node]
+
+
+def test_operators_of_another_version_are_not_taken_for_the_same():
+    of = model()
+    given = application(of)
+    given.versions = True
+    assert not is_exact(prove_here(given, Facts(of)))
