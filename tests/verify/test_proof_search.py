@@ -146,3 +146,11 @@ def test_table_shows_the_least_known_first() -> None:
     assert "nothing is known of it" in lines[1]
     assert "certificate; for all floats" in lines[2]
     assert lines[-1] == "rewrites: 1 proved, 1 not proved"
+
+
+def test_a_check_between_steps_is_no_step_that_weakens_a_run() -> None:
+    result = apply(_model(), "eliminate, verify", verify=Proved(_knows_all))
+    assert result.steps[-1].evidence is not None
+    assert result.steps[-1].evidence.level == "sampled"
+    assert result.record.level == "proved-here"
+    assert apply(_model(), "verify").record.level == "sampled"

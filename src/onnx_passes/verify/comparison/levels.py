@@ -17,12 +17,21 @@ def parse_level(text: str) -> str:
 
 def level_of(run: RunRecord) -> str:
     """Return the weakest level over the steps that changed the model; ``unchanged`` if none did."""
-    return weakest(step.level for step in run.leaves())
+    return weakest(step.level for step in _decisive(run))
 
 
 def below(run: RunRecord, level: str) -> list[StepRecord]:
     """List the steps whose evidence is weaker than a level."""
-    return [step for step in run.leaves() if rank(step.level) > rank(level)]
+    return [step for step in _decisive(run) if rank(step.level) > rank(level)]
+
+
+def _decisive(run: RunRecord) -> list[StepRecord]:
+    """List the steps that changed the model, and what could not be checked; all, where there are none.
+
+    A check between steps says of them what it found; by itself it changes nothing.
+    """
+    steps = list(run.leaves())
+    return [step for step in steps if step.modified or rank(step.level) >= rank("unverified")] or steps
 
 
 def obstacle(step: StepRecord, level: str) -> str:
