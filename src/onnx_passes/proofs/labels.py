@@ -87,7 +87,8 @@ class Fingerprints(Algebra):
         start = self.of_text(repr(symbol))
         with np.errstate(over="ignore"):
             for sequence in sequences:
-                folded = self.sequence(symbol, [sequence]) if sequence.size > 1 else sequence.sum(dtype=np.uint64)
+                plain = symbol._replace(name=f"opaque {symbol.name}")
+                folded = self.sequence(plain, [sequence]) if sequence.size > 1 else sequence.sum(dtype=np.uint64)
                 start = mix(start * _A + folded)
             return mix(start + np.arange(int(np.prod(shape)), dtype=np.uint64) * _GOLDEN).reshape(tuple(shape))
 

@@ -99,7 +99,7 @@ def patches(call: Call, elements: np.ndarray, windows: SlidingWindows, fill: np.
     sizes = elements.shape[2:]
     found = places(windows, sizes)
     call.algebra.afford(found.size, *elements.shape[:2])
-    flat = elements.reshape(*elements.shape[:2], -1)
+    flat = elements.reshape(*elements.shape[:2], int(np.prod(elements.shape[2:])))
     flat = np.concatenate([flat, np.broadcast_to(fill, (*flat.shape[:2], 1))], -1)
     taken = flat[..., found.reshape(-1)]
     amounts = found.shape[: len(sizes)]
@@ -146,7 +146,7 @@ def _pooled(call: Call, name: str, *, counts_padding: bool = False) -> Tensor:
     amounts = found.shape[: elements.ndim - 2]
     call.algebra.afford(found.size, *elements.shape[:2])
     found = found.reshape(int(np.prod(amounts)), -1)
-    flat = elements.reshape(*elements.shape[:2], -1)
+    flat = elements.reshape(*elements.shape[:2], int(np.prod(elements.shape[2:])))
     result: np.ndarray | None = None
     inside = found >= 0
     for count in np.unique(inside.sum(1)).tolist():
@@ -166,7 +166,7 @@ def _pooled(call: Call, name: str, *, counts_padding: bool = False) -> Tensor:
 def _global(call: Call, name: str) -> Tensor:
     x = call.tensor(0)
     elements = x.elements(call.algebra)
-    groups = elements.reshape(*elements.shape[:2], -1)
+    groups = elements.reshape(*elements.shape[:2], int(np.prod(elements.shape[2:])))
     result = call.algebra.sequence(Symbol(name, x.dtype, (x.dtype,)), [groups])
     return Tensor(x.dtype, None, result.reshape(*elements.shape[:2], *(1,) * (elements.ndim - 2)))
 
