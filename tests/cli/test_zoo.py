@@ -97,7 +97,8 @@ def test_everything_is_in_the_manifest_and_runs_once(run, zoo, tmp_path):
     assert row["source"] == str(zoo / "sub/b.onnx")
     assert row["source_digest"] == found["a.onnx"]["source_digest"]
     assert row["bytes_after"] == (tmp_path / "out/sub/b.onnx").stat().st_size
-    assert row["cpu_seconds"] > 0
+    assert row["cpu_seconds"] >= 0
+    assert row["wall_seconds"] > 0
     page = (tmp_path / "out/index.html").read_text()
     assert '<a href="sub/b.onnx">sub/b.onnx</a>' in page
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.onnx")}

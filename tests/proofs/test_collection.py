@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,8 @@ ROOT = Path(__file__).parents[2]
 CHEAP = ("eliminate-transpose", "convert-sub", "absorb-not")
 
 
-def test_every_rule_has_a_certificate_of_its_source() -> None:
+def complaint() -> str:
+    """Say what is wrong with the certificates of the collection, if anything is."""
     rules: dict[str, list[str]] = {}
     for target in registered():
         rules.setdefault(pass_of(target), []).append(target.rule.name)
@@ -30,8 +33,17 @@ def test_every_rule_has_a_certificate_of_its_source() -> None:
         known = {} if held is None else {rule: each.source for rule, each in held.rules.items()}
         if known != sources:
             outdated.append(name)
-    assert not outdated, f"certificates are out of date: run make prove RULES='{' '.join(outdated)}'"
-    assert {held.name for held in all_certificates()} == set(rules), "there are certificates of passes that are gone"
+    if outdated:
+        return f"certificates are out of date: run make prove RULES='{' '.join(outdated)}'"
+    gone = {held.name for held in all_certificates()} - set(rules)
+    return f"there are certificates of passes that are gone: {gone}" if gone else ""
+
+
+def test_every_rule_has_a_certificate_of_its_source() -> None:
+    # Other tests bring operators of their own, for which some passes have more rules.
+    script = "from tests.proofs.test_collection import complaint; print(complaint())"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == ""
 
 
 def test_page_of_laws_is_that_of_the_certificates() -> None:

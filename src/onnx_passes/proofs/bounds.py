@@ -41,7 +41,7 @@ class NoBoundError(Exception):
     """A function without a bound, or a denominator that may be zero."""
 
 
-Rule = Callable[[Symbol, Sequence[Bound]], Bound]
+BoundRule = Callable[[Symbol, Sequence[Bound]], Bound]
 
 
 def unit(dtype: ir.DataType) -> float:
@@ -172,7 +172,7 @@ def _sqrt(symbol: Symbol, operands: Sequence[Bound]) -> Bound:
     return _rounded(symbol, math.sqrt(x.low), math.sqrt(x.high), x.error / (2 * math.sqrt(x.low - x.error)))
 
 
-def _smooth(function: Callable[[float], float], slope: float) -> Rule:
+def _smooth(function: Callable[[float], float], slope: float) -> BoundRule:
     """Bound a function that grows, at most by a slope."""
 
     def rule(symbol: Symbol, operands: Sequence[Bound]) -> Bound:
@@ -217,7 +217,7 @@ def _sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x)) if x > -700 else 0.0
 
 
-_RULES: dict[str, Rule] = {
+_RULES: dict[str, BoundRule] = {
     "Add": _add,
     "Mul": _mul,
     "Product": lambda symbol, operands: _product(*operands),

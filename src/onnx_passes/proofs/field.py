@@ -212,8 +212,8 @@ def exponential(field: Field, x: Array) -> Array:
     return np.concatenate([raised[..., :POINTS], random[..., POINTS:]], -1)
 
 
-Rule = Callable[["Field", Symbol, list[Array]], "Array | None"]
-REALS: dict[str, Rule] = {}
+FieldRule = Callable[["Field", Symbol, list[Array]], "Array | None"]
+REALS: dict[str, FieldRule] = {}
 """Scalar functions that real numbers say something of."""
-SEQUENCES: dict[str, Rule] = {}
+SEQUENCES: dict[str, FieldRule] = {}
 """Functions of sequences that real numbers say something of."""

@@ -15,7 +15,7 @@ from onnx_passes.proofs.field import (
     REALS,
     SEQUENCES,
     Field,
-    Rule,
+    FieldRule,
     exponential,
     inverse,
     minus,
@@ -33,8 +33,8 @@ _SAYS_NOT_ZERO = "denominators are not zero"
 _SAYS_NO_OVERFLOW = "integers do not overflow"
 
 
-def _real(*names: str) -> Callable[[Rule], Rule]:
-    def attach(rule: Rule) -> Rule:
+def _real(*names: str) -> Callable[[FieldRule], FieldRule]:
+    def attach(rule: FieldRule) -> FieldRule:
         REALS.update(dict.fromkeys(names, rule))
         return rule
 
@@ -118,14 +118,14 @@ _FOLDED: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-def _unary(function: Callable[[Field, Array], Array]) -> Rule:
+def _unary(function: Callable[[Field, Array], Array]) -> FieldRule:
     def rule(field: Field, symbol: Symbol, operands: list[Array]) -> Array:
         return function(field, operands[0])
 
     return rule
 
 
-def _folded(function: Callable[[Array, Array], Array]) -> Rule:
+def _folded(function: Callable[[Array, Array], Array]) -> FieldRule:
     def rule(field: Field, symbol: Symbol, operands: list[Array]) -> Array:
         if symbol.dtype.is_integer():
             field.assumed.add(_SAYS_NO_OVERFLOW)
@@ -249,8 +249,8 @@ def _sum(rows: Array) -> Array:
     return rows.sum(-2, dtype=np.uint64) % PRIMES
 
 
-def _of_sequence(*names: str) -> Callable[[Rule], Rule]:
-    def attach(rule: Rule) -> Rule:
+def _of_sequence(*names: str) -> Callable[[FieldRule], FieldRule]:
+    def attach(rule: FieldRule) -> FieldRule:
         SEQUENCES.update(dict.fromkeys(names, rule))
         return rule
 

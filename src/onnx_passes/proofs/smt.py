@@ -116,12 +116,12 @@ class Translation:
         return function(*operands)
 
 
-Rule = Callable[[Translation, Symbol, list[Any]], Any]
-_RULES: dict[str, Rule] = {}
+Translator = Callable[[Translation, Symbol, list[Any]], Any]
+_RULES: dict[str, Translator] = {}
 
 
-def _rule(*names: str) -> Callable[[Rule], Rule]:
-    def attach(rule: Rule) -> Rule:
+def _rule(*names: str) -> Callable[[Translator], Translator]:
+    def attach(rule: Translator) -> Translator:
         _RULES.update(dict.fromkeys(names, rule))
         return rule
 

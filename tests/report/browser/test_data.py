@@ -50,7 +50,7 @@ def test_metrics_over_steps(opened, saved, data):
 
 
 def test_thresholds_and_ranges_are_plotted(opened, saved):
-    page = opened(saved(), "#step=59&node=relu1/Quant/Quant")
+    page = opened(saved(), "#step=61&node=relu1/Quant/Quant")
     page.wait_for_selector(".stairs")
     assert "accumulator 18 bits" in page.locator(".node-details").inner_text()
     first = page.locator(".stairs").get_attribute("d")

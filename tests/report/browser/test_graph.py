@@ -46,7 +46,7 @@ def test_neighbourhood_grows_to_the_whole_graph(opened, demo):
 
 
 def test_search_jumps_to_a_node(opened, demo):
-    page = opened(demo, "#step=50")
+    page = opened(demo, "#step=52")
     page.keyboard.press("/")
     page.get_by_role("combobox", name="Search").fill("gemm")
     assert page.get_by_role("option").first.inner_text().startswith("Gemm")
@@ -61,7 +61,7 @@ def test_search_jumps_to_a_node(opened, demo):
 
 
 def test_search_finds_what_lived_in_other_steps(opened, demo):
-    page = opened(demo, "#step=50")
+    page = opened(demo, "#step=52")
     page.keyboard.press("/")
     page.get_by_role("combobox", name="Search").fill("MultiThreshold")
     assert "in another step" in page.get_by_role("option").first.inner_text()
@@ -71,21 +71,21 @@ def test_search_finds_what_lived_in_other_steps(opened, demo):
 
 
 def test_lineage_leads_to_other_steps(opened, demo):
-    page = opened(demo, "#step=59")
+    page = opened(demo, "#step=61")
     page.locator(".node.status-added").first.click()
     page.wait_for_selector(".lineage")
     assert page.locator(".lineage .self").inner_text() == "MultiThreshold"
     first = page.locator(".lineage li").first
-    assert re.match(r"from step 50\s+extract-quant-scale-zeropoint", first.inner_text())
+    assert re.match(r"from step 52\s+extract-quant-scale-zeropoint", first.inner_text())
     first.locator(".chip").first.click()
-    assert "step=50" in page.url
+    assert "step=52" in page.url
     page.wait_for_selector(".node.selected")
     later = page.locator(".lineage li").last
     assert re.match(r"to step \d+", later.inner_text())
 
 
 def test_details_show_types_and_constants(opened, demo):
-    page = opened(demo, "#step=59&node=conv1/Conv_output_0_q")
+    page = opened(demo, "#step=61&node=conv1/Conv_output_0_q")
     page.wait_for_selector(".node-details")
     details = page.locator(".node-details").inner_text()
     assert "kernel_shape" in details

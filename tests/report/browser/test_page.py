@@ -6,7 +6,7 @@ from tests.report.browser.conftest import until
 
 
 def test_links_lead_back_to_what_was_shown(opened, demo):
-    page = opened(demo, "#step=59&rewrite=18&view=after&hops=1")
+    page = opened(demo, "#step=61&rewrite=18&view=after&hops=1")
     page.locator(".node.status-added").first.click()
     page.wait_for_selector(".node.selected")
     name = page.locator(".full-name").inner_text()
@@ -21,11 +21,11 @@ def test_the_way_back(opened, demo):
     page = opened(demo)
     page.keyboard.press("j")
     page.keyboard.press("j")
-    assert "step=59" in page.url
+    assert "step=61" in page.url
     page.go_back()
     until(page, "document.querySelector('.row[aria-selected=true]').innerText.includes('aggregate-scales')")
     page.keyboard.press("]")
-    until(page, "location.hash.includes('step=59')")
+    until(page, "location.hash.includes('step=61')")
 
 
 def test_links_that_lead_nowhere_open_the_first_change(opened, demo):
@@ -68,7 +68,7 @@ def test_overview(opened, demo):
     assert stacks.count() == 4
     assert page.get_by_role("region", name="CPU time of passes").locator("li").count() > 5
     stacks.nth(2).click()
-    assert "step=53" in page.url
+    assert "step=55" in page.url
 
 
 CONTRAST = """
@@ -106,7 +106,7 @@ CONTRAST = """
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everything_can_be_read(opened, demo, scheme):
-    page = opened(demo, "#step=59&node=relu1/Quant/Quant", scheme=scheme)
+    page = opened(demo, "#step=61&node=relu1/Quant/Quant", scheme=scheme)
     page.wait_for_selector(".node-details")
     assert page.evaluate(CONTRAST) == []
     page.keyboard.press("o")
@@ -124,7 +124,7 @@ def test_parts_have_roles(opened, demo):
 
 
 def test_fits_1000_pixels(opened, demo):
-    page = opened(demo, "#step=59", width=1000, height=700)
+    page = opened(demo, "#step=61", width=1000, height=700)
     assert page.evaluate("document.documentElement.scrollWidth") == 1000
     view = page.locator(".view").bounding_box()
     assert view["width"] >= 450

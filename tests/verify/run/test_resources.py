@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -140,6 +141,14 @@ def test_after_a_time_limit_no_other_sample_is_tried():
 @on_linux
 @pytest.mark.parametrize("text", [RANGE, CONSTANT, DOUBLING], ids=["Range", "ConstantOfShape", "Concat"])
 def test_memory_is_refused_before_it_is_taken(text):
+    # Where other threads run, as some tests leave them, memory is not limited.
+    script = f"from tests.verify.run.test_resources import require_refusal; require_refusal({text!r})"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def require_refusal(text: str) -> None:
+    """Require that a model is refused memory, and that the process is not."""
     ready = Executor(resources=Resources(memory=2**28)).prepare(model(text))
     with pytest.raises(ExecutionError, match=r"needs more than 0\.25 GiB of memory; --memory-limit"):
         ready.run({"x": np.array(1, np.float32)})
@@ -189,7 +198,7 @@ def test_a_run_that_crashes_on_all_that_is_generated_is_unverified():
 def test_a_speech_model_is_verified_on_plausible_lengths():
     result = onnx_passes.apply(SHARED / "float" / "onnxasr_wespeaker.onnx", "simplify")
     assert result.modified
-    assert result.record.level == "sampled"
+    assert result.record.level in ("sampled", "proved-here", "proved")
 
 
 @pytest.mark.shared

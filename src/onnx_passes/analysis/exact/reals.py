@@ -97,6 +97,11 @@ class Reals:
         slack = self.slack.reshape((1,) * near.ndim) if self.slack.size == 1 else self.slack.reshape(shape)
         return Reals(near, slack, self._exact)
 
+    @property
+    def T(self) -> Reals:  # noqa: N802 - as numpy has it, for who takes them for arrays
+        """Return them with the axes in reverse order."""
+        return self.moved(np.transpose)
+
     def spread(self, rank: int) -> Reals:
         """Add leading axes up to a rank."""
         return self if self.ndim >= rank else self.reshape(*(1,) * (rank - self.ndim), *self.shape)

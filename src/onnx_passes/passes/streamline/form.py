@@ -46,6 +46,12 @@ class Form:
     scale: Reals
     bias: Reals
 
+    def __post_init__(self) -> None:
+        # Who brings an operator may say it in arrays of numpy, which mean what their floats say.
+        for name in ("scale", "bias"):
+            if not isinstance(getattr(self, name), Reals):
+                object.__setattr__(self, name, Reals.of(getattr(self, name)))
+
     @property
     def is_plain(self) -> bool:
         """Tell whether the tensor is the integer itself."""

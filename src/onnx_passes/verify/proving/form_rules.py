@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
+from onnx_passes.graph.operators import Interface
 from onnx_passes.verify.proving.form_elementwise import (
     add,
     batch_normalization,
@@ -29,38 +30,40 @@ from onnx_passes.verify.proving.form_products import (
 )
 from onnx_passes.verify.proving.forms import Form, Visit
 
-Rule = Callable[[Visit], Form | list[Form]]
-
-RULES: Mapping[str, Rule] = {
-    "Add": add,
-    "AveragePool": average_pool,
-    "BatchNormalization": batch_normalization,
-    "Cast": cast,
-    "Clip": clip,
-    "Concat": concat,
-    "Conv": conv,
-    "ConvTranspose": conv_transpose,
-    "Div": div,
-    "Gemm": gemm,
-    "GlobalAveragePool": global_average,
-    "GlobalMaxPool": pool,
-    "Identity": same,
-    "MatMul": matmul,
-    "Max": extreme,
-    "MaxPool": pool,
-    "Min": extreme,
-    "Mul": mul,
-    "Neg": neg,
-    "ReduceMean": lambda visit: reduce(visit, mean=True),
-    "ReduceSum": lambda visit: reduce(visit, mean=False),
-    "Relu": relu,
-    "Sub": lambda visit: add(visit, -1),
-    "Sum": total,
-    **dict.fromkeys(
-        (
-            *("DepthToSpace", "Expand", "Flatten", "Gather", "Reshape", "Resize", "Slice", "SpaceToDepth", "Split"),
-            *("Squeeze", "Tile", "Transpose", "Unsqueeze"),
+FormRule = Callable[[Visit], Form | list[Form]]
+SCALED_FORMS: Interface[FormRule] = Interface("scaled_form", "its result as a scale times integers, from such inputs")
+SCALED_FORMS.attach(
+    {
+        "Add": add,
+        "AveragePool": average_pool,
+        "BatchNormalization": batch_normalization,
+        "Cast": cast,
+        "Clip": clip,
+        "Concat": concat,
+        "Conv": conv,
+        "ConvTranspose": conv_transpose,
+        "Div": div,
+        "Gemm": gemm,
+        "GlobalAveragePool": global_average,
+        "GlobalMaxPool": pool,
+        "Identity": same,
+        "MatMul": matmul,
+        "Max": extreme,
+        "MaxPool": pool,
+        "Min": extreme,
+        "Mul": mul,
+        "Neg": neg,
+        "ReduceMean": lambda visit: reduce(visit, mean=True),
+        "ReduceSum": lambda visit: reduce(visit, mean=False),
+        "Relu": relu,
+        "Sub": lambda visit: add(visit, -1),
+        "Sum": total,
+        **dict.fromkeys(
+            (
+                *("DepthToSpace", "Expand", "Flatten", "Gather", "Reshape", "Resize", "Slice", "SpaceToDepth", "Split"),
+                *("Squeeze", "Tile", "Transpose", "Unsqueeze"),
+            ),
+            move,
         ),
-        move,
-    ),
-}
+    }
+)

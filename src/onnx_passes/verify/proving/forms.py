@@ -101,14 +101,14 @@ class Forms:
 
     def of(self, side: Side) -> list[Form]:
         """Return the forms of the results of a side. Raises NoFormError."""
-        from onnx_passes.verify.proving.form_rules import RULES
+        from onnx_passes.verify.proving.form_rules import SCALED_FORMS
 
         for value in side.sources:
             self._source(value)
         for node in side.moving:
             if node.outputs[0] in self.known:
                 continue
-            rule = RULES.get(node.op_type) if node.domain == "" else None
+            rule = SCALED_FORMS.get(node)
             if rule is None:
                 raise NoFormError(f"{node.op_type} has no form")
             found = rule(Visit(self, side, node))
