@@ -17,7 +17,7 @@ from onnx_passes.graph.load import load
 from onnx_passes.verify.run import execute
 from onnx_passes.verify.run.child import Child, ChildError, DiedError, can_fork
 from onnx_passes.verify.run.execute import ExecutionError, Executor, TimeLimitError
-from onnx_passes.verify.run.resources import Resources, current_resources, limited
+from onnx_passes.verify.run.resources import Resources, current_resources, limited, other_threads
 from tests.helpers.shared import SHARED as SHARED_FOLDER
 
 SHARED = SHARED_FOLDER / "cases"
@@ -41,6 +41,18 @@ LOWEST = np.array([-(2**63), 1]), np.array([-1, 1])
 
 needs_fork = pytest.mark.skipif(not can_fork(), reason="a process cannot be copied here")
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="memory is not limited here")
+
+
+@pytest.fixture(autouse=True)
+def alone(request: pytest.FixtureRequest) -> None:
+    """Let a test run in a process of its own where others left threads: memory is not limited beside these."""
+    others = other_threads()
+    if not others or "threads" in request.node.name:
+        return
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", request.node.nodeid]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=request.config.rootpath)
+    assert done.returncode == 0, done.stdout
+    pytest.skip(f"passed in a process of its own, as these threads run here: {', '.join(others)}")
 
 
 def model(text: str) -> ir.Model:
@@ -141,14 +153,6 @@ def test_after_a_time_limit_no_other_sample_is_tried():
 @on_linux
 @pytest.mark.parametrize("text", [RANGE, CONSTANT, DOUBLING], ids=["Range", "ConstantOfShape", "Concat"])
 def test_memory_is_refused_before_it_is_taken(text):
-    # Where other threads run, as some tests leave them, memory is not limited.
-    script = f"from tests.verify.run.test_resources import require_refusal; require_refusal({text!r})"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def require_refusal(text: str) -> None:
-    """Require that a model is refused memory, and that the process is not."""
     ready = Executor(resources=Resources(memory=2**28)).prepare(model(text))
     with pytest.raises(ExecutionError, match=r"needs more than 0\.25 GiB of memory; --memory-limit"):
         ready.run({"x": np.array(1, np.float32)})

@@ -72,8 +72,7 @@ def memory_limited(memory: int) -> Generator[None]:
 
     It is not where other threads run, as their memory would be refused, too.
     """
-    others = [thread for thread in threading.enumerate() if not isinstance(thread, _Watch)]
-    used = None if len(others) > 1 else _used()
+    used = None if other_threads() else _used()
     if resource is None or used is None:
         yield
         return
@@ -87,6 +86,12 @@ def memory_limited(memory: int) -> Generator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def other_threads() -> list[str]:
+    """Name the threads that run beside the one that asks, without our own."""
+    here = threading.current_thread()
+    return [each.name for each in threading.enumerate() if each is not here and not isinstance(each, _Watch)]
 
 
 @contextlib.contextmanager
