@@ -2,7 +2,7 @@
 
     python benchmarks/attention_zoo.py FOLDER [NAME…]
 
-The environment needs torch, transformers and onnxscript. A file is called `<model>-<exporter><opset>.onnx`.
+Runs in an environment of zoo.txt. A file is called `<model>-<exporter><opset>.onnx`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 import transformers as hf
+import zoo_operators  # noqa: F401 - before torchvision, which transformers imports with its first model
 
 SIZES: dict[str, Any] = {"vocab_size": 99, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
 LLAMA: dict[str, Any] = {

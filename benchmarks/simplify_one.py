@@ -134,9 +134,16 @@ def main() -> None:
         path, output = json.loads(line)
         try:
             figures: dict[str, Any] = {**tool(path, output), "operators": operators_in(output)}
-        except Exception as problem:  # noqa: BLE001 - a refusal is a result
-            figures = {"failure": f"{type(problem).__name__}: {problem}"}
+        except (Exception, SystemExit) as end:  # noqa: BLE001 - a refusal is a result
+            figures = {"failure": _first_cause(end)}
         print(f"{ANSWER}{json.dumps(figures)}", flush=True)
+
+
+def _first_cause(problem: BaseException) -> str:
+    """Say what went wrong first; tools wrap it, and some then end the process."""
+    while before := problem.__cause__ or problem.__context__:
+        problem = before
+    return f"{type(problem).__name__}: {problem}"
 
 
 def _tiny(path: Path) -> None:
