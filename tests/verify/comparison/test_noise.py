@@ -107,3 +107,28 @@ def test_sizes_do_not_err_where_a_shorter_type_is_tried():
     sample = {"x": np.ones((2, 3), np.float32)}
     (bound,) = each_bound(model, list(model.graph.outputs), [sample], Executor(), unit=2.0**-2)
     assert (bound["y"] > 0).all()
+
+
+SIZED = {
+    "scales": "scales = Constant <value = float[4] {1, 1, 2, 2}> () y = Resize (a, , scales)",
+    "computed": """shape = Shape (a) wide = Cast <to = 1> (shape) third = Constant <value_float = 3.0> ()
+        far = Mul (wide, third) down = Floor (far) sizes = Cast <to = 7> (down) y = Resize (a, , , sizes)""",
+    "counted": """b = Add (a, a) c = Mul (a, b) less = LessOrEqual (c, b) z = Reshape (a, flat)
+        w = Reshape (less, flat) y = Compress (z, w)""",
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_sizes_stay_as_they_are_where_the_numbers_beside_them_err(name: str):
+    values = "int64[1] flat = {-1}, float[4] scales, float third"
+    model = ir.from_onnx_text(f"{HEAD} g (float[1,1,4,4] x) => (float y) <{values}> {{ a = Exp (x) {SIZED[name]} }}")
+    sample = {"x": np.zeros((1, 1, 4, 4), np.float32)}
+    (bound,) = each_bound(model, list(model.graph.outputs), [sample], Executor())
+    assert (bound["y"] > 0).any()
+
+
+@pytest.mark.parametrize("text", ["<float c = {0.1}> {", "{ c = Constant <value_float = 0.1> ()"])
+def test_constants_do_not_err_however_they_are_written(text: str):
+    model = ir.from_onnx_text(f"{HEAD} g (float[4] x) => (float y, float z) {text} y = Neg (c) z = Mul (c, c) }}")
+    (bound,) = each_bound(model, list(model.graph.outputs), [{"x": np.ones(4, np.float32)}], Executor())
+    assert list(bound) == ["z"]

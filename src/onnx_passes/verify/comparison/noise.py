@@ -19,6 +19,7 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.copy import copy_node
 from onnx_passes.graph.positions import Positions
 from onnx_passes.graph.shapes import static_shape
+from onnx_passes.graph.sizes import decides_size
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Sample
 from onnx_passes.verify.run.infer_types import infer_types
@@ -137,14 +138,14 @@ class _Noisy:
 
     def _is_exact_in_type(self, node: ir.Node, positions: Positions) -> bool:
         """Tell whether a node is exact in a shorter type: it rounds what is gathered from weights, and no positions."""
-        if positions.only(node) or node.op_type == "Constant":
+        if positions.only(node):
             return True
         return _is_exact(node) and not (node.op_type == "Gather" and constant(node.inputs[0]) is not None)
 
     def _beside(self, node: ir.Node, *, errs: bool) -> None:
         # An integer that flips, such as a size, is no matter of what a type resolves.
         stops = bool(self.unit) and node.op_type == "Cast" and node.outputs[0].dtype not in _PRECISION
-        touched = not stops and any(value in self.copies[0] for value in _read_by(node))
+        touched = not stops and any(value in self.copies[0] for value in _erring_inputs(node))
         units = 1 + math.sqrt(_terms(node)) / _LANES
         centred = errs and node.op_type in _CENTRED and node.inputs[0] is not None
         known_by = [self._erring_first(node, known, units) if centred else known for known in self.copies]
@@ -165,7 +166,7 @@ class _Noisy:
 
     def _again(self, node: ir.Node, known: Mapping[ir.Value, ir.Value]) -> ir.Node:
         """Copy a node for values with errors, in its subgraphs as well."""
-        inputs = [None if value is None else known.get(value, value) for value in node.inputs]
+        inputs = [_with_error(node, index, value, known) for index, value in enumerate(node.inputs)]
         self.count += 1
         attributes = [_cloned(attribute, known, self.count) for attribute in node.attributes.values()]
         made = copy_node(node, inputs, attributes, name=f"{_MARK}{self.count}")
@@ -284,12 +285,19 @@ class _Noisy:
 _MARK = "//noise"
 
 
-def _read_by(node: ir.Node) -> Iterator[ir.Value | None]:
-    """Yield what a node reads, in its subgraphs as well."""
-    yield from node.inputs
-    for graph in nested_graphs(node):
-        for inner in all_nodes(graph):
-            yield from inner.inputs
+def _erring_inputs(node: ir.Node) -> Iterator[ir.Value]:
+    """Yield the values a node reads, in its subgraphs as well, without those that decide about shapes."""
+    for each in (node, *(inner for graph in nested_graphs(node) for inner in all_nodes(graph))):
+        for index, value in enumerate(each.inputs):
+            if value is not None and not decides_size(each, index):
+                yield value
+
+
+def _with_error(
+    node: ir.Node, index: int, value: ir.Value | None, known: Mapping[ir.Value, ir.Value]
+) -> ir.Value | None:
+    """Return the copy of an input that errs; sizes stay exact, since results of other shapes cannot be compared."""
+    return value if value is None or decides_size(node, index) else known.get(value, value)
 
 
 def _cloned(attribute: ir.Attr, known: Mapping[ir.Value, ir.Value], number: int) -> ir.Attr:
@@ -299,8 +307,7 @@ def _cloned(attribute: ir.Attr, known: Mapping[ir.Value, ir.Value], number: int)
     graph = attribute.as_graph().clone(allow_outer_scope_values=True)
     for inner in all_nodes(graph):
         for index, value in enumerate(inner.inputs):
-            if value is not None and value in known:
-                inner.replace_input_with(index, known[value])
+            inner.replace_input_with(index, _with_error(inner, index, value, known))
         for value in inner.outputs:
             value.name = f"{value.name}{_MARK}{number}" if value.name else value.name
     return ir.AttrGraph(attribute.name, graph)
@@ -314,7 +321,8 @@ def _sums_up(node: ir.Node) -> bool:
 def _is_exact(node: ir.Node) -> bool:
     traits = traits_of(node)
     moves = traits.kind == "movement" or node.op_type in _CHOICES
-    return moves or (traits.exact and traits.kind == "elementwise")
+    # Constants hold what is written in them, whether they are nodes or initializers.
+    return moves or not node.inputs or (traits.exact and traits.kind == "elementwise")
 
 
 def _terms(node: ir.Node) -> int:
