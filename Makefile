@@ -9,7 +9,7 @@ PEERS := .venv-peers
 RELEASE := .venv-release
 DOCS := .venv-docs
 ZOO ?= out/zoo
-MODELS ?= ../shared/models
+MODELS ?= $(ONNX_PASSES_MODELS)
 MINUTES ?= 30
 JOBS ?= 0
 FOUND ?= out/found
@@ -146,7 +146,7 @@ clients: $(CLIENTS)/.ready clients-hls4ml clients-openvino clients-qonnx
 	$(CLIENTS)/bin/python tests/clients/finn_plus.py $(wildcard $(MODELS))
 
 clients-hls4ml: $(CLIENTS)-hls4ml/.ready $(READY)
-	$(CLIENTS)-hls4ml/bin/python tests/clients/hls4ml_client.py $(wildcard $(MODELS)/..) --exporter $(BIN)/onnx-passes
+	$(CLIENTS)-hls4ml/bin/python tests/clients/hls4ml_client.py $(wildcard $(MODELS)) --exporter $(BIN)/onnx-passes
 
 clients-openvino: $(CLIENTS)-openvino/.ready
 	$(CLIENTS)-openvino/bin/python tests/clients/openvino_client.py $(wildcard $(MODELS))

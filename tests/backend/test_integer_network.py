@@ -14,7 +14,7 @@ from onnx_passes import IntegerNetwork, examples, integer_network
 from onnx_passes.backend.network import Edge
 from onnx_passes.verify.samples.generate import generate
 from tests.backend.interpreter import interpret
-from tests.helpers.shared import SHARED
+from tests.helpers.outside import as_parameters, outside_models
 from tests.helpers.thorough import some
 from tests.passes.streamline.networks import networks
 from tests.passes.streamline.tools import DOMAIN, network, numbers, quant
@@ -186,19 +186,16 @@ def test_random_networks(model: ir.Model):
     assert_computes_the_same(integer_network(model, verify=False))
 
 
-SHARED_MODELS = sorted(
+MODELS_OF_OTHERS = [
     path
-    for folder in ("models/zoo", "models/brevitas", "models/ort-quantized", "cases/quant")
-    for path in (SHARED / folder).glob("*.onnx")
-    # The same networks in another form; computed in halves, also between layers; a hundred million products.
-    if not path.stem.endswith(("__dynamo", "__dynbatch"))
-    and path.stem not in ("f16_two", "hls4ml_separable_conv_model_ch_last", "mobilenet_v1_w025_4w4a")
-)
+    for path in outside_models("zoo", "brevitas", "ort-quantized")
+    # The same networks in another form; a hundred million products.
+    if not path.stem.endswith(("__dynamo", "__dynbatch")) and path.stem != "mobilenet_v1_w025_4w4a"
+]
 
 
-@pytest.mark.shared
-@pytest.mark.parametrize("path", some(SHARED_MODELS, every=5), ids=lambda path: path.stem)
-def test_shared_networks(path: Path, tmp_path: Path):
+@pytest.mark.parametrize("path", some(as_parameters(MODELS_OF_OTHERS), every=5))
+def test_networks_of_others(path: Path, tmp_path: Path):
     found = integer_network(path, verify=False)
     assert all(layer.reason for layer in found.floats)
     assert_computes_the_same(found, samples=1)

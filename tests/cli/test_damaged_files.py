@@ -14,10 +14,6 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from tests.helpers.shared import SHARED as SHARED_FOLDER
-
-SHARED = SHARED_FOLDER / "cases" / "bad"
-
 TEXTS = """<ir_version: 10, opset_import: ["" : 21, "DOMN" : 1], producer_name: "PROD", producer_version: "PVER",
   domain: "MDOM", doc_string: "MDOC", metadata_props: ["MKEY": "MVAL"]>
 GRPH (float[DIMP,2] INPU, bool COND) => (float[DIMP,2] OUTP) <float[2] WEIG = {1.0, 2.0}, float[DIMP,2] INFO> {
@@ -214,12 +210,48 @@ def test_a_request_to_end_leaves_no_temporary_files(tmp_path):
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.shared
-@pytest.mark.skipif(not SHARED.is_dir(), reason="no shared models")
-@pytest.mark.parametrize("name", ["1299", "1566", "1573", "2318", "380", "661"])
-def test_damaged_models_are_refused(name, run, tmp_path):
-    path = SHARED / f"{name}.onnx"
+QUANT = """<ir_version: 9, opset_import: ["" : 17, "qonnx.custom_op.general" : 1]>
+g (float[1, 4] x) => (float[1, 4] y) <float s = {0.25}, float z = {0.0}, float b = {4.0}> {
+  y = qonnx.custom_op.general.Quant <ATTRIBUTES> (x, s, z, b)
+}"""
+
+
+def of_a_quantizer(attributes: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model(QUANT.replace("ATTRIBUTES", attributes))
+
+
+def of_external_data(location: str) -> onnx.ModelProto:
+    text = "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }"
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
+    weight = model.graph.initializer[0]
+    weight.ClearField("float_data")
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value=location)
+    return model
+
+
+def of_a_shape(*sizes: int) -> onnx.ModelProto:
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT16, sizes)]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT16, sizes)]
+    return helper.make_model(helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", inputs, outputs))
+
+
+@pytest.mark.parametrize(
+    ("damaged", "words"),
+    [
+        (of_a_quantizer("signed = 1, narrow = 0, rounding_mode = 1048576"), "'rounding_mode'"),
+        (of_a_quantizer('signed = 1, narrow = [9223372036854775807], rounding_mode = "HALF_UP"'), "'narrow'"),
+        (of_a_quantizer('signed = [1, 1], narrow = 0, rounding_mode = "ROUND"'), "'signed'"),
+        (of_external_data("a\0b"), "NUL"),
+        (of_a_shape(2**63 - 1, 0, 2**31, -(2**63)), "larger than any array"),
+    ],
+    ids=["integer for text", "list for integer", "list for flag", "NUL in a path", "impossible shape"],
+)
+def test_damaged_models_are_refused(damaged, words, run, tmp_path):
+    path = tmp_path / "damaged.onnx"
+    path.write_bytes(damaged.SerializeToString())
     for command in (("-o", tmp_path / "o.onnx", path, "simplify"), ("inspect", path), ("run-model", path)):
         answer = run(*command)
         assert answer.code == 2
         assert len(answer.err.strip().splitlines()) == 1
+        assert words in answer.err

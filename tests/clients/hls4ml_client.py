@@ -33,18 +33,17 @@ from qonnx.util.cleanup import cleanup_model  # noqa: E402
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "src" / "onnx_passes" / "examples"
 NETWORKS = {
-    "models/zoo/qkeras_jettagging": False,
-    "models/zoo/TFC_1W1A": False,
-    "models/zoo/TFC_1W2A": False,
-    "models/zoo/TFC_2W2A": False,
-    "models/zoo/kwsmlp_w3a3": False,
-    "models/brevitas/mlp_w4a4_mnist": False,
-    "models/brevitas/resmlp_shared_w4a4": False,
-    "models/brevitas/pow2_pertensor_w4a4": True,
-    "models/brevitas/dwsep_cnn_w4a4_fashion": True,
+    "zoo/qkeras_jettagging": False,
+    "zoo/TFC_1W1A": False,
+    "zoo/TFC_1W2A": False,
+    "zoo/TFC_2W2A": False,
+    "zoo/kwsmlp_w3a3": False,
+    "brevitas/mlp_w4a4_mnist": False,
+    "brevitas/resmlp_shared_w4a4": False,
+    "brevitas/pow2_pertensor_w4a4": True,
+    "brevitas/dwsep_cnn_w4a4_fashion": True,
 }
 """Networks, and whether their images get their channels last."""
-SEPARABLE = "cases/quant/hls4ml_separable_conv_model_ch_last.onnx"
 PRECISION = "fixed<32,16>"
 SAMPLES = 16
 NEAR = 1e-3
@@ -101,19 +100,6 @@ def stored(folder: Path) -> Iterator[Network]:
             yield Network(path.stem, path, x[:SAMPLES].astype(np.float32), y[:SAMPLES], is_image)
 
 
-def separable(folder: Path, into: Path) -> Iterator[Network]:
-    """Yield the example of separable convolutions that hls4ml tests with, on images small enough to compile."""
-    path, small = folder / SEPARABLE, into / "separable_conv.onnx"
-    if path.exists():
-        model = onnx.load(path)
-        for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
-            for dim in value.type.tensor_type.shape.dim:
-                dim.dim_value = 8 if dim.dim_value == 512 else dim.dim_value
-        onnx.save(model, small)
-        x = np.random.default_rng(0).uniform(-1, 1, (SAMPLES, 8, 8, 3)).astype(np.float32)
-        yield Network("separable_conv (8×8)", small, x, run_each(model, x), is_image=False)
-
-
 def run_each(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
     """Run a model in qonnx, one sample at a time."""
     wrapped = cleanup_model(ModelWrapper(model))
@@ -163,7 +149,7 @@ def predict(network: Network, prepare: Callable[[], ModelWrapper]) -> Outcome:
 def main() -> int:
     """Print a table; tell by the exit code whether every export is taken and agrees as well as qonnx's."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, help="more networks, in the folders models and cases")
+    parser.add_argument("folder", nargs="?", type=Path, help="more networks")
     parser.add_argument("--exporter", default="onnx-passes", help="the command that exports")
     parser.add_argument("--only", default="", help="networks whose names contain this")
     chosen = parser.parse_args()
@@ -171,7 +157,7 @@ def main() -> int:
     print(f"{'network':28} {'exported by hls4ml':32} prepared by qonnx")
     with tempfile.TemporaryDirectory() as made:
         into, exporter = Path(made), shlex.split(chosen.exporter)
-        more = () if chosen.folder is None else (*stored(chosen.folder), *separable(chosen.folder, into))
+        more = () if chosen.folder is None else stored(chosen.folder)
         for network in (*more, *examples()):
             if chosen.only not in network.name:
                 continue

@@ -19,9 +19,7 @@ from onnx_passes.graph import wire
 from onnx_passes.graph.hashing.fingerprint import full_hash, structural_hash
 from onnx_passes.graph.load import load, origin
 from onnx_passes.graph.save import save
-from tests.helpers.shared import SHARED as SHARED_FOLDER
-
-MODELS = SHARED_FOLDER / "models"
+from tests.helpers.outside import outside_models
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
 TEXT = f"""{HEAD}
@@ -401,10 +399,9 @@ def test_types_without_representation_are_refused():
     assert refusal(model) == "ModelProto: the model cannot be represented: Map types are not supported yet"
 
 
-@pytest.mark.shared
-@pytest.mark.skipif(not MODELS.is_dir(), reason="no models beside the checkout")
+@pytest.mark.models
 def test_real_models_load_and_survive_being_saved(tmp_path):
-    paths = sorted(MODELS.rglob("*.onnx"))
+    paths = outside_models()
     assert paths
     for path in paths:
         model = load(path)

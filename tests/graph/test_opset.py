@@ -13,9 +13,7 @@ from onnx_passes.graph import annotations
 from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.graph.load import load
 from onnx_passes.graph.opset import convert_opset, target_versions
-from tests.helpers.shared import SHARED as SHARED_FOLDER
-
-MODELS = SHARED_FOLDER / "models"
+from tests.helpers.outside import outside_models
 
 X23, X234, Y23 = "(float[2,3] x) => (float[2,3] y)", "(float[2,3,4] x) => (float[2,3,4] y)", "float[2,3] x"
 BN = "<float[3] s = {1, 2, 3}, float[3] b = {0.1, 0.2, 0.3}, float[3] m = {0, 1, 2}, float[3] v = {1, 2, 3}>"
@@ -505,14 +503,10 @@ def test_the_ir_version_suits_the_opset():
 
 
 def runnable() -> list[Path]:
-    folders = ("float", "qcdq", "ort-quantized")
-    return [
-        path for folder in folders for path in sorted((MODELS / folder).glob("*.onnx")) if path.stat().st_size < 1e6
-    ]
+    return [path for path in outside_models("float", "qcdq", "ort-quantized") if path.stat().st_size < 1e6]
 
 
-@pytest.mark.shared
-@pytest.mark.skipif(not MODELS.is_dir(), reason="no models beside the checkout")
+@pytest.mark.models
 def test_real_models_give_the_same_results():
     converted = 0
     for path in runnable():
@@ -529,10 +523,9 @@ def test_real_models_give_the_same_results():
     assert converted > 20
 
 
-@pytest.mark.shared
-@pytest.mark.skipif(not MODELS.is_dir(), reason="no models beside the checkout")
+@pytest.mark.models
 def test_quantized_models_keep_names_annotations_and_custom_nodes():
-    for path in sorted([*(MODELS / "zoo").glob("*.onnx"), *(MODELS / "edge").glob("*.onnx")]):
+    for path in outside_models("zoo", "edge"):
         model = load(path)
         before = {value.name: annotations.get(value) for value in annotations.values(model.graph)}
         custom = [node for node in model.graph if node.domain]

@@ -17,7 +17,8 @@ from onnx_passes.graph.opset import OpsetError, convert_opset
 from onnx_passes.graph.opset_breaks import BREAKS
 from onnx_passes.passes.convert.convert_opset import ConvertOpset
 from onnx_passes.testing import assert_same_graph
-from tests.graph.test_opset import CASES, MODELS, assert_same, check, feeds, parse, session
+from tests.graph.test_opset import CASES, assert_same, check, feeds, parse, session
+from tests.helpers.outside import outside
 from tests.helpers.thorough import THOROUGH, some
 
 X, X3, XN = (
@@ -540,8 +541,7 @@ def test_operators_of_onnx_go_down_as_far_as_they_mean_the_same():
     assert converted > refused > 0
 
 
-@pytest.mark.shared
-@pytest.mark.skipif(not MODELS.is_dir(), reason="no models beside the checkout")
+@pytest.mark.models
 @pytest.mark.parametrize(
     ("name", "targets"),
     [
@@ -553,7 +553,7 @@ def test_operators_of_onnx_go_down_as_far_as_they_mean_the_same():
     ],
 )
 def test_real_models_go_down_and_give_the_same_results(name, targets):
-    proto = ir.to_proto(load(MODELS / "float" / f"{name}.onnx"))
+    proto = ir.to_proto(load(outside(f"float/{name}")))
     inputs = {key: np.asarray(np.abs(array)) for key, array in feeds(proto).items()}
     if name == "ppocrv6_det_tiny":
         inputs = {"x": np.resize(inputs["x"], (1, 3, 64, 64))}

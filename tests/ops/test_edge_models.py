@@ -9,20 +9,17 @@ import pytest
 
 from onnx_passes.graph.load import load
 from onnx_passes.verify.run.execute import Executor
-from tests.helpers.shared import SHARED as SHARED_FOLDER
+from tests.helpers.outside import as_parameters, outside, outside_models
 from tests.ops.tools import assert_same
 
-FOLDER = SHARED_FOLDER / "models" / "edge"
-PATTERNS = ("bipolarquant_*", "floatquant_*", "intquant_*", "quant_*", "trunc_*")
-PATHS = [path for pattern in PATTERNS for path in sorted(FOLDER.glob(f"{pattern}.npz"))]
+QUANTIZERS = ("bipolarquant_", "floatquant_", "intquant_", "quant_", "trunc_")
+STORED = [p for p in outside_models("edge") if p.stem.startswith(QUANTIZERS) and p.with_suffix(".npz").is_file()]
 
 
-@pytest.mark.shared
-@pytest.mark.skipif(not PATHS, reason="no shared models")
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", as_parameters(STORED))
 def test_results_are_those_of_qonnx(path: Path):
-    data = np.load(path)
-    program = Executor().prepare(load(path.with_suffix(".onnx")), engine="onnxruntime")
+    data = np.load(path.with_suffix(".npz"))
+    program = Executor().prepare(load(path), engine="onnxruntime")
     size = len(data["in_b1__x"])
     for batch in ("b1", "b8"):
         feeds = {key.split("__", 1)[1]: data[key] for key in data.files if key.startswith(f"in_{batch}__")}
@@ -31,11 +28,10 @@ def test_results_are_those_of_qonnx(path: Path):
             assert_same(found["y"], data[f"out_{batch}__y"][start : start + size], f"{batch}, row {start}")
 
 
-@pytest.mark.shared
-@pytest.mark.skipif(not PATHS, reason="no shared models")
+@pytest.mark.models
 @pytest.mark.parametrize("name", ["quant_perchannel_scale_zp_bits", "quant_round_round_to_zero"])
 def test_runs_what_qonnx_cannot(name: str):
-    model = load(FOLDER / f"{name}.onnx")
+    model = load(outside(f"edge/{name}"))
     shape = [dim if isinstance(dim, int) else 2 for dim in model.graph.inputs[0].shape or ()]
     x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     found = Executor().prepare(model, engine="onnxruntime").run({model.graph.inputs[0].name or "": x})

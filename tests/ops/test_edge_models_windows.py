@@ -10,20 +10,18 @@ import pytest
 from onnx_passes.graph.load import load
 from onnx_passes.ops.expand import expand_nodes
 from onnx_passes.verify.run.execute import Executor
-from tests.helpers.shared import SHARED as SHARED_FOLDER
+from tests.helpers.outside import as_parameters, outside, outside_models
 from tests.ops.tools import assert_same
 
-FOLDER = SHARED_FOLDER / "models" / "edge"
-PATHS = [path for pattern in ("multithreshold_*", "xnorpopcount_*") for path in sorted(FOLDER.glob(f"{pattern}.npz"))]
+OPERATORS = ("multithreshold_", "xnorpopcount_")
+STORED = [p for p in outside_models("edge") if p.stem.startswith(OPERATORS) and p.with_suffix(".npz").is_file()]
 
 
-@pytest.mark.shared
-@pytest.mark.skipif(not PATHS, reason="no shared models")
 @pytest.mark.parametrize("fast", [True, False])
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", as_parameters(STORED))
 def test_results_are_those_of_qonnx(path: Path, fast: bool):
-    data = np.load(path)
-    model = load(path.with_suffix(".onnx"))
+    data = np.load(path.with_suffix(".npz"))
+    model = load(path)
     if not fast:
         expand_nodes(model)
     program = Executor().prepare(model, engine="onnxruntime")
@@ -36,10 +34,9 @@ def test_results_are_those_of_qonnx(path: Path, fast: bool):
                 assert_same(found["y"], data[f"out_{batch}__y"][start : start + size], f"{batch}, row {start}")
 
 
-@pytest.mark.shared
-@pytest.mark.skipif(not PATHS, reason="no shared models")
+@pytest.mark.models
 def test_runs_patches_before_a_product():
-    model = load(FOLDER / "im2col_matmul.onnx")
+    model = load(outside("edge/im2col_matmul"))
     weights = next(iter(model.graph.initializers.values())).const_value
     assert weights is not None
     x = np.random.default_rng(0).integers(-8, 8, (1, 6, 6, 4)).astype(np.float32)

@@ -8,13 +8,10 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime
-import pytest
 
 from onnx_passes.core.base import Context, Pass
 from onnx_passes.graph.hashing.fingerprint import full_hash
-from tests.helpers.shared import SHARED as SHARED_FOLDER
 
-SHARED = SHARED_FOLDER / "models"
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -89,11 +86,3 @@ def assert_equal_results(model: ir.Model, expected: list[np.ndarray], feeds: Arr
 
 def _with_one_nan(array: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(array), np.nan, array).astype(array.dtype) if array.dtype.kind == "f" else array
-
-
-def shared_models() -> list[object]:
-    """Return the paths of models outside of the repository, as parameters of a test."""
-    paths = sorted(SHARED.glob("*/*.onnx"))
-    if not paths:
-        return [pytest.param(None, marks=[pytest.mark.shared, pytest.mark.skip(reason="no shared models")])]
-    return [pytest.param(p, id=f"{p.parent.name}/{p.stem}", marks=pytest.mark.shared) for p in paths]

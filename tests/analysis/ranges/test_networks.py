@@ -1,4 +1,4 @@
-"""The networks that lie beside the repository: every value of a run is in its range and on its grid."""
+"""Networks: every value of a run is in its range and on its grid."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ import onnx_passes
 from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.graph.tensor_types import datatype_of
 from tests.analysis.ranges.soundness import require_sound
-from tests.helpers.shared import SHARED as SHARED_FOLDER
+from tests.helpers.outside import as_parameters, outside, outside_models
 from tests.helpers.thorough import some
 
-MODELS = SHARED_FOLDER / "models"
-PATHS = sorted(path for folder in ("zoo", "brevitas", "qcdq", "edge") for path in MODELS.glob(f"{folder}/*.onnx"))
 NOT_EXECUTABLE = {"im2col_matmul", "quant_dynamic_bitwidth_input", "xnorpopcount_matmul"}
-
-pytestmark = pytest.mark.shared
+PATHS = [path for path in outside_models("zoo", "brevitas", "qcdq", "edge") if path.stem not in NOT_EXECUTABLE]
 
 
 def prepared(path: Path) -> ir.Model:
@@ -27,10 +24,7 @@ def prepared(path: Path) -> ir.Model:
     return onnx_passes.apply(model, "remove-initializers-from-inputs, shape-inference", verify=False).model
 
 
-@pytest.mark.skipif(not PATHS, reason="the models are not there")
-@pytest.mark.parametrize(
-    "path", some([path for path in PATHS if path.stem not in NOT_EXECUTABLE], every=3), ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", some(as_parameters(PATHS), every=3))
 def test_no_value_of_a_network_leaves_its_range_or_its_grid(path: Path) -> None:
     model = prepared(path)
     random = np.random.default_rng(0)
@@ -46,10 +40,10 @@ def test_no_value_of_a_network_leaves_its_range_or_its_grid(path: Path) -> None:
     assert path.parent.name == "edge" or checked["bounded"] > 0.9 * checked["values"]
 
 
-@pytest.mark.skipif(not PATHS, reason="the models are not there")
+@pytest.mark.models
 @pytest.mark.parametrize("name", ["brevitas/mobilenet_v1_w025_4w4a", "brevitas/resnet18_w8_4w4a", "zoo/TFC_2W2A"])
 def test_all_accumulators_behind_a_quantizer_are_integers_of_few_bits(name: str) -> None:
-    model = prepared(MODELS / f"{name}.onnx")
+    model = prepared(outside(name))
     found = ranges_of(model)
     layers = [node for node in model.graph if node.op_type in ("Conv", "Gemm", "MatMul")]
     grids = [found[node.outputs[0]].grid for node in layers]

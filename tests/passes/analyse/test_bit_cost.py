@@ -9,7 +9,7 @@ import pytest
 import onnx_passes
 from onnx_passes import examples
 from onnx_passes.analysis.bit_cost import ModelBitCost
-from tests.helpers.shared import SHARED
+from tests.helpers.outside import outside
 from tests.passes.streamline.tools import network, quant
 
 WEIGHTS = np.array([[1, 0, -1], [0, 0, 2], [3, 1, 0], [-2, 0, 1]], np.float32)
@@ -82,24 +82,20 @@ def test_the_example_costs_what_qonnx_counts():
     )
 
 
-@pytest.mark.shared
+@pytest.mark.models
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["zoo/qkeras_jettagging", "zoo/unsw_nb15-mlp-w2a2", "brevitas/mlp_w2a2_bias_nobn"])
-def test_shared_networks_cost_what_qonnx_counts(name: str):
-    path = SHARED / "models" / f"{name}.onnx"
-    if not path.exists():
-        pytest.skip("no shared models")
+def test_networks_of_others_cost_what_qonnx_counts(name: str):
+    path = outside(name)
     theirs, ours = counted_by_qonnx(path), one_sample(path)
     assert (ours.bops, ours.nonzero_weight_bits) == (theirs["total_bops"], theirs["total_mem_w_bits"])
 
 
-@pytest.mark.shared
+@pytest.mark.models
 @pytest.mark.filterwarnings("ignore")
 def test_what_is_averaged_and_truncated_keeps_its_bits():
     """Behind AveragePool and Trunc qonnx counts floats of 32 bits, here integers of 8 go in."""
-    path = SHARED / "models" / "brevitas" / "resnet8_w4a4_fashion.onnx"
-    if not path.exists():
-        pytest.skip("no shared models")
+    path = outside("brevitas/resnet8_w4a4_fashion")
     theirs, ours = counted_by_qonnx(path), one_sample(path)
     last = ours.layers[-1]
     assert isinstance(last.nonzero_macs, int)

@@ -9,7 +9,8 @@ from onnx_passes import apply, load
 from onnx_passes.core.errors import UsageError
 from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.passes.analyse.inspection import inspect, try_to_run
-from tests.passes.tools import SHARED, model_of
+from tests.helpers.outside import outside
+from tests.passes.tools import model_of
 
 
 def test_the_finding_of_the_pass_is_plain_data_with_stable_keys():
@@ -90,13 +91,12 @@ def test_a_trial_says_what_is_missing():
     assert try_to_run(model_of("g (float[N] x) => (y) { y = Relu(x) }")).runs
 
 
-@pytest.mark.shared
-@pytest.mark.skipif(not SHARED.exists(), reason="no shared models")
+@pytest.mark.models
 @pytest.mark.parametrize(
     ("name", "giga"), [("onnx_light_resnet50", 4.09), ("onnx_light_densenet121", 2.83), ("onnx_light_squeezenet", 0.35)]
 )
 def test_macs_of_known_networks(name, giga):
-    found = inspect(load(SHARED / "float" / f"{name}.onnx"))
+    found = inspect(load(outside(f"float/{name}")))
     assert isinstance(found.cost.macs, int)
     assert round(found.cost.macs / 1e9, 2) == giga
     assert not found.cost.unknown

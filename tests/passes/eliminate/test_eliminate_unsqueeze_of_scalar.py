@@ -15,8 +15,9 @@ from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from onnx_passes.passes.eliminate.scalar_laws import EliminateUnsqueezeOfScalar
 from onnx_passes.passes.move.steady import elementwise
 from onnx_passes.rewrite.driver import rewrite
+from tests.helpers.outside import outside
 from tests.passes.eliminate.tools import refusals, rewritten
-from tests.passes.tools import SHARED, apply, assert_equal_results, check, model_of, operators, run
+from tests.passes.tools import apply, assert_equal_results, check, model_of, operators, run
 
 PASS = EliminateUnsqueezeOfScalar()
 OPSETS = [11, 13, 20]
@@ -414,10 +415,9 @@ def test_one_element_is_computed_like_a_scalar(operator):
         assert operators(rewritten(PASS, text.replace("INDEX", str(index))).graph) == ["Gather", operator]
 
 
-@pytest.mark.shared
-@pytest.mark.skipif(not (SHARED / "float" / "ort_gpt2_past.onnx").exists(), reason="no shared models")
+@pytest.mark.models
 def test_language_model_computes_its_windows_with_vectors():
-    result = onnx_passes.apply(SHARED / "float" / "ort_gpt2_past.onnx", "simplify", verify=False).model
+    result = onnx_passes.apply(outside("float/ort_gpt2_past"), "simplify", verify=False).model
     # What Range takes is a scalar; all windows are computed with vectors.
     assert operators(result.graph).count("Squeeze") <= operators(result.graph).count("Range") == 1
     assert sum(node.op_type == "Unsqueeze" and node.outputs[0].shape == (1,) for node in result.graph) <= 1

@@ -19,8 +19,9 @@ from onnx_passes.graph.tensor_types import datatype_of, layout_of, set_datatype,
 from onnx_passes.passes.export import bipolar
 from onnx_passes.passes.export.export_finn import ExportFinn
 from onnx_passes.verify.failure import PostconditionError
+from tests.helpers.outside import outside
 from tests.passes.export.tools import GENERAL, OURS, export, network, results, samples
-from tests.passes.tools import SHARED, apply, operators
+from tests.passes.tools import apply, operators
 
 RNG = np.random.default_rng(0)
 MT = f"{GENERAL}.MultiThreshold"
@@ -463,7 +464,7 @@ def test_qonnx_computes_the_same(pipeline: str, model: ir.Model, tmp_path: Path,
             assert found[str(exported.graph.outputs[0].name)].tobytes() == wanted[0].tobytes()
 
 
-@pytest.mark.shared
+@pytest.mark.models
 @pytest.mark.parametrize(
     ("name", "pipeline", "most"),
     [
@@ -475,9 +476,7 @@ def test_qonnx_computes_the_same(pipeline: str, model: ir.Model, tmp_path: Path,
     ],
 )
 def test_networks_have_no_more_nodes_than_finn_leaves(name: str, pipeline: str, most: int):
-    path = SHARED / f"{name}.onnx"
-    if not path.exists():
-        pytest.skip("no shared models")
+    path = outside(name)
     exported = onnx_passes.apply(load(path), f"streamline, {pipeline}", verify=False).model
     assert len(exported.graph) <= most
     assert exported.ir_version <= 8

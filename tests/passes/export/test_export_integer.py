@@ -13,6 +13,7 @@ from onnx_passes.core.errors import PassFailedError
 from onnx_passes.graph.load import load
 from onnx_passes.passes.export.export_integer import ExportInteger
 from onnx_passes.passes.export.integer_thresholds import before_rounding
+from tests.helpers.outside import outside
 from tests.passes.export.tools import (
     GENERAL,
     OURS,
@@ -26,7 +27,7 @@ from tests.passes.export.tools import (
     samples,
     types,
 )
-from tests.passes.tools import SHARED, apply, model_of, operators
+from tests.passes.tools import apply, model_of, operators
 
 RNG = np.random.default_rng(0)
 
@@ -413,12 +414,10 @@ QUICK = (
 )
 
 
-@pytest.mark.shared
+@pytest.mark.models
 @pytest.mark.parametrize("name", QUICK)
 def test_streamlined_networks_give_the_same_bits(name: str):
-    path = SHARED / f"{name}.onnx"
-    if not path.exists():
-        pytest.skip("no shared models")
+    path = outside(name)
     model = onnx_passes.apply(load(path), "streamline", verify=False).model
     _compare_streamlined(model, path)
 

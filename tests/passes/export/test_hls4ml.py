@@ -8,7 +8,7 @@ import pytest
 
 import onnx_passes
 import onnx_passes.examples
-from tests.passes.tools import SHARED
+from tests.helpers.outside import outside
 
 EXAMPLES = Path(onnx_passes.examples.__file__).parent
 QONNX = ("Quant",)
@@ -47,7 +47,7 @@ def test_examples_become_fixed_point_layers(name: str) -> None:
     assert np.median(np.abs(found - expected)) < 1e-4
 
 
-@pytest.mark.shared
+@pytest.mark.models
 @pytest.mark.parametrize(
     ("name", "layers"),
     [
@@ -59,7 +59,7 @@ def test_examples_become_fixed_point_layers(name: str) -> None:
     ],
 )
 def test_networks_have_no_more_layers_than_they_need(name: str, layers: dict[str, int]) -> None:
-    model = onnx_passes.apply(SHARED / f"{name}.onnx", "hls4ml").model
+    model = onnx_passes.apply(outside(name), "hls4ml").model
     counted = {operator: sum(node.op_type == operator for node in model.graph) for operator in layers}
     assert counted == layers
     assert not adjacent_scales(model)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import time
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -17,9 +18,10 @@ from onnx_passes.core.options import parse_options
 from onnx_passes.graph import annotations
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from onnx_passes.passes.fold.fold_constants import FoldConstants
+from tests.helpers.outside import as_parameters, outside_models
 from tests.helpers.random_models import random_inputs, random_model
 from tests.helpers.thorough import some
-from tests.passes.tools import apply, assert_equal_results, check, model_of, notes_of, operators, run, shared_models
+from tests.passes.tools import apply, assert_equal_results, check, model_of, notes_of, operators, run
 
 X = np.array([1.5, -2.0], np.float32)
 
@@ -627,14 +629,13 @@ def test_random_models_compute_the_same_with_inputs_made_constant(seed: int, fix
         assert set(operators(model.graph)) <= {"Constant"}
 
 
-def float_models() -> list[object]:
-    """Return the shared models that ONNX Runtime can run; the reference evaluator takes minutes for one."""
-    return [model for model in shared_models() if "/float/" in str(model) and "resnet50" not in str(model)]
+FLOAT = [path for path in outside_models("float") if "resnet50" not in path.stem]
+"""Models of others that ONNX Runtime can run; the reference evaluator takes minutes for one."""
 
 
-@pytest.mark.parametrize("path", some(float_models(), every=3))
-def test_shared_models_compute_the_same(path: object):
-    model = onnx_passes.load(str(path))
+@pytest.mark.parametrize("path", some(as_parameters(FLOAT), every=3))
+def test_models_of_others_compute_the_same(path: Path):
+    model = onnx_passes.load(path)
     steps = onnx_passes.apply(model, "remove-initializers-from-inputs, fold-constants, fold-constants").steps
     first, second = [step for step in steps if step.name == "fold-constants"]
     assert first.evidence is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,9 @@ import onnxruntime
 import pytest
 
 import onnx_passes
+from tests.helpers.outside import outside
 from tests.passes.layout.test_convert_channels_last import family
-from tests.passes.tools import SHARED, run
+from tests.passes.tools import run
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -53,14 +53,12 @@ def test_qonnx_computes_the_same(name: str):
 
 
 PREPARED = "remove-initializers-from-inputs, lift-constants, import-qonnx, fold-constants, cleanup, shape-inference"
-FILES = [SHARED / "brevitas" / f"{name}.onnx" for name in ("biasquant_int32_w4a4", "inception_concat_w4a4")]
 
 
-@pytest.mark.shared
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_as_qonnx_itself_converts(path: Path):
-    if not path.exists():
-        pytest.skip("no shared models")
+@pytest.mark.models
+@pytest.mark.parametrize("name", ["brevitas/biasquant_int32_w4a4", "brevitas/inception_concat_w4a4"])
+def test_as_qonnx_itself_converts(name: str):
+    path = outside(name)
     from qonnx.core.modelwrapper import ModelWrapper
     from qonnx.transformation.channels_last import ConvertToChannelsLastAndClean
     from qonnx.util.cleanup import cleanup_model

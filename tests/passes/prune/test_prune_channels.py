@@ -10,7 +10,7 @@ import pytest
 
 import onnx_passes
 from onnx_passes.testing import check_pass
-from tests.helpers.shared import SHARED
+from tests.helpers.outside import outside
 
 DOMAIN = "qonnx.custom_op.general"
 HEADER = f'<ir_version: 9, opset_import: ["": 18, "{DOMAIN}": 1]>\n'
@@ -214,12 +214,10 @@ def test_random_networks_stay_the_same_bit_by_bit(seed: int):
     assert result.modified
 
 
-@pytest.mark.shared
+@pytest.mark.models
 @pytest.mark.parametrize(("name", "most"), [("zoo/unsw_nb15-mlp-w2a2", 0.55), ("zoo/qkeras_jettagging", 0.99)])
 def test_real_networks_get_smaller(name: str, most: float):
-    path = SHARED / "models" / f"{name}.onnx"
-    if not path.exists():
-        pytest.skip("no shared models")
+    path = outside(name)
     before = onnx_passes.apply(path, "streamline").model
     after = onnx_passes.apply(before, "prune-channels")
     assert after.steps[-1].evidence is None or after.steps[-1].evidence.level != "unverified"

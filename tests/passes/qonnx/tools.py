@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
-import pytest
 
-from tests.passes.tools import SHARED, model_of
+from tests.passes.tools import model_of
 
 GENERAL = "qonnx.custom_op.general"
 X = np.array([[-9, -2.5, -1.5, -0.5, -0.0, 0.5, 1.5, 2.5, 9, 0.26, np.inf, np.nan]], np.float32)
@@ -38,11 +37,3 @@ def stored(path: Path) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Read the inputs of one sample, and what another tool made of it."""
     data = np.load(path.with_suffix(".npz"))
     return tuple({k[len(kind) :]: v for k, v in data.items() if k.startswith(kind)} for kind in ("in_b1__", "out_b1__"))  # type: ignore[return-value]
-
-
-def shared_quantized() -> list[object]:
-    """Return the paths of quantized models outside of the repository, as parameters of a test."""
-    paths = sorted(path for folder in ("zoo", "brevitas", "edge") for path in (SHARED / folder).glob("*.onnx"))
-    if not paths:
-        return [pytest.param(None, marks=[pytest.mark.shared, pytest.mark.skip(reason="no shared models")])]
-    return [pytest.param(p, id=f"{p.parent.name}/{p.stem}", marks=pytest.mark.shared) for p in paths]

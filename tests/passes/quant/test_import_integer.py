@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import onnx_passes
 from onnx_passes.graph.load import load
+from tests.helpers.outside import outside
 from tests.passes.export.tools import GENERAL, assert_same_bits, export, held, network, results, samples, types
-from tests.passes.tools import SHARED, model_of, operators
+from tests.passes.tools import model_of, operators
 
 RNG = np.random.default_rng(0)
 
@@ -143,7 +144,7 @@ def test_what_is_not_of_integers_stays():
     stays("a = Relu (x) y = Mul (a, a)", "float c = {1.0}")
 
 
-@pytest.mark.shared
+@pytest.mark.models
 @pytest.mark.parametrize(
     "name",
     [
@@ -154,9 +155,7 @@ def test_what_is_not_of_integers_stays():
     ],
 )
 def test_streamlined_networks_come_back(name: str):
-    path = SHARED / f"{name}.onnx"
-    if not path.exists():
-        pytest.skip("no shared models")
+    path = outside(name)
     first = onnx_passes.apply(load(path), "streamline", verify=False).model
     exported = onnx_passes.apply(first, "export-integer", verify=False).model
     second = onnx_passes.apply(exported, "streamline", verify=False).model

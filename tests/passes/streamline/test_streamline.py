@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -12,10 +10,11 @@ from hypothesis import given, settings
 import onnx_passes
 from onnx_passes.analysis.streamlined import Streamlined
 from onnx_passes.verify.run.execute import Executor
+from tests.helpers.outside import outside
 from tests.passes.streamline.conftest import Scales
 from tests.passes.streamline.networks import networks
 from tests.passes.streamline.tools import assert_integer_products, network, numbers, products, quant, streamline
-from tests.passes.tools import SHARED, operators
+from tests.passes.tools import operators
 
 WEIGHTS = f"v = {quant('w', 't', 3)} v2 = {quant('w2', 't', 3)}"
 
@@ -113,18 +112,10 @@ NETWORKS = {
 """How many nodes there may be, as many as FINN leaves where that is known, and bits of accumulators."""
 
 
-def shared(name: str) -> Path:
-    """Return a model outside of the repository, or skip the test."""
-    path = SHARED / f"{name}.onnx"
-    if not path.exists():
-        pytest.skip("no shared models")
-    return path
-
-
-@pytest.mark.shared
+@pytest.mark.models
 @pytest.mark.parametrize("name", NETWORKS)
 def test_real_networks_are_whole_and_small(name: str):
-    path = shared(name)
+    path = outside(name)
     nodes, bits = NETWORKS[name]
     result = onnx_passes.apply(str(path), "streamline")
     found = result["check-streamlined"]
@@ -141,18 +132,19 @@ def test_real_networks_are_whole_and_small(name: str):
         assert np.abs(array - wanted).max() <= 1e-5 * max(float(np.abs(wanted).max()), 1.0)
 
 
-@pytest.mark.shared
+@pytest.mark.models
 def test_normalization_before_a_convolution_is_named():
     """It gives every input channel a scale of its own; the sum of these is no integer."""
-    found = onnx_passes.apply(str(shared("brevitas/bn_before_after_negative_gamma")), "streamline")["check-streamlined"]
+    path = outside("brevitas/bn_before_after_negative_gamma")
+    found = onnx_passes.apply(path, "streamline")["check-streamlined"]
     assert 0 < found.fraction < 1
     assert any("vary along the sum" in blocker.reason for blocker in found.blockers)
 
 
-@pytest.mark.shared
+@pytest.mark.models
 def test_fixed_point_network_is_exact_on_a_thousand_inputs():
     """Thresholds at half a step give another result for a quarter of these inputs."""
-    path = shared("zoo/qkeras_jettagging")
+    path = outside("zoo/qkeras_jettagging")
     before = onnx_passes.apply(str(path), "import-qonnx, shape-inference").model
     after = onnx_passes.apply(str(path), "streamline").model
     random = np.random.default_rng(0)

@@ -7,17 +7,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.cli.conftest import BREAK_ADDS, MODEL
-from tests.helpers.shared import SHARED
+from tests.helpers.outside import outside
 from tests.report.browser.conftest import cpu_seconds, until
-
-CNV = SHARED / "models/brevitas/bnnpynq_cnv_2w2a.onnx"
-BERT = SHARED / "models/float/ort_tfbert_qa_tiny.onnx"
-
-
-def shared(path: Path) -> Path:
-    if not path.exists():
-        pytest.skip(f"{path.name} is not here")
-    return path
 
 
 def deep_model(path: Path, nodes: int) -> Path:
@@ -78,9 +69,9 @@ def test_five_thousand_nodes(opened, written, tmp_path):
     assert page.locator(".kind-group .title").first.text_content() == "5 nodes × 1000"
 
 
-@pytest.mark.shared
+@pytest.mark.models
 def test_streamlined_cnv(opened, written):
-    report = written(shared(CNV), "streamline")
+    report = written(outside("brevitas/bnnpynq_cnv_2w2a"), "streamline")
     assert report.stat().st_size <= 3_000_000
     page = opened(report)
     assert 0 < cpu_seconds(page) <= 2
@@ -91,9 +82,9 @@ def test_streamlined_cnv(opened, written):
     assert "MultiThreshold" in page.locator(".node.status-added .title").all_text_contents()
 
 
-@pytest.mark.shared
+@pytest.mark.models
 def test_simplified_bert(opened, written):
-    page = opened(written(shared(BERT), "simplify"))
+    page = opened(written(outside("float/ort_tfbert_qa_tiny"), "simplify"))
     assert 0 < cpu_seconds(page) <= 3
     assert page.locator(".node.status-removed").count() > 0
     page.keyboard.press("w")

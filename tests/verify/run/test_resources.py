@@ -12,15 +12,13 @@ import onnx_ir as ir
 import pytest
 
 import onnx_passes
-from onnx_passes.core.errors import ModelError, UsageError
+from onnx_passes.core.errors import ModelError, OnnxPassesError, UsageError
 from onnx_passes.graph.load import load
 from onnx_passes.verify.run import execute
 from onnx_passes.verify.run.child import Child, ChildError, DiedError, can_fork
 from onnx_passes.verify.run.execute import ExecutionError, Executor, TimeLimitError
 from onnx_passes.verify.run.resources import Resources, current_resources, limited, other_threads
-from tests.helpers.shared import SHARED as SHARED_FOLDER
 
-SHARED = SHARED_FOLDER / "cases"
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>'
 FOREVER = f"""{HEAD} g (float x) => (float y) <bool t = {{1}}> {{
   y = Loop ("", t, x) <body = b (int64 i, bool c, float a) => (bool d, float e) {{ d = Identity(c) e = Neg(a) }}>
@@ -197,17 +195,34 @@ def test_a_run_that_crashes_on_all_that_is_generated_is_unverified():
     assert "ONNX Runtime crashed on the data (SIGFPE)" in step.evidence.reason
 
 
-@pytest.mark.shared
-@pytest.mark.skipif(not SHARED.is_dir(), reason="no shared models")
-def test_a_speech_model_is_verified_on_plausible_lengths():
-    result = onnx_passes.apply(SHARED / "float" / "onnxasr_wespeaker.onnx", "simplify")
+def test_a_model_of_speech_is_verified_on_lengths_that_hold_a_window():
+    text = f"""{HEAD} g (float[B,N] waveforms, int64[B] lengths) => (float[B,T] features, int64[B] frames)
+    <int64[1] one = {{1}}, int64[1] none = {{0}}, int64 zero = {{0}}, int64 step = {{1}}, int64 window = {{400}},
+     int64 hop = {{160}}, float silence = {{0.0}}, float[1, 1, 400] w = {{{", ".join(["0.0025"] * 400)}}}> {{
+      channel = Unsqueeze(waveforms, one) conv = Conv <kernel_shape = [400], strides = [160]>(channel, w)
+      energy = Squeeze(conv, one) again = Identity(energy)
+      beyond = Sub(lengths, window) whole = Div(beyond, hop) frames = Add(whole, step)
+      size = Shape <start = 1>(energy) most = Squeeze(size) places = Range(zero, most, step)
+      row = Unsqueeze(places, none) column = Unsqueeze(frames, one) heard = Less(row, column)
+      features = Where(heard, again, silence)
+    }}"""
+    with pytest.raises(ExecutionError):
+        Executor().prepare(model(text)).run({"waveforms": np.ones((1, 8), np.float32), "lengths": np.array([8])})
+    result = onnx_passes.apply(model(text), "simplify")
     assert result.modified
     assert result.record.level in ("sampled", "proved-here", "proved")
 
 
-@pytest.mark.shared
-@pytest.mark.skipif(not SHARED.is_dir(), reason="no shared models")
-@pytest.mark.parametrize("name", ["range", "constofshape", "loop_forever", "bigdim_input2", "concat_doubling"])
-def test_models_that_never_end_or_take_all_memory(name):
-    with limited(time_limit=1, memory_limit=2**29), pytest.raises(onnx_passes.core.errors.OnnxPassesError):
-        onnx_passes.run_model(SHARED / "bad" / f"{name}.onnx")
+@needs_fork
+@on_linux
+@pytest.mark.parametrize(
+    "text", [RANGE, CONSTANT, FOREVER, DOUBLING], ids=["Range", "ConstantOfShape", "Loop", "Concat"]
+)
+def test_models_that_never_end_or_take_all_memory(text):
+    with limited(time_limit=1, memory_limit=2**29), pytest.raises(OnnxPassesError):
+        onnx_passes.run_model(model(text))
+
+
+def test_a_model_of_a_large_input_is_not_run_on_made_up_data():
+    with limited(time_limit=1, memory_limit=2**29), pytest.raises(OnnxPassesError):
+        onnx_passes.run_model(model(f"{HEAD} g (float[40000, 20000] x) => (float[40000, 20000] y) {{ y = Neg(x) }}"))

@@ -10,23 +10,18 @@ import pytest
 
 import onnx_passes
 from onnx_passes.verify.run.execute import Executor
+from tests.helpers.outside import as_parameters, outside_models
 from tests.passes.quant.tools import quantizers
-from tests.passes.tools import SHARED, operators
+from tests.passes.tools import operators
 
-QCDQ = sorted(SHARED.glob("qcdq/*.onnx"))
-ORT = sorted(SHARED.glob("ort-quantized/*.onnx"))
-BREVITAS = sorted(SHARED.glob("brevitas/*.onnx"))
+QCDQ = outside_models("qcdq")
+ORT = outside_models("ort-quantized")
+BREVITAS = outside_models("brevitas")
 LINEAR = {"QuantizeLinear", "DequantizeLinear"}
 INTEGER = {"QLinearConv", "QLinearMatMul", "QGemm", "QLinearGlobalAveragePool"}
 LARGE = 20_000
 ONLY_IN_PART = {"rounding_modes_w4a4", "rounding_to_zero_w4a4", "zeropoint_asym_w4a4_nopad", "zeropoint_asym_w8a8"}
 """Models with quantizers that QuantizeLinear has no word for."""
-
-pytestmark = [pytest.mark.shared, pytest.mark.skipif(not QCDQ, reason="no shared models")]
-
-
-def named(paths: list[Path]) -> list[object]:
-    return [pytest.param(path, id=path.stem) for path in paths]
 
 
 def assert_close_to_reference(model: ir.Model, path: Path) -> None:
@@ -47,7 +42,7 @@ def assert_close_to_reference(model: ir.Model, path: Path) -> None:
             assert np.array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("path", named(QCDQ))
+@pytest.mark.parametrize("path", as_parameters(QCDQ))
 def test_all_of_qcdq_becomes_quant(path: Path):
     result = onnx_passes.apply(str(path), "convert-qcdq")
     assert not LINEAR & set(operators(result.model.graph))
@@ -56,7 +51,7 @@ def test_all_of_qcdq_becomes_quant(path: Path):
     assert_close_to_reference(result.model, path)
 
 
-@pytest.mark.parametrize("path", named(ORT))
+@pytest.mark.parametrize("path", as_parameters(ORT))
 def test_networks_of_onnx_runtime_become_quant(path: Path):
     result = onnx_passes.apply(str(path), "import-quantized")
     left = set(operators(result.model.graph))
@@ -69,7 +64,7 @@ def test_networks_of_onnx_runtime_become_quant(path: Path):
     assert any("DynamicQuantizeLSTM" in note for note in notes) == ("lstm" in path.stem)
 
 
-@pytest.mark.parametrize("path", named([path for path in BREVITAS if path.stat().st_size < LARGE]))
+@pytest.mark.parametrize("path", as_parameters([path for path in BREVITAS if path.stat().st_size < LARGE]))
 def test_quant_there_and_back(path: Path):
     prepared = onnx_passes.apply(str(path), "remove-initializers-from-inputs, lift-constants, import-qonnx").model
     before = quantizers(prepared)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import onnx_passes
+from tests.helpers.outside import outside
 from tests.helpers.thorough import some
-from tests.passes.tools import SHARED
 
 PREPARED = (
     "remove-initializers-from-inputs, inline-functions, lift-constants, shape-inference, fold-constants, fold-shapes, "
@@ -37,12 +35,10 @@ FOUND_AND_LEFT = {
 }
 
 
-@pytest.mark.shared
+@pytest.mark.models
 @pytest.mark.parametrize("name", some(FOUND_AND_LEFT, every=2))
 def test_transposes_that_remain(name: str):
-    path: Path = SHARED / f"{name}.onnx"
-    if not path.exists():
-        pytest.skip("no shared models")
+    path = outside(name)
     before = onnx_passes.apply(path, PREPARED, verify=False).model
     after = onnx_passes.apply(before, "convert-channels-last").model
     counts = [sum(node.op_type == "Transpose" for node in model.graph) for model in (before, after)]
