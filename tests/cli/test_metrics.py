@@ -172,10 +172,16 @@ def test_models_that_cannot_run_say_that_they_are_not_measured(run: Run, digits:
     plain = digits / "plain.onnxtxt"
     assert run("-q", "-o", plain, source).code == 0
     plain.write_text(plain.read_text().replace("qonnx.custom_op.general", "nobody.knows"))
-    answer = run("-o", "out.onnx", plain, *DATA, "--metric", "accuracy>=0.9", "cleanup")
+    answer = run("-o", "out.onnx", plain, *DATA, "--metric", "accuracy", "cleanup")
     assert answer.code == 0
     assert "metrics: not measured: " in answer.err
     assert "nobody.knows::Quant" in answer.err
+    (digits / "out.onnx").unlink()
+    answer = run("-o", "out.onnx", plain, *DATA, "--metric", "accuracy>=0.9", "cleanup")
+    assert answer.code == 1
+    assert "accuracy cannot be measured, accepted is at least 0.9: " in answer.err
+    assert "nobody.knows::Quant" in answer.err
+    assert not (digits / "out.onnx").exists()
 
 
 # Structure

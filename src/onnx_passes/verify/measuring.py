@@ -24,6 +24,7 @@ from onnx_passes.verify.metrics.measure import States, measure, needs_originals,
 from onnx_passes.verify.metrics.metrics import find_metric, metric_name
 from onnx_passes.verify.metrics.ranges import ANY, MetricRange, accepted, parse_ranges, range_text
 from onnx_passes.verify.metrics.shards import Spread
+from onnx_passes.verify.metrics.signature import require_named
 from onnx_passes.verify.narrowing import Narrowing
 from onnx_passes.verify.run.execute import Engine, Executable, ExecutionError, Executor, Sample
 from onnx_passes.verify.samples.dataset import Batch, Dataset
@@ -39,10 +40,11 @@ class Measuring(Instrument):
     """Measure metrics before the pipeline and after every pass that changed the structure of the model.
 
     ``metrics`` maps names, import paths ``module:function`` or functions to the accepted range ``(min, max)``, either
-    end ``None`` if open; ``None`` for a range only measures. The ``dataset`` is run in batches; without one, a few
-    samples are generated. Results are held against what is expected (``expect``: whole outputs, or class labels) and,
-    where nothing is, against those of the original model. Errors of numbers take in all outputs, any other metric the
-    first one that something is expected of. A pass that promises metrics is held to its own ranges as well.
+    end ``None`` if open; ``None`` for a range only measures. A function is called by the names of its parameters,
+    ``expected`` and ``found``, in any order. The ``dataset`` is run in batches; without one, a few samples are
+    generated. Results are held against what is expected (``expect``: whole outputs, or class labels) and, where nothing
+    is, against those of the original model. Errors of numbers take in all outputs, any other metric the first one that
+    something is expected of. A pass that promises metrics is held to its own ranges as well.
 
     Workers of a ``cluster`` share the dataset among them; the values are the same, to the last bit.
     """
@@ -90,9 +92,15 @@ class Measuring(Instrument):
         name = metric_name(metric)
         given = ANY if limits is None else parse_ranges({name: limits}, where="metrics")[name]
         if name not in self._metrics:
-            self._metrics[name] = find_metric(metric, base=self.base) if isinstance(metric, str) else metric
+            self._metrics[name] = self._found(metric)
         if given != ANY or name not in self.ranges:
             self.ranges[name] = given
+
+    def _found(self, metric: str | Metric) -> Metric:
+        if isinstance(metric, str):
+            return find_metric(metric, base=self.base)
+        require_named(metric)
+        return metric
 
     def _reset(self) -> None:
         self._obstacle = ""
@@ -112,6 +120,7 @@ class Measuring(Instrument):
         except (ExecutionError, ModelError) as error:
             self._obstacle = str(error)
             run.metrics_note = f"not measured: {error}"
+            self._refuse_unmeasured()
             return
         run.metrics = self._baseline = self._latest
         run.metrics_note = f"measured {self._described}"
@@ -120,6 +129,15 @@ class Measuring(Instrument):
                 raise VerificationError(
                     f"{_told(name, self._baseline[name], limits)}, before any pass ran",
                     hint=f"{run.metrics_note}; check that these data belong to the model",
+                )
+
+    def _refuse_unmeasured(self) -> None:
+        """Raise VerificationError if the run asks for a range: a metric that nobody measured is not in it."""
+        for name, limits in self.ranges.items():
+            if limits != ANY:
+                raise VerificationError(
+                    f"{name} cannot be measured, accepted is {range_text(limits)}: {self._obstacle}",
+                    hint="leave the range out to run without it",
                 )
 
     def _start(self, model: ir.Model, narrowing: Narrowing) -> None:

@@ -224,6 +224,56 @@ def test_errors_in_a_users_metric_name_it() -> None:
         accumulator(broken).update(np.zeros(1), np.zeros(1))
 
 
+# Metrics of users are called by the names of their parameters
+
+
+def found_before_expected(found: np.ndarray, expected: np.ndarray) -> float:
+    return float(found.sum() - 2 * expected.sum())
+
+
+def outputs_before_expected(outputs: np.ndarray, expected: np.ndarray) -> float:
+    return found_before_expected(outputs, expected)
+
+
+def as_scikit_learn_has_it(y_true: np.ndarray, y_pred: np.ndarray, *, weight: float = 1) -> float:
+    return weight * found_before_expected(y_pred, y_true)
+
+
+def by_keyword(*, labels: np.ndarray, logits: np.ndarray) -> float:
+    return found_before_expected(logits, labels)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [found_before_expected, outputs_before_expected, as_scikit_learn_has_it, by_keyword],
+    ids=lambda m: m.__name__,
+)
+def test_arrays_go_to_the_parameters_of_their_names(metric: Metric) -> None:
+    state = accumulator(metric)
+    state.update(np.array([1.0]), np.array([10.0]))
+    assert state.value() == 8
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        lambda a, b: 0.0,
+        lambda actual, expected: 0.0,
+        lambda outputs, found: 0.0,
+        lambda expected, found, labels: 0.0,
+        lambda expected, found, weight: 0.0,
+        lambda found: 0.0,
+        lambda *arrays: 0.0,
+        lambda **arrays: 0.0,
+        np.maximum,
+        max,
+    ],
+)
+def test_names_that_do_not_tell_which_array_is_which_are_refused(metric: Metric) -> None:
+    with pytest.raises(UsageError, match=r"'expected' \(or labels"):
+        accumulator(metric).update(np.zeros(1), np.zeros(1))
+
+
 # Names and ranges
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.comparison.ulp import Array, Kind, chunks, kind_of
 from onnx_passes.verify.metrics.classification import class_hits, misfit
+from onnx_passes.verify.metrics.signature import call_by_name
 from onnx_passes.verify.metrics.sums import ExactSum
 
 Metric = Callable[[Array, Array], float]
@@ -175,12 +176,13 @@ class _WeightedMean:
         weight = len(expected) if np.ndim(expected) else 1
         if not weight:
             return
+        called = call_by_name(self._metric)
         try:
-            value = float(self._metric(expected, found))
+            value = float(called(expected, found))
         except Exception as error:
             raise UsageError(
                 f"the metric '{name}' raised {type(error).__name__}: {error}",
-                hint="a metric takes two arrays, the expected and the found one, and returns a number",
+                hint="a metric takes two arrays, 'expected' and 'found', and returns a number",
             ) from error
         self._total.add(np.array([weight * value]))
         self._weight += weight

@@ -12,6 +12,7 @@ from onnx_passes.core.imports import import_user_modules
 from onnx_passes.core.naming import fold
 from onnx_passes.verify.comparison.ulp import Array
 from onnx_passes.verify.metrics.accumulators import Accumulator, Metric, start, start_mean
+from onnx_passes.verify.metrics.signature import require_named
 
 
 def max_abs_error(expected: Array, found: Array) -> float:
@@ -106,7 +107,8 @@ def _import_metric(path: str, base: Path | None) -> Metric:
         hint = did_you_mean(attribute, (key for key, value in functions.items() if callable(value)))
         raise UsageError(f"there is no function '{attribute}' in the module '{module}'", hint=hint)
     if not callable(functions[attribute]):
-        raise UsageError(f"'{path}' is not a function", hint="a metric takes the expected and the found array")
+        raise UsageError(f"'{path}' is not a function", hint="a metric takes the arrays 'expected' and 'found'")
+    require_named(functions[attribute])
     return functions[attribute]
 
 
