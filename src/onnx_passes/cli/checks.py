@@ -48,9 +48,12 @@ def checks_of(
     dump = dump_of(config, asked, executor)
     if measuring is None and dump is None and (asked.dataset or asked.batch):
         raise UsageError("--dataset and --batch are for metrics, and none is measured", hint="name one with --metric")
+    verification = verification_of(config, asked, executor=executor, labels=labels, source=source)
+    if verification is None and measuring is None and asked.expect:
+        raise UsageError("--expect needs verification, which is switched off", hint="leave out '--verify off'")
     found = (
         measuring,
-        verification_of(config, asked, executor=executor, labels=labels, source=source),
+        verification,
         requirements_of(config, asked, config_file),
         dump,
     )

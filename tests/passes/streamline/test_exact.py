@@ -10,7 +10,10 @@ import onnx_passes
 from onnx_passes.analysis.exact.arrays import nearest
 from onnx_passes.analysis.exact.constants import has_meaning, meaning
 from onnx_passes.analysis.exact.evaluate import evaluate
+from onnx_passes.core.build import collect
+from onnx_passes.passes.streamline.semantics import QuantizedPipeline
 from onnx_passes.testing.tied_networks import tied_inputs, tied_network
+from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.verification import Verification
 
@@ -49,6 +52,31 @@ def test_floats_decide_if_that_is_asked_for():
     floats, exact = (onnx_passes.apply(model, text, verify=False).model for text in texts)
     assert (run(floats, batch) == run(model, batch)).all()
     assert (run(exact, batch) != run(model, batch)).any()
+
+
+def expecting_floats(model: ir.Model) -> Verification:
+    batch = tied_inputs(model, 0, 50)
+    return Verification(inputs=[{"x": batch}], expect=[{"y": run(model, batch)}])
+
+
+@pytest.mark.parametrize("pipeline", ["streamline", "finn"])
+def test_expected_outputs_are_not_excused_at_ties(pipeline: str):
+    model = tied_network(0)
+    with pytest.raises(PostconditionError, match=r"expected as given: with the option semantics=float") as failed:
+        onnx_passes.apply(model, pipeline, verify=expecting_floats(model))
+    assert "--tolerance" not in str(failed.value)
+    result = onnx_passes.apply(model, f"{pipeline}{{semantics=float}}", verify=expecting_floats(model))
+    assert not any("flipped at ties" in note for step in result.record.steps for note in step.notes)
+
+
+def test_members_of_quantized_pipelines_take_the_semantics():
+    for pipeline in ("streamline", "finn", "hls4ml"):
+        (made,) = collect(f"{pipeline}{{semantics=float}}")
+        assert isinstance(made, QuantizedPipeline)
+        texts = list(map(str, made.body))
+        assert any(text.startswith("infer-thresholds{") for text in texts)
+        assert all("semantics=float" in text for text in texts if text.startswith(("infer-thresholds", "settle-")))
+        assert list(map(str, type(made)(semantics="float").body)) == texts
 
 
 def test_what_scales_stand_for_goes_along_and_ends_with_the_tensor():

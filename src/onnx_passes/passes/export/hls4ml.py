@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from onnx_passes import passes
-from onnx_passes.core.compose import ComposePass
+from onnx_passes.passes.streamline.semantics import QuantizedPipeline
 from onnx_passes.passes.streamline.streamline import CANONICAL
 
 
 @passes.verify.tolerance
 @passes.register(tags=("export", "quantized"))
-class Hls4ml(ComposePass):
+class Hls4ml(QuantizedPipeline):
     """Prepare a quantized network for hls4ml: fixed-point layers with channels last, in its dialect of QONNX.
 
     Rewrites: scales and zero points leave the quantizers and come together behind integer sums, as in streamline
@@ -17,7 +17,8 @@ class Hls4ml(ComposePass):
               channels last (``convert-channels-last``, inputs too); every layer gets fixed-point weights and one scale
               and shift (``convert-to-fixed-point``); names and constants are as hls4ml wants them (``export-hls4ml``).
     Refuses:  what its members refuse; what hls4ml will not take is noted, with the reason.
-    Exactness: tolerance: scales move, which changes rounding.
+    Exactness: tolerance: scales move, which changes rounding. With ``semantics=float`` the thresholds of signs are
+              those of the float computation.
     """
 
     passes = (

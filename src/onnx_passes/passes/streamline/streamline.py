@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from onnx_passes import passes
-from onnx_passes.core.compose import ComposePass, PassLike
-from onnx_passes.core.options import option
-from onnx_passes.passes.streamline.settle_quantized_constants import SettleQuantizedConstants
-from onnx_passes.passes.thresholds.conversion import Semantics
-from onnx_passes.passes.thresholds.infer_thresholds import InferThresholds
+from onnx_passes.passes.streamline.semantics import QuantizedPipeline
 
 CANONICAL = (
     "eject-ops",
@@ -32,7 +26,7 @@ CANONICAL = (
 
 @passes.verify.tolerance
 @passes.register(tags=("streamline", "quantized"))
-class Streamline(ComposePass):
+class Streamline(QuantizedPipeline):
     """Streamline a quantized network to integers: integer weights, integer thresholds, one scale and bias at the end.
 
     Rewrites: quantizers lose their scales (``extract-quant-scale-zeropoint``), scales and biases come together behind
@@ -67,20 +61,3 @@ class Streamline(ComposePass):
         "minimize-accumulators",
         "check-streamlined",
     )
-
-    semantics: Semantics = option("exact", "whether scales mean real numbers, or what floats make of their products")
-
-    def __post_init__(self) -> None:
-        """Hand the semantics to those members that decide by it."""
-        super().__post_init__()
-        if self.semantics == "float":
-            self.body = tuple(_of_floats(member) for member in self.body)
-
-
-def _of_floats(member: PassLike) -> PassLike:
-    deciding = {"infer-thresholds": InferThresholds, "settle-quantized-constants": SettleQuantizedConstants}
-    if isinstance(member, str):
-        return deciding[member](semantics="float") if member in deciding else member
-    if isinstance(member, InferThresholds | SettleQuantizedConstants):
-        return dataclasses.replace(member, semantics="float")
-    return member

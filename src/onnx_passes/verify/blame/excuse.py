@@ -70,6 +70,16 @@ class Excuses:
         except (OnnxPassesError, UnexplainedError) as error:
             return str(error)
 
+    def refused(self, excuse: Excuse) -> str:
+        """Say why an excuse does not count against outputs that the user expects, and what keeps to them."""
+        why = f"{excuse.reason}, but the outputs are expected as given"
+        if excuse.ties is None or not any(getattr(step.pass_, "semantics", "") == "exact" for _, step in self._pending):
+            return why
+        return (
+            f"{why}: with the option semantics=float, as in streamline{{semantics=float}} or finn{{semantics=float}}, "
+            "ties go where floats take them"
+        )
+
     def _not_as_promised(self, results: Sequence[Sample], promise: Promise) -> list[int]:
         reference, left = self._baseline.reference(promise), self._baseline.left(promise)
         pairs = zip(reference, results, strict=True)
