@@ -50,6 +50,8 @@ NETWORKS = {
     "brevitas/resnet18_w8_4w4a": 1,
 }
 """Networks for hardware, and how many of their layers see an input that is not quantized."""
+FLOATS = {"digits_float": 6}
+"""Examples that are not quantized, and how many products they have."""
 TOLERANCE = 1e-5
 
 
@@ -73,7 +75,7 @@ def examples() -> Iterator[Network]:
         for value in (*model.graph.input, *model.graph.output):
             value.type.tensor_type.shape.dim[0].dim_value = 1
         [expected] = onnx_passes.run_model(path, {model.graph.input[0].name: image}).values()
-        yield Network(path.stem, model, image, expected)
+        yield Network(path.stem, model, image, expected, FLOATS.get(path.stem, 0))
 
 
 def others(folder: Path) -> Iterator[Network]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
 from typing import Any, TypeVar
 
 from onnx_passes.core.base import Pass
@@ -17,6 +20,21 @@ from onnx_passes.rewrite.foreign import adapt
 __all__ = ["collect", "register", "verify"]
 
 T = TypeVar("T")
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import a module of the collection when it is asked for: version 0.4 had ``base`` and ``compose`` at once."""
+    path = f"{__name__}.{name}"
+    try:
+        return importlib.import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name != path:
+            raise
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'") from None
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *(module.name for module in pkgutil.iter_modules(__path__))})
 
 
 def register(*names: str, tags: Iterable[str] = (), aliases: Mapping[str, str] | None = None) -> Callable[[T], T]:
