@@ -115,7 +115,7 @@ def test_recurrent_layers_count_as_floats(operator: str, gates: int):
     )
     assert (found.macs, found.integer_macs) == (4 * gates * 5 * (6 + 5) + 60, 60)
     assert [blocker.node.split()[0] for blocker in found.blockers] == [operator]
-    assert "of integers is no integer" in found.blockers[0].reason
+    assert f"no scaled-integer rule for {operator}" in found.blockers[0].reason
 
 
 @pytest.mark.parametrize(
@@ -174,3 +174,29 @@ def test_sums_of_unknown_length_are_no_integers():
     found = found_in(body, "float[2,K] x, float[K,3] z")
     assert (found.fraction, len(found.accumulators)) == (0 if found.macs else 1, 0)
     assert [blocker.reason for blocker in found.blockers] == ["it is not known how many products it adds up"]
+
+
+_QUANTIZED = "k, s, z = DynamicQuantizeLinear(x)"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{_QUANTIZED} n = MatMulInteger(k, w, z, zw) f = Cast<to=1>(n) y = Mul(f, s)",
+        f"{_QUANTIZED} y = com.microsoft.MatMulIntegerToFloat(k, w, s, one, z, zw)",
+        "y = com.microsoft.DynamicQuantizeMatMul(x, w, one, zw)",
+    ],
+)
+def test_products_of_dynamically_quantized_floats_are_integer(body: str):
+    weights = np.ones((4, 3), np.int8)
+    found = found_in(body, w=weights, zw=np.zeros((), np.int8))
+    assert (found.macs, found.head_macs, found.integer_macs, found.blockers) == (24, 0, 24, ())
+    assert not found.accumulators
+
+
+@pytest.mark.parametrize("zeros", ["", ", z, zw"])
+def test_convolutions_of_integer_types_are_integer(zeros: str):
+    body = f"q = QuantizeLinear(x, s, z) y = ConvInteger(q, w{zeros})"
+    given = {"w": np.ones((2, 3, 2, 2), np.uint8), "zw": np.uint8(3), "z": np.uint8(100), "s": 0.25}
+    found = found_in(body, "float[1,3,4,4] x", "int32[1,2,3,3] y", **given)
+    assert (found.macs, found.integer_macs, found.blockers) == (216, 216, ())

@@ -21,9 +21,8 @@ from onnx_passes.datatypes.smallest import smallest_for
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.traits import is_product, traits_of
 from onnx_passes.graph.wording import name_of
-from onnx_passes.ops.quantizing import SCALED_PRODUCTS, is_quantizer
+from onnx_passes.ops.quantizing import QUANTIZING_PRODUCTS, SCALED_PRODUCTS, is_quantizer
 
-"""Operators that multiply integers and scale the sums."""
 _INPUT_BITS = 16
 """Inputs of wider integer types are indices and sizes, no data that were quantized."""
 _INDICES = frozenset({"Gather", "GatherElements", "GatherND", "OneHot"})
@@ -140,11 +139,12 @@ def streamlined(model: ir.Model, reasons_of: ReasonsOf | None = None) -> Streaml
             macs += work or 0
             if node not in behind:
                 head += work or 0
-            elif node.op_type in SCALED_PRODUCTS:
-                integer += work or 0
             elif _is_integer_product(node, known):
                 integer += work or 0
-                accumulators.append(_accumulator(node, known, work))
+                if _holds_integers(node.outputs[0], known):
+                    accumulators.append(_accumulator(node, known, work))
+            elif _reads_integers(node):
+                integer += work or 0
             else:
                 blocking.append(node)
         elif node in behind and node in ahead and _computes_floats(node, known) and not _is_affine(node):
@@ -168,6 +168,7 @@ def behind_quantizers(graph: ir.Graph, known: Mapping[ir.Value, Range]) -> set[i
         if (
             any(value.producer() in found for value in values)
             or any(value in given for value in data)
+            or node.op_type in QUANTIZING_PRODUCTS
             or (is_quantizer(node) and constant(node.inputs[0]) is None)
         ):
             found.add(node)
@@ -195,6 +196,14 @@ def _is_integer_product(node: ir.Node, known: Mapping[ir.Value, Range]) -> bool:
     if not is_product(node) or not all(_holds_integers(value, known) for value in node.inputs[:2]):
         return False
     return node.domain != "" or sums_within(node, _integers(known), exact_up_to(node.outputs[0].dtype))
+
+
+def _reads_integers(node: ir.Node) -> bool:
+    """Return whether the operands of a product are integers by their types, or the operator itself quantizes them."""
+    if node.op_type in SCALED_PRODUCTS or node.op_type in QUANTIZING_PRODUCTS:
+        return True
+    kinds = [None if value is None else value.dtype for value in node.inputs[:2]]
+    return len(kinds) == 2 and not holds_graphs(node) and all(kind is not None and kind.is_integer() for kind in kinds)
 
 
 def _integers(known: Mapping[ir.Value, Range]) -> Callable[[ir.Value | None], Bounds | None]:
@@ -231,7 +240,7 @@ def _usual_reason(node: ir.Node) -> Reason:
         return Reason("what is in its body is not followed", "unroll it, or keep it in floats")
     if traits_of(node).kind == "elementwise":
         return Reason("it is computed in floats", "put a quantizer of few bits behind it")
-    return Reason(f"{node.op_type} of integers is no integer", "keep it in floats, between quantizers")
+    return Reason(f"no scaled-integer rule for {node.op_type}", "keep it in floats, between quantizers")
 
 
 def _macs(node: ir.Node) -> int | None:

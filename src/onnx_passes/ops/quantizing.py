@@ -150,6 +150,8 @@ QUANTIZERS.of("QuantizeLinear", domains=("com.microsoft",))(_LINEAR)
 QUANTIZERS.of("DynamicQuantizeLinear")(_Dynamic())
 SCALED_PRODUCTS = frozenset({"QLinearConv", "QLinearMatMul", "QGemm"})
 """Products of integers with scales of their own, that of the result among them."""
+QUANTIZING_PRODUCTS = frozenset({"DynamicQuantizeLSTM", "DynamicQuantizeMatMul"})
+"""Products that quantize floats as they run, and multiply them with stored integers."""
 
 
 def quantizer_of(node: ir.Node) -> Quantizing | None:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import onnx_passes
 from tests.passes.quant.tools import applied, assert_same_bits, model_of, reasons
 from tests.passes.tools import operators, run
 
@@ -57,6 +58,12 @@ def test_convolutions_are_exact_where_others_saturate():
             "depends on the machine",
         ),
         ("g (uint8[M,K] a, uint8[K,N] b) => (int32[M,N] y) { y = MatMulInteger (a, b) }", "2^24"),
+        (
+            "g (float[2,3] x) => (int32[2,1] y)"
+            " <uint8[3,1] b = {1, 2, 3}, float s = {0.03}, uint8 z = {9}, int64[2] t = {2, 3}>"
+            "{ q = QuantizeLinear (x, s, z) r = Reshape (q, t) y = MatMulInteger (r, b, z) }",
+            "has a scale other than 1",
+        ),
         ("g (int8[2,0] a, int8[0,2] b) => (int32[2,2] y) { y = MatMulInteger (a, b) }", "nothing to sum up"),
     ],
 )
@@ -67,3 +74,25 @@ def test_refuses(text: str, reason: str):
 def test_sizes_alone_may_tell():
     text = "g (uint8[M,200] a, uint8[200,N] b) => (int32[M,N] y) { y = MatMulInteger (a, b) }"
     assert operators(applied("convert-integer-product", model_of(text)).graph)[-1] == "Cast"
+
+
+def test_integers_of_a_quantizer_stay_integers():
+    """A quantizer with a scale and ConvInteger behind it stay as they are, and count as integer."""
+    numbers = np.random.default_rng(0).integers(0, 256, (2, 3, 2, 2))
+    text = (
+        "g (float[1,3,4,4] x) => (float[1,2,3,3] y)"
+        f" <float s = {{0.03}}, uint8 z = {{100}}, uint8 zw = {{131}}, float t = {{0.2}},"
+        f" {constant('uint8', '2,3,2,2', numbers, 'w')}>"
+        "{ q = QuantizeLinear (x, s, z) n = ConvInteger (q, w, z, zw) f = Cast <to = 1> (n) y = Mul (f, t) }"
+    )
+    result = onnx_passes.apply(model_of(text), "streamline, check-streamlined")
+    assert operators(result.model.graph) == ["QuantizeLinear", "ConvInteger", "Cast", "Mul"]
+    assert result["check-streamlined"].integer_macs == 216
+
+
+def test_a_zero_point_without_scale_holds_integers():
+    matrix = constant("uint8", "3,2", np.arange(6))
+    text = HEAD.format(3, f"{matrix}, uint8 az = {{3}}", ", az")
+    result = onnx_passes.apply(model_of(text), "streamline, check-streamlined")
+    assert "MatMulInteger" not in operators(result.model.graph)
+    assert result["check-streamlined"].fraction == 1

@@ -19,7 +19,7 @@ from tests.passes.tools import check, model_of
 
 DOMAIN = "qonnx.custom_op.general"
 AGGREGATE = "extract-quant-scale-zeropoint, aggregate-scales, fold-quantized-weights"
-_TYPES = {"f": "float", "i": "int64", "b": "bool"}
+_TYPES = {"float32": "float"}
 _WIDTHS = {f"bits{width}": float(width) for width in (1, 2, 3, 4, 6, 8, 16)}
 
 
@@ -52,7 +52,7 @@ def _array(given: float | Sequence[object] | np.ndarray) -> np.ndarray:
 def _declared(name: str, array: np.ndarray) -> str:
     sizes = f"[{','.join(map(str, array.shape))}]" if array.ndim else ""
     numbers = ", ".join(repr(number) for number in array.reshape(-1).tolist())
-    return f"{_TYPES[array.dtype.kind]}{sizes} {name} = {{{numbers}}}"
+    return f"{_TYPES.get(array.dtype.name, array.dtype.name)}{sizes} {name} = {{{numbers}}}"
 
 
 def numbers(*shape: int, seed: int = 0, size: float = 1.0) -> np.ndarray:

@@ -204,10 +204,14 @@ def _dequantize_linear(site: Site) -> Range:
     zero = _along_axis(site, 2) if site.has(2) else np.zeros(())
     if q is None or scale is None or zero is None or (scale == 0).any() or site.attr_int("block_size", 0):
         return UNKNOWN
+    low, high = q.low.astype(np.float64), q.high.astype(np.float64)
+    if bool((scale == 1).all()):
+        # The zero point moves into the integers, so that the result is known to hold integers itself.
+        low, high, zero = low - zero, high - zero, np.zeros(())
     if q.is_point:
-        value = ((q.low - zero).astype(np.float32) * scale.astype(np.float32)).astype(np.float64)
-        return Range(value, value, _grid(scale, zero, q.low, q.low))
-    return _on_grid(scale, zero, q.low.astype(np.float64), q.high.astype(np.float64))
+        value = ((low - zero).astype(np.float32) * scale.astype(np.float32)).astype(np.float64)
+        return Range(value, value, _grid(scale, zero, low, low))
+    return _on_grid(scale, zero, low, high)
 
 
 def _along_axis(site: Site, index: int) -> np.ndarray | None:

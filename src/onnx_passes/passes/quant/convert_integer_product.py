@@ -14,6 +14,8 @@ from onnx_passes.core.options import option
 from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, static_shape
+from onnx_passes.graph.traits import traits_of
+from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.quant.qoperator import SATURATING, Parts, columns, taking_apart
 from onnx_passes.passes.quant.samples import PRODUCTS
 from onnx_passes.passes.quant.widths import type_bounds
@@ -32,10 +34,11 @@ class ConvertIntegerProduct(Transformation, RewriteRuleSetPass):
 
     Rewrites: ``MatMulInteger(a, b)`` → ``Cast(MatMul(DequantizeLinear(a), DequantizeLinear(b)))`` with the scale one;
               ``ConvInteger(x, w)`` → ``Cast(Conv(DequantizeLinear(x), DequantizeLinear(w)))``.
-    Refuses:  zero points that are computed, as dynamic quantization does: nothing would tell any more that the product
-              is one of integers; sums that may pass 2²⁴, as far as constant weights, sizes and types tell; sums of
-              uint8 times int8 that ONNX Runtime saturates on processors without VNNI, unless ``saturating``; zero
-              points for each row; opsets below 10, 13 for zero points of channels.
+    Refuses:  zero points that are computed, as dynamic quantization does, and inputs that QuantizeLinear computes with
+              a scale other than 1: nothing would tell any more that the product is one of integers; sums that may
+              pass 2²⁴, as far as constant weights, sizes and types tell; sums of uint8 times int8 that ONNX Runtime
+              saturates on processors without VNNI, unless ``saturating``; zero points for each row; opsets below 10,
+              13 for zero points of channels.
     Exactness: bit-exact.
     """
 
@@ -85,6 +88,9 @@ def _conv(parts: Parts) -> Rewritten:
 def _product(parts: Parts, operator: str, total: int | None, axis: int) -> Rewritten:
     if parts.is_computed(2) or parts.is_computed(3):
         parts.decline("a zero point is computed: the product is one of integers as it is")
+    quantizer = _scaling_quantizer(parts.given(0)) or _scaling_quantizer(parts.given(1))
+    if quantizer is not None:
+        parts.decline(f"{name_of(quantizer)} has a scale other than 1: the product is one of integers as it is")
     if 0 in (parts.given(1).shape or ()):
         parts.decline("there is nothing to sum up, and ONNX Runtime leaves the result unwritten")
     if total is None or total * _greatest(parts, 0) >= EXACT_IN_FLOAT:
@@ -94,6 +100,21 @@ def _product(parts: Parts, operator: str, total: int | None, axis: int) -> Rewri
     right = parts.dequantized(parts.given(1), one, parts.value(3), axis)
     product = getattr(parts.op, operator)(left, right, **parts.attributes())
     return parts.op.Cast(product, to=ir.DataType.INT32)
+
+
+def _scaling_quantizer(value: ir.Value) -> ir.Node | None:
+    """Return the QuantizeLinear whose integers a value holds; None if there is none, or its scale is 1.
+
+    Its integers mean multiples of the scale. Dequantized without the scale they are no quantizer of QONNX.
+    """
+    producer = value.producer()
+    while producer is not None and traits_of(producer).kind in ("movement", "pooling"):
+        first = producer.inputs[0]
+        producer = None if first is None else first.producer()
+    if producer is None or producer.op_type != "QuantizeLinear":
+        return None
+    scale = constant(producer.inputs[1])
+    return producer if scale is None or not bool((scale == 1).all()) else None
 
 
 def _differences(parts: Parts, axis: int) -> np.ndarray | None:
