@@ -13,9 +13,11 @@ from tests.passes.streamline.tools import DOMAIN, network, numbers, quant
 from tests.passes.tools import value
 
 
-def found_in(body: str, x: str = "float[2,4] x", y: str = "float[2,3] y", **constants: object) -> Streamlined:
+def found_in(
+    body: str, x: str = "float[2,4] x", y: str = "float[2,3] y", *, opset: int = 18, **constants: object
+) -> Streamlined:
     """Look at a network of a body and constants."""
-    model = network(body, x, y, one=1.0, **constants)
+    model = network(body, x, y, opset=opset, one=1.0, **constants)
     onnx_passes.apply(model, "shape-inference", in_place=True)
     return streamlined(model, reasons_of)
 
@@ -174,6 +176,40 @@ def test_sums_of_unknown_length_are_no_integers():
     found = found_in(body, "float[2,K] x, float[K,3] z")
     assert (found.fraction, len(found.accumulators)) == (0 if found.macs else 1, 0)
     assert [blocker.reason for blocker in found.blockers] == ["it is not known how many products it adds up"]
+
+
+_HALF = {"zh": np.float16(0), "nh": np.float16(4), "sh": np.float16(0.25), "wh": np.ones((4, 3), np.float16)}
+
+
+@pytest.mark.parametrize(
+    ("body", "constants", "reason"),
+    [
+        (
+            f"m = ReduceMax(x, axes) q = {quant('x', 'm')} y = MatMul(q, w)",
+            {"axes": [1], "w": np.ones((4, 3))},
+            "'q' has a scale, zero point or bit width that is computed",
+        ),
+        (
+            f"h = Cast<to=10>(x) q = {DOMAIN}.Quant(h, sh, zh, nh) g = MatMul(q, wh) y = Cast<to=1>(g)",
+            _HALF,
+            "'q' is FLOAT16",
+        ),
+        (
+            f"q = {quant('x', 'one')} w = DequantizeLinear<axis=0, block_size=2>(k, s) y = MatMul(q, w)",
+            {"k": np.ones((4, 3), np.int8), "s": np.full((2, 3), 0.5)},
+            "weight 'w' has a scale for each block of 2",
+        ),
+        (
+            f"q = {quant('x', 'one')} c = ScatterND(q, i, u) y = MatMul(c, w)",
+            {"i": [[0, 1]], "u": [0.5], "w": np.ones((4, 3))},
+            "no scaled-integer rule for ScatterND",
+        ),
+    ],
+)
+def test_reasons_are_those_of_the_operand(body: str, constants: dict[str, object], reason: str):
+    found = found_in(body, opset=21, **constants)
+    assert found.fraction == 0
+    assert any(reason in blocker.reason for blocker in found.blockers), found.blockers
 
 
 _QUANTIZED = "k, s, z = DynamicQuantizeLinear(x)"

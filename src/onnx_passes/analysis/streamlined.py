@@ -20,7 +20,7 @@ from onnx_passes.datatypes.integers import IntegerType
 from onnx_passes.datatypes.smallest import smallest_for
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.traits import is_product, traits_of
-from onnx_passes.graph.wording import name_of
+from onnx_passes.graph.wording import name_of, operator_name
 from onnx_passes.ops.quantizing import QUANTIZING_PRODUCTS, SCALED_PRODUCTS, is_quantizer
 
 _INPUT_BITS = 16
@@ -240,7 +240,9 @@ def _usual_reason(node: ir.Node) -> Reason:
         return Reason("what is in its body is not followed", "unroll it, or keep it in floats")
     if traits_of(node).kind == "elementwise":
         return Reason("it is computed in floats", "put a quantizer of few bits behind it")
-    return Reason(f"no scaled-integer rule for {node.op_type}", "keep it in floats, between quantizers")
+    if node.op_type == "DequantizeLinear":
+        return Reason("it gives integers a scale again", "run streamline, whose notes say why one stays")
+    return Reason(f"no scaled-integer rule for {operator_name(node)}", "keep it in floats, between quantizers")
 
 
 def _macs(node: ir.Node) -> int | None:

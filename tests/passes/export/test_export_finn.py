@@ -180,6 +180,20 @@ STAYING = {
 }
 
 
+def test_convolutions_over_one_axis_stay_for_their_axes():
+    model = network(
+        "float[1, 4, 6] x",
+        "float[1, 3, 4] y",
+        "a = q(-3, 4) x\nb = Conv (a, w)\ny = Mul (b, s)",
+        {"w": weights(3, 4, 3), "t": [[0.5]], "s": [0.1]},
+    )
+    exported, notes = equal_after(model, LOWERED)
+    conv = next(node for node in exported.graph if node.op_type == "Conv")
+    assert list(conv.attributes.get_ints("kernel_shape")) == [3]
+    assert any("its input has 3 axes" in note for note in notes)
+    assert any("FINN slides windows over images of two axes" in note for note in notes)
+
+
 @pytest.mark.parametrize("reason", STAYING)
 def test_convolutions_that_cannot_be_lowered_stay(reason: str):
     model = network(

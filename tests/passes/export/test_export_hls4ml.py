@@ -69,7 +69,11 @@ def test_a_name_that_is_taken_gets_a_number() -> None:
     ("body", "reason"),
     [
         ("y = Erf (x)", "it has no layer for Erf"),
-        (f'y = {QUANT} <rounding_mode = "CEIL"> (x, one, zero, n)', "it rounds by FLOOR or ROUND, not by CEIL"),
+        (f'y = {QUANT} <rounding_mode = "CEIL"> (x, one, zero, n)', "and fails on CEIL: quantize by FLOOR or ROUND"),
+        (
+            f'y = {QUANT} <rounding_mode = "HALF_UP"> (x, one, zero, n)',
+            "and fails on HALF_UP: quantize by ROUND, which",
+        ),
         (f"y = {QUANT} <signed = 0, narrow = 1> (x, one, zero, n)", "its range is narrow, and unsigned"),
         (f"y = {GENERAL}.BipolarQuant (x, one)", "run convert-to-fixed-point"),
         ("t = Transpose (x)  p = MatMul (t, x)  y = MatMul (x, p)", "its second operand is no weight"),

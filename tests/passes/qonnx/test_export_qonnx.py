@@ -187,6 +187,33 @@ def test_windows_are_spelled_out():
     assert patches.attributes.get_string("input_shape") == "(1,4,4,2)"
 
 
+@pytest.mark.parametrize("padding", ["", '<auto_pad = "SAME_UPPER">', "<pads = [1, 1, 1, 1]>"])
+def test_convolutions_say_all_that_qonnx_reads_of_them(padding: str, tmp_path: Path):
+    """QONNX looks up the size of kernels, strides and groups without a default, as FINN does."""
+    core = pytest.importorskip("qonnx.core.modelwrapper")
+    lowering = pytest.importorskip("qonnx.transformation.lower_convs_to_matmul")
+    inputs = "x, w" if padding else "x, w, b"
+    model = model_of(
+        f"""
+        g (float[1, 2, 6, 6] x) => (float[1, 3, M, N] y)
+        <float[3, 2, 3, 3] w = {{{", ".join(map(str, range(54)))}}}, float[3] b = {{1, 2, 3}}>
+        {{ y = Conv {padding} ({inputs}) }}
+        """
+    )
+    exported = export(model)
+    (conv,) = exported.graph
+    assert list(conv.attributes.get_ints("kernel_shape")) == [3, 3]
+    assert list(conv.attributes.get_ints("strides")) == [1, 1]
+    assert conv.attributes.get_int("group") == 1
+    assert ("pads" in conv.attributes) == ("SAME" not in padding)
+    x = {"x": np.arange(72, dtype=np.float32).reshape(1, 2, 6, 6)}
+    assert (run_model(exported, x)["y"] == run_model(model, x)["y"]).all()
+    if len(conv.inputs) == 2:
+        onnx_passes.save(exported, tmp_path / "m.onnx")
+        lowered = core.ModelWrapper(str(tmp_path / "m.onnx")).transform(lowering.LowerConvsToMatMul())
+        assert "Im2Col" in [node.op_type for node in lowered.graph.node]
+
+
 def test_what_qonnx_does_not_read_is_noted():
     model = model_of(
         """

@@ -146,8 +146,10 @@ def _why_not(node: ir.Node, ranges: Mapping[ir.Value, Range]) -> str:
     """Say why a convolution cannot be lowered, if so."""
     x, shape, weights = node.inputs[0], static_shape(node.inputs[0]), constant(node.inputs[1])
     bias = node.inputs[2] if len(node.inputs) > 2 else None
-    if x is None or shape is None or len(shape) != _IMAGE or static_shape(node.outputs[0]) is None:
-        return "it is not of an image of known size"
+    if x is None or shape is None or static_shape(node.outputs[0]) is None:
+        return "the size of its input is not known"
+    if len(shape) != _IMAGE:
+        return f"its input has {len(shape)} axes, and QONNX lowers convolutions of images, which have {_IMAGE}"
     if weights is None or (bias is not None and constant(bias) is None):
         return "its weights are not constant"
     if node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET":

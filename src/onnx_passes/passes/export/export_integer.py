@@ -131,8 +131,11 @@ class _Sweep(IntegerTwins):
     def form(self, node: ir.Node) -> ir.Value | str:
         """Build integers by the rule of the operator, where integers come in."""
         rule = INTEGER_EXPORTS.get(node)
-        if rule is None or len(node.outputs) != 1 or node.outputs[0].dtype not in FLOATS:
+        if rule is None or len(node.outputs) != 1:
             return _NO_RULE
+        kind = node.outputs[0].dtype
+        if kind not in FLOATS:
+            return f"its result is {'of unknown type' if kind is None else kind.name}, not of float32 or float64"
         dynamic = [value for value in node.inputs if value is not None and constant(value) is None]
         if not dynamic or not (node.domain or self._brings_integers(node)):
             return _NO_INTEGERS

@@ -15,9 +15,11 @@ from onnx_passes.graph.tensor_types import datatype_of
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import count, name_of
 from onnx_passes.ops.definition import FINN_DOMAIN
+from onnx_passes.ops.quantizing import is_quantizer
 from onnx_passes.passes.qonnx.dialect import GENERAL
 
 _NO_LAYER = "FINN has no layer for it; quantize what it yields, so that it becomes thresholds, or let it be the last"
+_QUANTIZER = "FINN has thresholds, not quantizers; what keeps infer-thresholds from writing them is noted above"
 _NOT_INTEGER = "FINN has it for integers; quantize what it takes"
 _IMAGE = 4
 _CHANNELS_LAST = (2, _IMAGE)
@@ -76,7 +78,7 @@ def why_not(candidate: Candidate) -> str:
     if node.domain.startswith(FINN_DOMAIN):
         return ""
     if objection is None:
-        return _NO_LAYER
+        return _QUANTIZER if is_quantizer(node) else _NO_LAYER
     if any(static_shape(value) is None for value in (*node.inputs, *node.outputs) if value is not None):
         return _SIZES
     return objection(candidate)
@@ -113,6 +115,8 @@ def _product(candidate: Candidate) -> str:
 
 
 def _convolution(candidate: Candidate) -> str:
+    if rank(candidate.node.inputs[0]) != _IMAGE:
+        return "FINN slides windows over images of two axes; give one-dimensional data a second axis of size 1"
     return _product(candidate) or "FINN multiplies matrices; lower-convs=true writes convolutions as such where it can"
 
 

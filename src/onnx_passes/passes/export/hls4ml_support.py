@@ -115,11 +115,17 @@ def _quant(node: ir.Node) -> str:
         return "its scale, zero point or bit width is computed"
     mode = node.attributes.get_string("rounding_mode", "ROUND")
     if mode not in _ROUNDING:
-        return f"it rounds by {' or '.join(_ROUNDING)}, not by {mode}"
+        return f"it rounds by {' or '.join(_ROUNDING)}, and fails on {mode}: {_remedy(mode)}"
     if node.attributes.get_int("narrow", 0) and not node.attributes.get_int("signed", 1):
         return "its range is narrow, and unsigned"
     bits = held[-1]
     return "" if bits is not None and bits.size == 1 else "its bit width differs from channel to channel"
+
+
+def _remedy(mode: str) -> str:
+    if mode.startswith("HALF_"):
+        return f"quantize by ROUND, which differs from {mode} at ties alone"
+    return f"quantize by {' or '.join(_ROUNDING)}"
 
 
 def _bipolar(node: ir.Node) -> str:

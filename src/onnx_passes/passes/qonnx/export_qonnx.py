@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.errors import PassFailedError
 from onnx_passes.core.options import option
-from onnx_passes.core.walk import all_graphs
+from onnx_passes.core.walk import all_graphs, all_nodes
 from onnx_passes.graph import annotations
 from onnx_passes.graph.edits import carry_annotations, copy_type_and_shape, detach
 from onnx_passes.graph.shapes import static_shape
@@ -38,10 +38,10 @@ _COMPLETE = "attributes that QONNX asks for"
 class ExportQonnx(EditorPass):
     """Convert a model to the form that QONNX and FINN read: all shapes known, data types as annotations.
 
-    Rewrites: what import-qonnx does; operators of the domain ``onnx_passes`` → those of QONNX; layouts, steps and
-              padding that are left open → the usual ones; constants → initializers, where QONNX looks for them;
-              functions made by inject-ops → nothing; an IR version above ``ir-version`` → that, or the one that the
-              operator sets need.
+    Rewrites: what import-qonnx does; operators of the domain ``onnx_passes`` → those of QONNX; layouts, sizes
+              of kernels, steps, padding and groups that are left open → the usual ones; constants → initializers,
+              where QONNX looks for them; functions made by inject-ops → nothing; an IR version above ``ir-version`` →
+              that, or the one that the operator sets need.
     Refuses:  operators of the domain ``onnx_passes`` that QONNX does not have, or has no way to express: thresholds
               with steps that differ, for example. What QONNX will not read, such as subgraphs, functions and tensors
               without a static shape, is noted.
@@ -81,7 +81,9 @@ class ExportQonnx(EditorPass):
             editor.import_opsets(scope.opset_imports, {}, without=[OUR_DOMAIN])
         normalise(model, editor)
         for scope in scopes(model):
-            for node in own_nodes(model, scope):
+            for node in all_nodes(scope):
+                if node.op_identifier() in model.functions:
+                    continue
                 if editor.stopped or not editor.update(_COMPLETE, node, attributes=lacking(node)):
                     return
         _compute_constant_outputs(model.graph, editor)

@@ -10,8 +10,10 @@ from onnx_passes.passes.qonnx.dialect import GENERAL, USUAL_LAYOUTS
 
 _WINDOWS = {
     (GENERAL, "MaxPoolNHWC"),
-    *((CHANNELS_LAST_DOMAIN, name) for name in ("AveragePool", "Conv", "ConvTranspose", "MaxPool")),
+    *((domain, name) for domain in ("", CHANNELS_LAST_DOMAIN) for name in ("AveragePool", "MaxPool")),
+    *((domain, name) for domain in ("", CHANNELS_LAST_DOMAIN) for name in ("Conv", "ConvTranspose")),
 }
+_EXPLICIT_PADDING = ("", "NOTSET")
 
 
 def lacking(node: ir.Node) -> dict[str, ir.Attr]:
@@ -48,10 +50,14 @@ def _windows(node: ir.Node) -> dict[str, ir.Attr]:
     if kernel is not None and kernel.is_ref():
         return {}
     weights = static_shape(node.inputs[1]) if len(node.inputs) > 1 else None
-    sizes = list(kernel.as_ints()) if kernel is not None and kernel.value else list((weights or ())[1:-1])
+    own = (weights or ())[2:] if node.domain == "" else (weights or ())[1:-1]
+    sizes = list(kernel.as_ints()) if kernel is not None and kernel.value else list(own)
     if not sizes:
         return {}
-    wanted = {"kernel_shape": sizes, "strides": [1] * len(sizes), "pads": [0] * 2 * len(sizes)}
-    if node.domain == CHANNELS_LAST_DOMAIN:
+    wanted = {"kernel_shape": sizes, "strides": [1] * len(sizes)}
+    if node.domain or node.attributes.get_string("auto_pad", "") in _EXPLICIT_PADDING:
+        wanted["pads"] = [0] * 2 * len(sizes)
+    if weights is not None or node.domain == CHANNELS_LAST_DOMAIN:
         wanted["dilations"] = [1] * len(sizes)
-    return {name: ir.AttrInt64s(name, numbers) for name, numbers in wanted.items()}
+    found = {name: ir.AttrInt64s(name, numbers) for name, numbers in wanted.items()}
+    return found | {"group": ir.AttrInt64("group", 1)} if weights is not None else found

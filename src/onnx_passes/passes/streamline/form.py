@@ -22,7 +22,7 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.tensor_types import set_datatype
 from onnx_passes.graph.wording import name_of
-from onnx_passes.ops.quantizing import is_quantizer
+from onnx_passes.ops.quantizing import has_scales, is_quantizer
 
 FEWER_BITS = "quantize its input again, to fewer bits"
 ALONG_SUM = Reason("the scales of its inputs vary along the sum", "let a scale be the same for all that is added up")
@@ -33,6 +33,7 @@ PARAMETER = Reason("a parameter of it is computed", "let it be constant")
 RANK = Reason("its rank is not known", "give inputs a shape")
 SHAPE = Reason("a number makes its result larger", "give what it is combined with the shape of the result")
 VARIES = Reason("scale or bias vary along an axis that it works on", "let them be the same there")
+_NARROW = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
 @dataclass(frozen=True)
@@ -167,17 +168,31 @@ class FormBuilder:
         return value
 
     def lacking(self, value: ir.Value | None, what: str = "input") -> Reason:
-        """Say why something that is needed as integers is none."""
-        known, name = None if value is None else self.known(value), None if value is None else value.name
+        """Return why a value that is needed as integers is none."""
+        known, subject = None if value is None else self.known(value), f"its {what} '{value.name if value else None}'"
+        producer = None if value is None else value.producer()
+        if value is not None and value.dtype in _NARROW:
+            return Reason(f"{subject} is {value.dtype.name}, and streamlining takes float32", "export it in float32")
         if known is None or known.grid is None:
-            return Reason(f"its {what} '{name}' is on no grid of integers", "quantize it")
+            reason = self._unknown_levels(subject, producer)
+            return reason or Reason(f"{subject} is on no grid of integers", "quantize it")
         largest = 0 if value is None else self.largest(value)
         if largest >= EXACT_IN_FLOAT:
-            return Reason(f"its {what} '{name}' reaches {int(largest):,}, more than floats hold", FEWER_BITS)
-        producer = None if value is None else value.producer()
+            return Reason(f"{subject} reaches {int(largest):,}, more than floats hold", FEWER_BITS)
         if producer is not None and is_quantizer(producer):
-            return Reason(f"its {what} '{name}' has a scale", "run extract-quant-scale-zeropoint first")
-        return Reason(f"its {what} '{name}' is computed in floats", "see what computes it")
+            return Reason(f"{subject} has a scale", "run extract-quant-scale-zeropoint first")
+        return Reason(f"{subject} is computed in floats", "see what computes it")
+
+    def _unknown_levels(self, subject: str, producer: ir.Node | None) -> Reason | None:
+        """Return why the levels of a quantizer's result are not known; None if the node is no quantizer."""
+        if producer is None or not has_scales(producer):
+            return None
+        block = producer.attributes.get_int("block_size", 0)
+        if block:
+            return Reason(f"{subject} has a scale for each block of {block}", ALONG_SUM.remedy)
+        if any(self.number(value) is None for value in producer.inputs[1:] if value is not None):
+            return Reason(f"{subject} has a scale, zero point or bit width that is computed", "let it be constant")
+        return Reason(f"the levels of {subject} are not known", "quantize it to integers times a scale")
 
     def known(self, value: ir.Value) -> Range | None:
         """Return the range of a value."""
