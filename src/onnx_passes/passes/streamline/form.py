@@ -171,8 +171,9 @@ class FormBuilder:
         """Return why a value that is needed as integers is none."""
         known, subject = None if value is None else self.known(value), f"its {what} '{value.name if value else None}'"
         producer = None if value is None else value.producer()
-        if value is not None and value.dtype in _NARROW:
-            return Reason(f"{subject} is {value.dtype.name}, and streamlining takes float32", "export it in float32")
+        kind = None if value is None else value.dtype
+        if kind is not None and kind in _NARROW:
+            return Reason(f"{subject} is {kind.name}, and streamlining takes float32", "export it in float32")
         if known is None or known.grid is None:
             reason = self._unknown_levels(subject, producer)
             return reason or Reason(f"{subject} is on no grid of integers", "quantize it")
