@@ -334,6 +334,30 @@ def test_why_tells_the_story_of_the_whole_session():
         s.why("thrd")
 
 
+def test_why_and_why_not_take_nodes_and_values():
+    s = session()
+    s.apply("eliminate-identity")
+    s.apply(DropAdd)
+    for node in s.model.graph:
+        for place in (node, node.outputs[0]):
+            assert str(s.why(place)) == str(s.why(node.name))
+            assert str(s.why_not(DropAdd, at=place)) == str(s.why_not(DropAdd, at=node.name))
+    gone = s.original.graph.node("identity")
+    assert str(s.why(gone)) == str(s.why("identity"))
+    x = s.model.graph.inputs[0]
+    assert str(s.why(x)) == str(s.why(x.name))
+    with pytest.raises(UsageError, match="not computed by a node"):
+        s.why_not(DropAdd, at=x)
+
+
+@pytest.mark.parametrize(("place", "words"), [(3, "type int was found"), (ir.Node("", "Abs", []), "has no name")])
+def test_why_refuses_what_names_nothing(place: object, words: str):
+    with pytest.raises(UsageError, match=words):
+        session().why(place)
+    with pytest.raises(UsageError, match=words):
+        session().why_not(DropAdd, at=place)
+
+
 def test_the_report_shows_all_steps_with_their_evidence(tmp_path: Path):
     s = session()
     s.apply("eliminate-identity")

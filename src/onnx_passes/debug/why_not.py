@@ -21,7 +21,7 @@ from onnx_passes.core.records import Application, StepRecord
 from onnx_passes.core.registry import REGISTRY
 from onnx_passes.debug.attempts import Attempt, TrialGraph, refused_attempt
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.find_node import find_node
+from onnx_passes.graph.find_node import Place, find_node
 from onnx_passes.graph.load import Source, load
 from onnx_passes.rewrite.match import describe_node
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
@@ -114,14 +114,15 @@ def why_not(
     model: Source,
     rule: PassLike,
     *,
-    at: str | None = None,
+    at: Place | None = None,
     top: int = 5,
     options: Mapping[str, Mapping[str, object]] | None = None,
 ) -> WhyNot:
     """Explain where the rules of a pass apply and, where they do not, how far they get and what stops them.
 
-    ``at`` names a node, or one of its outputs; without it every node that a pattern could end with is tried, and the
-    ``top`` best attempts of every rule are kept. What the pass needs is run first. The model is left as it is.
+    ``at`` is a node, one of its outputs, or the name of either; without it every node that a pattern could end with is
+    tried, and the ``top`` best attempts of every rule are kept. What the pass needs is run first. The model is left as
+    it is.
     """
     planned = plan(rule, defaults=options, optional=options or ())
     steps = list(_asked_for(planned.steps))
@@ -149,7 +150,7 @@ def _asked_for(steps: Iterable[Step]) -> Iterator[Step]:
             yield from _asked_for(step.children)
 
 
-def _reports_by_hand(given: ir.Model, pass_: Pass, at: str | None, top: int) -> Iterator[RuleReport]:
+def _reports_by_hand(given: ir.Model, pass_: Pass, at: Place | None, top: int) -> Iterator[RuleReport]:
     """Run a pass that is written by hand on a copy, and collect what it did and why it left other nodes alone."""
     model = copy_model(given)
     untouched = dict(zip(model.graph.all_nodes(), given.graph.all_nodes(), strict=True))

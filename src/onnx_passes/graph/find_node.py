@@ -1,14 +1,40 @@
-"""Find a node as people name it: by its own name, or by that of one of its outputs."""
+"""Find a node as people name it: by its own name, by that of one of its outputs, or by the node or value itself."""
 
 from __future__ import annotations
+
+from typing import Any, TypeAlias
 
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError, did_you_mean
 
+Place: TypeAlias = "str | ir.Node | ir.Value"
+"""A node or value, or the name of one: objects stand for their names, also those of a copy of the model."""
 
-def find_node(model: ir.Model | ir.Graph | ir.Function, name: str) -> ir.Node:
+
+def place_name(place: Place) -> str:
+    """Return the name that finds a node, or the value, in any copy of its model."""
+    given: Any = place
+    if isinstance(given, str):
+        return given
+    node = given.producer() if isinstance(given, ir.Value) else given
+    if isinstance(node, ir.Node):
+        name = node.name or next((value.name for value in node.outputs if value.name), None)
+    elif isinstance(given, ir.Value):
+        name = given.name
+    else:
+        kind = type(given).__name__
+        raise UsageError(
+            f"a node or value was expected, and one of type {kind} was found", hint="give a name, node or value"
+        )
+    if not name:
+        raise UsageError("the node or value has no name", hint="run unique-names first, which names all of them")
+    return name
+
+
+def find_node(model: ir.Model | ir.Graph | ir.Function, place: Place) -> ir.Node:
     """Find a node of a graph, its subgraphs or the functions by its name or by that of one of its outputs."""
+    name = place_name(place)
     graphs = (model.graph, *model.functions.values()) if isinstance(model, ir.Model) else (model,)
     nodes = [node for graph in graphs for node in graph.all_nodes()]
     known: dict[str, ir.Node] = {}

@@ -13,6 +13,7 @@ from onnx_passes.core.failures import describe_failure
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Application, RunRecord, StepRecord
+from onnx_passes.graph.find_node import Place, place_name
 from onnx_passes.graph.origin import origin
 from onnx_passes.history.events import Ancestry, Event
 from onnx_passes.history.items import Item
@@ -84,9 +85,9 @@ class Recording(Instrument):
         inner = takewhile(lambda step: step.depth > steps[0].depth, steps[1:])
         return number + sum(1 for _ in inner)
 
-    def of(self, name: str) -> Ancestry:
+    def of(self, place: Place) -> Ancestry:
         """Tell where a node or value came from, or where it went; named by itself or by one of its outputs."""
-        return self._lineage.of(name)
+        return self._lineage.of(place_name(place))
 
     @cached_property
     def _lineage(self) -> Lineage:

@@ -9,6 +9,7 @@ from onnx_passes.core.compose import PassLike
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import Plan, plan
 from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.find_node import Place
 from onnx_passes.graph.load import Source, load
 from onnx_passes.history.events import Ancestry
 from onnx_passes.history.recording import Recording
@@ -16,14 +17,14 @@ from onnx_passes.history.recording import Recording
 
 def why(
     model: Source,
-    node: str,
+    node: Place,
     pipeline: PassLike | Iterable[PassLike] | Plan,
     *,
     options: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Ancestry:
     """Run a pipeline, unverified, and tell which rewrites a node came from or, if it is gone, who removed it.
 
-    ``node`` names a node or a value, of the result or of any step. The model is left as it is.
+    ``node`` is a node or value of the result or of any step, or its name. The model is left as it is.
     """
     planned = pipeline if isinstance(pipeline, Plan) else plan(pipeline, defaults=options)
     recording = Recording()

@@ -19,6 +19,7 @@ from onnx_passes.core.plan import plan
 from onnx_passes.debug.why_not import WhyNot, why_not
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.diff import ModelDiff, diff
+from onnx_passes.graph.find_node import Place
 from onnx_passes.graph.load import Source, load
 from onnx_passes.graph.origin import title_of
 from onnx_passes.graph.save import External, SaveReport, Target, save
@@ -180,13 +181,13 @@ class Session(Displayed):
             return diff((self._state.parent or self._state).model, self.model)
         return diff(self._model_of(other), self.model)
 
-    def why(self, node: str) -> Ancestry:
+    def why(self, node: Place) -> Ancestry:
         """Tell which rewrites of the session a node or value came from or, if it is gone, who removed it."""
         recording = self._replayed().recording
         assert recording is not None
         return recording.of(node)
 
-    def why_not(self, what: PassLike | Rule, /, *, at: str | None = None, top: int = 5) -> WhyNot:
+    def why_not(self, what: PassLike | Rule, /, *, at: Place | None = None, top: int = 5) -> WhyNot:
         """Tell why a pass does not apply, at all or at one node."""
         return why_not(self.model, with_options(what, {}), at=at, top=top)
 
