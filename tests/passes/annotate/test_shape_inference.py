@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import re
 import sys
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 
+import onnx_passes
 from onnx_passes.core.errors import PassFailedError
 from onnx_passes.graph import annotations
 from onnx_passes.graph.hashing.fingerprint import full_hash, structural_hash
@@ -82,11 +84,75 @@ def test_equal_sizes_found_in_different_ways_have_one_name():
     assert found["c"] == found["e"] == "FLOAT[N,8*floor(H/2)]"
 
 
-def test_numbers_replace_declared_names_and_unknowns_but_nothing_else():
-    model = model_of("g (float[2, 8] x) => (float[N, ?] y) <float[3, P] a> { a = Abs (x) y = Relu (x) }")
-    found = infer(model)
-    assert found["y"] == "FLOAT[2,8]"
-    assert found["a"] == "FLOAT[3,8]"
+def test_numbers_replace_declared_names_and_unknowns():
+    model = model_of("g (float[2, 8] x) => (float[N, ?] y) { y = Relu (x) }")
+    assert infer(model)["y"] == "FLOAT[2,8]"
+
+
+FALSE = {
+    "number": ("g (float[N, 8] x) => (float[M, 8] y) <float[M, 3] a> { a = Abs (x) y = Relu (a) }", "FLOAT[M,8]"),
+    "rank": ("g (float[N, 8] x) => (float[M, 8] y) <float[M] a> { a = Abs (x) y = Relu (a) }", "FLOAT[N,8]"),
+    "fixed number": ("g (float[2, 8] x) => (float[2, 8] y) <float[3, 8] a> { a = Abs (x) y = Relu (a) }", "FLOAT[2,8]"),
+    "fixed rank": ("g (float[2, 8] x) => (float[2, 8] y) <float[2] a> { a = Abs (x) y = Relu (a) }", "FLOAT[2,8]"),
+    "rank of a branch": (
+        """g (float[N, 8] x, bool c) => (float[K] y) <float[M] a, int64[1] flat = {-1}> {
+          a = If (c) <then_branch = t () => (float u) { u = Reshape (x, flat) },
+                      else_branch = e () => (float v) { v = Abs (x) }>
+          y = Reshape (a, flat) }""",
+        "FLOAT?",
+    ),
+    "number of a branch": (
+        """g (float[3, 8] x, bool c) => (float[K] y) <float[3, 8] a, int64[1] flat = {-1}> {
+          a = If (c) <then_branch = t () => (float u) { u = Abs (x) },
+                      else_branch = e () => (float v) { v = Concat <axis = 0> (x, x) }>
+          y = Reshape (a, flat) }""",
+        "FLOAT[?,8]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FALSE)
+def test_declarations_that_operators_contradict_are_dropped(name: str):
+    text, expected = FALSE[name]
+    model = model_of(text)
+    assert apply(ShapeInference(), model)
+    assert re.sub(r"_d\d+", "?", described(value(model, "a"))) == expected
+    (note,) = notes_of(ShapeInference(), model_of(text))
+    assert note.startswith("dropped a declared shape: ")
+    assert not apply(ShapeInference(), model)
+
+
+@pytest.mark.parametrize("size", ["N", "4"])
+def test_a_false_output_is_what_its_operator_gives(size: str):
+    model = model_of(f"g (float[{size}, 8] x) => (float[M] y) {{ y = Relu (x) }}")
+    assert infer(model)["y"] == f"FLOAT[{size},8]"
+
+
+def test_a_false_rank_is_not_folded():
+    model = model_of("""g (float[N, 8] x, bool c) => (float y, int64 rank) <float[M] a, int64[1] flat = {-1}> {
+      a = If (c) <then_branch = t () => (float u) { u = Reshape (x, flat) },
+                  else_branch = e () => (float v) { v = Abs (x) }>
+      s = Shape (a) rank = Size (s) y = Reshape (a, flat) }""")
+    feeds = {"x": np.ones((2, 8), np.float32), "c": np.array(False)}
+    folded = onnx_passes.apply(model, "fold-constants", verify=False).model
+    assert run(model, feeds)[1] == 2
+    assert run(folded, feeds)[1] == 2
+
+
+def test_sequences_that_a_loop_carries_are_no_tensors():
+    model = model_of("""g (float[2, 3] x, int64 n, bool c) => (float y) {
+      s = SequenceConstruct (x)
+      t = Loop (n, c, s) <body = b (int64 i, bool ci, seq(float[2, 3]) a) => (bool co, seq(float[2, 3]) o) {
+        co = Identity (ci) o = SequenceInsert (a, x) }>
+      y = ConcatFromSequence <axis = 0> (t) }""")
+    body = next(node for node in model.graph if node.op_type == "Loop").attributes["body"].as_graph()
+    for inner in (body.inputs[2], body.outputs[1]):
+        inner.type = inner.shape = None
+    infer(model)
+    assert isinstance(body.inputs[2].type, ir.SequenceType)
+    assert isinstance(value(model, "t").type, ir.SequenceType)
+    feeds = {"x": np.ones((2, 3), np.float32), "n": np.array(2), "c": np.array(True)}
+    assert run(model, feeds)[0].shape == (6, 3)
 
 
 def test_inputs_get_names_for_unknown_dimensions_only():

@@ -65,6 +65,19 @@ LOOP = text(
     >
     """,
 )
+SEQUENCE = text(
+    "float[8] x",
+    "float[] y",
+    """
+    times = Constant<value = int64 {0}>() less = Neg(x) parts = SequenceConstruct(x)
+    all = Loop (times, , parts) <
+        body = step (int64 i, bool c, seq(float[8]) v) => (bool d, seq(float[8]) w) {
+            d = Identity(c) s = Mul(less, less) r = Sqrt(s) w = SequenceInsert(v, r)
+        }
+    >
+    y = ConcatFromSequence <axis = 0> (all)
+    """,
+)
 SCAN = text(
     "float[3,8] x, float[8] start",
     "float[8] y, float[] z",
@@ -118,11 +131,12 @@ IN_A_FUNCTION = text(
         branches(SAME, WRONG),
         branches("e0 = Mul(x, x) e = Sqrt(e0)", "t = Neg(x)", flag="always"),
         LOOP,
+        SEQUENCE,
         SCAN,
         NESTED,
         IN_A_FUNCTION,
     ],
-    ids=["then", "else", "loop", "scan", "nested", "function"],
+    ids=["then", "else", "loop", "sequence", "scan", "nested", "function"],
 )
 def test_fault_where_no_sample_came_is_caught(model):
     with pytest.raises(PostconditionError) as caught:

@@ -9,7 +9,7 @@ ConstantOfShape make of sizes that it could not follow, though their number is k
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from types import MappingProxyType
 
@@ -19,6 +19,7 @@ from onnx_shape_inference import ShapeInferenceContext
 from onnx_passes.core.walk import nested_graphs
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.extents import is_limited
+from onnx_passes.passes.annotate.known_shapes import contradict
 
 Correction = Callable[[ShapeInferenceContext, ir.Node, list[ir.Shape | None]], None]
 """Gets the shapes that the outputs had before: what was declared stays."""
@@ -36,7 +37,7 @@ def _forget(ctx: ShapeInferenceContext, value: ir.Value, axes: Iterable[int], de
         return
     dims = list(value.shape)
     for axis in axes:
-        known = declared is not None and not declared.is_unknown_dim(axis)
+        known = declared is not None and len(declared) == len(dims) and not declared.is_unknown_dim(axis)
         dims[axis] = declared[axis] if declared is not None and known else ctx.new_symbolic_dim()
     value.shape = ir.Shape(dims)
 
@@ -167,11 +168,22 @@ def _unique(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape |
 
 
 def _if(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
-    """Know nothing of a result of which a branch knows nothing."""
+    """Know nothing of a result of which a branch knows nothing; a declaration that a branch contradicts is false."""
     graphs = list(nested_graphs(node))
-    for place, (output, shape) in enumerate(zip(node.outputs, declared, strict=True)):
-        if any(graph.outputs[place].shape is None for graph in graphs):
-            output.shape = shape
+    for place, (output, claimed) in enumerate(zip(node.outputs, declared, strict=True)):
+        shapes = [graph.outputs[place].shape for graph in graphs]
+        if any(contradict(claimed, shape) for shape in shapes):
+            output.shape = _common(ctx, shapes)
+        elif None in shapes:
+            output.shape = claimed
+
+
+def _common(ctx: ShapeInferenceContext, shapes: Sequence[ir.Shape | None]) -> ir.Shape | None:
+    """Return the shape with a new name for each dimension that is not the same in all; None if ranks differ."""
+    known = [shape.dims for shape in shapes if shape is not None]
+    if len(known) < len(shapes) or len({len(dims) for dims in known}) != 1:
+        return None
+    return ir.Shape([dims[0] if len(set(dims)) == 1 else ctx.new_symbolic_dim() for dims in zip(*known, strict=True)])
 
 
 def _pad(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:

@@ -12,8 +12,10 @@ from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.graph.extents import Extent, parse
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.annotate.corrections import CORRECTIONS
+from onnx_passes.passes.annotate.known_shapes import contradict
 from onnx_passes.passes.annotate.long_vectors import length_of_long_vector
 from onnx_passes.passes.annotate.memory import Memory
+from onnx_passes.passes.annotate.second_opinion import shapes_by_onnx
 from onnx_passes.passes.annotate.slices import infer_slice
 
 Functions = Mapping[ir.OperatorIdentifier, ir.Function]
@@ -35,6 +37,8 @@ class Inference(ShapeInferenceContext):
     ) -> None:
         super().__init__(opsets, allocator=None if caller is None else caller._allocator)
         self.problem: str | None = None
+        self.contradicted: dict[ir.Value, ir.Shape] = {}
+        """Values whose declared shape, which is given, is not what their operators make of the inputs."""
         self._functions = functions
         self._memory = memory or Memory()
         self._memory.begin(opsets)
@@ -109,6 +113,22 @@ class Inference(ShapeInferenceContext):
         correction = CORRECTIONS.get((node.domain, node.op_type))
         if correction is not None:
             correction(self, node, declared)
+        self._settle(node, declared)
+
+    def _settle(self, node: ir.Node, declared: list[ir.Shape | None]) -> None:
+        """Drop declared shapes that a rule contradicts, unless onnx contradicts the rule."""
+        doubted = {
+            output: shape
+            for output, shape in zip(node.outputs, declared, strict=True)
+            if shape is not None and (output.shape is None or contradict(shape, output.shape))
+        }
+        opinion = shapes_by_onnx(node, self.opset_imports) if doubted else {}
+        for output, shape in doubted.items():
+            third = opinion.get(output)
+            if contradict(output.shape, third) and not contradict(shape, third):
+                output.shape = shape
+            else:
+                self.contradicted.setdefault(output, shape)
 
     def _use_extents(self, value: ir.Value) -> None:
         """Let rules read polynomials, and give a name to every dimension that has none."""
@@ -131,6 +151,9 @@ class Inference(ShapeInferenceContext):
         axes = node.attributes.get_ints("scan_input_axes", ())
         for index, (inner, outer) in enumerate(zip(body.as_graph().inputs, node.inputs, strict=False)):
             if outer is None or (node.op_type == "Loop" and (index < 2 or inner.shape is not None)):
+                continue
+            if outer.type is not None and not isinstance(outer.type, ir.TensorType):
+                self.set_type(inner, outer.type)
                 continue
             self._use_extents(outer)
             shape = outer.shape
@@ -171,12 +194,12 @@ class Inference(ShapeInferenceContext):
         return Extent({(self._allocator.mint(),): 1})
 
     def set_shape(self, value: ir.Value, shape: ir.Shape) -> bool:
-        """Let numbers replace names, and names replace nothing at all."""
+        """Let numbers replace names and other numbers, and names replace nothing; a declared rank is a mere claim."""
         known = value.shape
-        if known is None:
+        if known is None or len(known) != len(shape):
             value.shape = shape
             return True
-        if known is shape or len(known) != len(shape):
+        if known is shape:
             return False
         dims = [new if _says_more(new, old) else old for new, old in zip(shape.dims, known.dims, strict=True)]
         if all(new is old for new, old in zip(dims, known.dims, strict=True)):
@@ -202,4 +225,4 @@ class Inference(ShapeInferenceContext):
 
 
 def _says_more(new: int | ir.SymbolicDim, old: int | ir.SymbolicDim) -> bool:
-    return not isinstance(old, int) and (isinstance(new, int) or old.value is None)
+    return isinstance(new, int) if isinstance(old, int) else isinstance(new, int) or old.value is None

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 import onnx_ir as ir
 
-from onnx_passes.core.walk import all_nodes
+from onnx_passes.core.walk import all_nodes, holds_graphs
 from onnx_passes.graph import annotations
 from onnx_passes.graph.edits import copy_type
 from onnx_passes.graph.extents import parse
@@ -22,6 +22,8 @@ class KnownShapes:
     def __init__(self, values: ir.Graph | Iterable[ir.Value]) -> None:
         values = annotations.values(values) if isinstance(values, ir.Graph) else values
         self._before = {value: (value.type, value.shape) for value in values}
+        self.contradicted: dict[ir.Value, ir.Shape] = {}
+        """Declared shapes that inference showed to be false."""
 
     def shape(self, value: ir.Value) -> ir.Shape | None:
         """Return the shape that a value had."""
@@ -32,12 +34,20 @@ class KnownShapes:
         for value, (type_, shape) in self._before.items():
             value.type, value.shape = type_, shape
 
+    def drop(self, contradicted: Iterable[ir.Value]) -> None:
+        """Give up shapes that inference contradicts: neither ``restore`` nor ``settle`` brings them back."""
+        for value in contradicted:
+            type_, shape = self._before.get(value, (None, None))
+            if shape is not None:
+                self.contradicted[value] = shape
+                self._before[value] = type_, None
+
     def settle(self) -> bool:
         """Make what was inferred the values' own; returns whether it says anything new.
 
         Engines let values share one shape object, drop denotations, and replace objects by equal ones.
         """
-        modified = False
+        modified = bool(self.contradicted)
         for value, (type_, shape) in self._before.items():
             if value.type is not type_:
                 new = value.type is not None and value.type != type_
@@ -50,6 +60,16 @@ class KnownShapes:
         return modified
 
 
+def contradict(declared: ir.Shape | None, inferred: ir.Shape | None) -> bool:
+    """Return whether two shapes of one value differ in rank or in a number."""
+    if declared is None or inferred is None:
+        return False
+    if len(declared) != len(inferred):
+        return True
+    pairs = zip(declared.dims, inferred.dims, strict=True)
+    return any(isinstance(a, int) and isinstance(b, int) and 0 <= a != b >= 0 for a, b in pairs)
+
+
 def forget_made_up(graph: ir.Graph) -> dict[ir.Value, ir.Shape]:
     """Forget the shapes of results with a dimension that an inference named, and return them.
 
@@ -58,6 +78,9 @@ def forget_made_up(graph: ir.Graph) -> dict[ir.Value, ir.Shape]:
     forgotten: dict[ir.Value, ir.Shape] = {}
     given = {dim.value for value in graph.inputs for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)}
     for node in all_nodes(graph):
+        if holds_graphs(node):
+            # What is declared of its results is compared with what its graphs give.
+            continue
         for value in node.outputs:
             if value.shape is not None and any(_is_made_up(dim, given) for dim in value.shape):
                 forgotten[value], value.shape = value.shape, None

@@ -14,9 +14,11 @@ class Memory:
 
     All that a rule reads and writes is compared, so that it does not matter who changed the model, and how. Nodes that
     hold graphs, and calls of functions, are never known: their results depend on more than what is beside them.
+    ``has_checked`` says that the shapes that the model declared have been compared with what operators make of inputs.
     """
 
     def __init__(self) -> None:
+        self.has_checked = False
         self.elements: dict[ir.Value, list[int | ir.SymbolicDim]] = {}
         self.constants: dict[ir.Value, ir.TensorProtocol] = {}
         self._nodes: dict[ir.Node, Facts] = {}

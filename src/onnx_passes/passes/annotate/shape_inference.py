@@ -11,9 +11,10 @@ from onnx_passes.core.options import option
 from onnx_passes.graph import annotations
 from onnx_passes.graph.expansion import MOST_NODES, expanded_size
 from onnx_passes.graph.wording import describe
-from onnx_passes.passes.annotate.known_shapes import KnownShapes, forget_made_up
+from onnx_passes.passes.annotate.known_shapes import KnownShapes, contradict, forget_made_up
 from onnx_passes.passes.annotate.memory import Memory
 from onnx_passes.passes.annotate.standard_engine import (
+    false_claims,
     fill_gaps,
     has_gaps,
     has_static_inputs,
@@ -35,8 +36,8 @@ class ShapeInference(Annotation):
     Rewrites: ``y = Concat <axis = 0> (x, x)`` with ``x: float[N, 8]`` → ``y: float[2*N, 8]``. Unknown dimensions
               of inputs get names (``_d0``), so that equal ones can be told. Quant, Trunc, MultiThreshold and
               other operators of QONNX, Brevitas and FINN are known.
-    Refuses:  to replace a declared type, a declared number, or a declared name but by a number; what is
-              declared wins over what is inferred, unless ``strict-mode`` makes the contradiction an error.
+    Refuses:  to replace a declared type, or a declared name but by a number. A declared shape that the operator, or
+              a branch of an If, contradicts is dropped, and reported; ``strict-mode`` makes it an error.
     Exactness: annotates only; no node and no result changes.
     """
 
@@ -73,13 +74,15 @@ class ShapeInference(Annotation):
             if not has_gaps(model.graph):
                 return PassResult(model, modified=filled)
         before = KnownShapes(model.graph)
+        memory = context.memory.setdefault(Memory, Memory())
         if self.gaps_only or has_static_inputs(model.graph):
             # Without dynamic dimensions there is nothing symbolic to find out, and onnx is much faster.
+            if not (self.gaps_only or memory.has_checked):
+                before.drop(false_claims(model, data_prop=self.data_prop))
             fill_gaps(model, data_prop=self.data_prop)
             if self.gaps_only or (is_static(model.graph) and not self.strict_mode):
-                return PassResult(model, modified=before.settle() or filled)
+                return self._settled(model, before, context, filled=filled)
         problem = None
-        memory = context.memory.setdefault(Memory, Memory())
         for _ in range(_ROUNDS):
             problem = infer_symbolically(model, before, memory)
             if problem is not None and self.strict_mode:
@@ -89,7 +92,18 @@ class ShapeInference(Annotation):
                 break
         if problem is not None:
             context.note(f"some shapes may be missing: {problem}")
-        return PassResult(model, modified=before.settle())
+        return self._settled(model, before, context)
+
+    def _settled(self, model: ir.Model, before: KnownShapes, context: Context, *, filled: bool = False) -> PassResult:
+        """Keep what was inferred, and report the declarations that are false."""
+        context.memory[Memory].has_checked |= not self.gaps_only
+        modified = before.settle()
+        if before.contradicted:
+            value, shape = next(iter(before.contradicted.items()))
+            found = f"has {value.shape}" if value.shape is not None else "may have another rank"
+            others = f", and so for {more} more" if (more := len(before.contradicted) - 1) else ""
+            context.note(f"dropped a declared shape: {describe(value)} is declared as {shape}, but {found}{others}")
+        return PassResult(model, modified=modified or filled)
 
     def _refuse_contradictions(self, model: ir.Model) -> None:
         for declared, inferred in _declared_and_inferred(model):
@@ -98,7 +112,7 @@ class ShapeInference(Annotation):
                     f"{describe(declared)} is declared as {declared.dtype}, but its operator gives {inferred.dtype}",
                     hint="correct the declaration, or run without check-type",
                 )
-            if self.strict_mode and _differ(declared.shape, inferred.shape):
+            if self.strict_mode and contradict(declared.shape, inferred.shape):
                 raise PassFailedError(
                     f"{describe(declared)} is declared as {declared.shape}, but its operator gives {inferred.shape}",
                     hint="correct the declaration, or run without strict-mode",
@@ -117,11 +131,3 @@ def _declared_and_inferred(model: ir.Model) -> list[tuple[ir.Value, ir.Value]]:
     if infer_symbolically(copy, KnownShapes(copy.graph)) is not None:
         return []
     return list(zip(annotations.values(model.graph), annotations.values(copy.graph), strict=True))
-
-
-def _differ(declared: ir.Shape | None, inferred: ir.Shape | None) -> bool:
-    if declared is None or inferred is None:
-        return False
-    if len(declared) != len(inferred):
-        return True
-    return any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(declared, inferred, strict=True))

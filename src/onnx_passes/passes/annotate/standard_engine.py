@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.weightless import encode_weightless, weightless
+from onnx_passes.passes.annotate.known_shapes import contradict
 from onnx_passes.passes.annotate.long_vectors import makes_long_vectors
 
 if TYPE_CHECKING:
@@ -73,6 +74,23 @@ def fill_gaps(model: ir.Model, *, data_prop: bool) -> bool:
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError):
         return False
     return _Filling(model.graph).fill(model.graph, inferred.graph)
+
+
+def false_claims(model: ir.Model, *, data_prop: bool) -> dict[ir.Value, ir.Shape]:
+    """Replace declared shapes of results that onnx contradicts, and return them; it is asked without knowing them."""
+    declared = {
+        value: value.shape for node in all_nodes(model.graph) for value in node.outputs if value.shape is not None
+    }
+    for value in declared:
+        value.shape = None
+    fill_gaps(model, data_prop=data_prop)
+    found: dict[ir.Value, ir.Shape] = {}
+    for value, shape in declared.items():
+        if contradict(shape, value.shape):
+            found[value] = shape
+        else:
+            value.shape = shape
+    return found
 
 
 def _is_gap(value: ir.Value) -> bool:

@@ -40,6 +40,7 @@ def infer_symbolically(model: ir.Model, before: KnownShapes, memory: Memory | No
     if loop is not None:
         before.restore()
         return f"{name_of(loop)} may change the shape of what it carries from one iteration to the next"
+    before.drop(inference.contradicted)
     return inference.problem
 
 

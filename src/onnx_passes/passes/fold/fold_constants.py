@@ -85,7 +85,7 @@ class FoldConstants(Transformation):
             if any(editor.stopped for editor in editors):
                 break
             if waiting and (changed or not inferred):
-                modified |= _INFERENCE.run(model, Context(memory=context.memory)).modified
+                modified |= _INFERENCE.run(model, Context(context.record, memory=context.memory)).modified
                 inferred = True
             elif not changed:
                 break

@@ -164,11 +164,20 @@ def _required(value: ir.Value | None, seen: Mapping[str, np.ndarray]) -> np.ndar
 def _declare(value: ir.Value, feed: Sample | None) -> ir.Value:
     if feed is None:
         return ir.Value(name=value.name, type=value.type, shape=value.shape)
+    given: np.ndarray | list[np.ndarray] = feed[str(value.name)]
+    if isinstance(given, list):
+        if not given and value.type is None:
+            raise NoValueError
+        sequence = ir.SequenceType(_tensor_type(given[0])) if given else value.type
+        return ir.Value(name=value.name, type=sequence)
+    return ir.Value(name=value.name, type=_tensor_type(given))
+
+
+def _tensor_type(array: np.ndarray) -> ir.TensorType:
     try:
-        dtype = ir.DataType.from_numpy(feed[str(value.name)].dtype)
+        return ir.TensorType(ir.DataType.from_numpy(array.dtype))
     except TypeError:
         raise NoValueError from None
-    return ir.Value(name=value.name, type=ir.TensorType(dtype))
 
 
 def _weight(value: ir.Value) -> ir.Value:
