@@ -10,7 +10,9 @@ All pages are treated alike, in a folder that ``onnx-passes demo --files`` fills
 - ``text``: neither.
 
 Words behind the language change that: ``exit=1`` is the exit code of the last command; ``not-run=REASON`` is not
-executed at all, with one of a few reasons. ``python -m tests.docs.pages PAGE…`` writes the outputs into pages anew.
+executed at all, with one of a few reasons; ``needs=EXTRA,…`` lets a block import what these extras bring, which fails
+otherwise as it does after a plain ``pip install``. ``python -m tests.docs.pages PAGE…`` writes the outputs into pages
+anew.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from typing import Any
 
 from onnx_passes.cli.main import run_command_line
 from onnx_passes.core.config import load_config
+from tests.docs.installation import installed
 from tests.helpers.registry import forgetting
 
 ROOT = Path(__file__).parent.parent.parent
@@ -65,6 +68,11 @@ class Block:
     def word(self, name: str) -> str | None:
         """Answer the value of ``name=value`` behind the language."""
         return next((word.partition("=")[2] for word in self.words if word.partition("=")[0] == name), None)
+
+    @property
+    def needs(self) -> list[str]:
+        """List the extras that the block needs."""
+        return (self.word("needs") or "").split(",") if self.word("needs") is not None else []
 
     @property
     def file(self) -> str | None:
@@ -114,9 +122,12 @@ class Runner:
     printed: str = ""
 
     def run(self, block: Block) -> None:
-        """Do what a block says."""
-        if block.word("not-run") is not None:
-            return
+        """Do what a block says, with what is installed for it."""
+        if block.word("not-run") is None:
+            with installed(*block.needs):
+                self._run(block)
+
+    def _run(self, block: Block) -> None:
         if block.file is not None:
             Path(block.file).parent.mkdir(parents=True, exist_ok=True)
             text = block.text.partition("\n")[2] if block.language in ("onnx", "text") else block.text
@@ -174,9 +185,11 @@ def execute(words: list[str]) -> int:
                 os.chdir(name)
                 return 0
             case ["pytest", *arguments]:
+                # Plug-ins of pytest that are not installed for the block have entry points nevertheless.
+                environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
                 done = subprocess.run(
                     [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
-                    check=False, capture_output=True, text=True,
+                    check=False, capture_output=True, text=True, env=environment,
                 )  # fmt: skip
                 sys.stdout.write(done.stdout)
                 return done.returncode

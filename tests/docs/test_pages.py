@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import LANGUAGES, PAGES, REASONS, ROOT, WIDTH, Runner, blocks, prepare, shows
+from tests.docs.installation import EXTRAS
+from tests.docs.pages import LANGUAGES, PAGES, REASONS, ROOT, WIDTH, Block, Runner, blocks, prepare, shows
 from tests.helpers.registry import forgetting
 
 MOST_NOT_RUN = 12
@@ -35,6 +37,14 @@ def test_every_block_says_what_it_is():
             assert "onnx-passes " not in block.text, f"{block}: a command in a block that is not executed"
         if "output" in block.words:
             assert block.text.strip("… \n"), f"{block}: an output that shows nothing"
+
+
+@pytest.mark.parametrize("block", [block for block in ALL if block.needs], ids=str)
+def test_blocks_that_need_an_extra_are_below_its_name(block: Block):
+    assert set(block.needs) <= EXTRAS.keys(), f"{block}: there is no such extra"
+    above = "\n".join(block.page.read_text(encoding="utf-8").splitlines()[: block.line]) + block.text
+    named = {name for names in re.findall(r"pip install '?onnx-passes\[([\w,]+)\]", above) for name in names.split(",")}
+    assert set(block.needs) <= named, f"{block}: nothing above it says how to install what it needs"
 
 
 def test_few_blocks_are_not_run_and_for_known_reasons():

@@ -17,6 +17,7 @@ _BLOCK = re.compile(r"^( *)(```+).*?^\1\2\s*$", re.DOTALL | re.MULTILINE)
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")
 OTHERS = {
+    "finn-plus",
     "qonnx-inference-cost",
     "onnxconverter-common",
     "onnxscript-ort",
@@ -25,7 +26,7 @@ OTHERS = {
     "onnx-passes-repro",
 }
 OF_THE_PAGES = {"my-rules", "my-rule", "drop-relu-before-quant"}
-OF_OTHERS = {"--fuzz-cases", "--nthreads"}
+OF_OTHERS = {"--fuzz-cases", "--no-deps", "--nthreads"}
 PROPERTIES = {"static-shapes", "at-most", "none-of"}
 
 
