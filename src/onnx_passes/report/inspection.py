@@ -24,6 +24,8 @@ from onnx_passes.report.tables import Row, fitted_table, seconds_text, size_text
 _LABEL = 11
 _TERMS = 4
 _LISTED = 5
+_WRITTEN_OUT = ("quantized networks", "plug-in")
+"""Where operators are defined that are written as standard ones before ONNX Runtime gets a model."""
 _LEAST_SHARE = 0.01
 """Of the time of a model, below which operators are not worth naming."""
 
@@ -168,10 +170,16 @@ def _timed(found: Timed) -> Iterator[str]:
 
 def _trial(found: Inspection) -> Iterator[str]:
     trial = found.trial
-    if trial is not None and trial.seconds is not None:
-        yield f"in ONNX Runtime, {trial.seconds * 1000:.1f} ms on one thread"
-    elif trial is not None:
-        yield f"not in ONNX Runtime: {trial.why}"
+    if trial is None:
+        return
+    if not trial.runs:
+        yield f"not in ONNX Runtime{' as it runs by default' if trial.level else ''}: {trial.why}"
+    if trial.seconds is not None:
+        level = "its default optimizations" if trial.runs else "optimizations off (ORT_DISABLE_ALL)"
+        yield f"in ONNX Runtime with {level}, {trial.seconds * 1000:.1f} ms on one thread"
+    rewritten = [each.operator for each in found.support if each.defined_by in _WRITTEN_OUT]
+    if rewritten and trial.seconds is not None:
+        yield f"ONNX Runtime lacks {', '.join(rewritten)}: standard operators ran instead"
 
 
 def operators_table(found: Inspection, width: int) -> Table:

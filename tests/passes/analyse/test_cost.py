@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 
 import onnx_ir as ir
+import onnxruntime
 import pytest
 
 from onnx_passes import apply, load
 from onnx_passes.core.errors import UsageError
 from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.passes.analyse.inspection import inspect, try_to_run
+from onnx_passes.report.inspection import sections
 from tests.helpers.outside import outside
 from tests.passes.tools import model_of
 
@@ -88,7 +90,41 @@ def test_a_trial_says_what_is_missing():
     missing = try_to_run(model_of("g (float x) => (y) { [odd] y = other.Thing(x) }", domains='"other": 1'))
     assert not missing.runs
     assert "Thing" in missing.why
-    assert try_to_run(model_of("g (float[N] x) => (y) { y = Relu(x) }")).runs
+    found = try_to_run(model_of("g (float[N] x) => (y) { y = Relu(x) }"))
+    assert (found.runs, found.level) == (True, "default")
+
+
+def test_a_trial_is_that_of_a_default_session():
+    """ONNX Runtime drops the Cast to its own type and then misses what Mul reads, unless optimizations are off."""
+    model = model_of(
+        "g (float[4] x, float[4] a) => (float[4] y) <float[1] one = {1}>"
+        " { mid = Cast<to=1>(x) r = Div(one, a) y = Mul(r, mid) }",
+        opset=17,
+    )
+    proto = ir.serde.serialize_model(model)
+    try:
+        onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+        accepted = True
+    except Exception:  # noqa: BLE001 - whatever a user would see
+        accepted = False
+    found = inspect(model, run=True)
+    assert found.trial.runs == accepted
+    lines = dict(sections(found))["runs"]
+    if not accepted:
+        assert found.trial.level == "none"
+        assert "not in ONNX Runtime as it runs by default" in lines[0]
+        assert "ORT_DISABLE_ALL" in lines[1]
+
+
+def test_a_trial_names_operators_that_onnx_runtime_lacks():
+    model = model_of(
+        "g (float[4] x) => (y) <float s = {0.5}, float z = {0}, float b = {4}>"
+        " { y = qonnx.custom_op.general.Quant<signed=1, narrow=0>(x, s, z, b) }",
+        domains='"qonnx.custom_op.general": 1',
+    )
+    [ran, lacks] = dict(sections(inspect(model, run=True)))["runs"]
+    assert "default optimizations" in ran
+    assert "lacks qonnx.custom_op.general::Quant" in lacks
 
 
 @pytest.mark.models

@@ -14,7 +14,9 @@ from onnx_passes.core.errors import UsageError
 @click.argument("model")
 @click.option("--layers", is_flag=True, help="Show every node: shapes, MACs, parameters and bytes.")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a dynamic dimension; may be repeated.")
-@click.option("--run", "run_it", is_flag=True, help="Try whether ONNX Runtime runs the model, on generated inputs.")
+@click.option(
+    "--run", "run_it", is_flag=True, help="Try whether ONNX Runtime runs the model by default, on generated inputs."
+)
 @click.option(
     "--time", "time_it", is_flag=True, help="Time the model in ONNX Runtime as it runs by default, one thread."
 )

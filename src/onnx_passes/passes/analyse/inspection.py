@@ -33,7 +33,8 @@ from onnx_passes.graph.load import Source, load
 from onnx_passes.passes.analyse.bit_cost import bit_cost
 from onnx_passes.passes.analyse.tensor_statistics import TensorStatistics, tensor_statistics
 from onnx_passes.passes.streamline.aggregate_scales import reasons_of
-from onnx_passes.verify.run.execute import ExecutionError, Executor
+from onnx_passes.verify.run.child import can_fork
+from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Profile, Sample
 from onnx_passes.verify.run.timing import SECONDS, TimedModel, time_in_turns
 from onnx_passes.verify.samples.generate import generate
 from onnx_passes.verify.samples.reference import Source as Samples
@@ -43,11 +44,17 @@ from onnx_passes.verify.speed import shapes_text, timed_sample
 
 @dataclass(frozen=True)
 class Trial:
-    """Whether ONNX Runtime runs the model: seconds for one run on generated inputs, one thread, or what prevents it."""
+    """Whether a session of ONNX Runtime with its default optimizations runs the model.
+
+    ``runs`` is true only for such a session. ``seconds`` are those of one run on generated inputs, on one thread, with
+    the optimizations that ``level`` names: ``default`` or, where only that runs, ``none``. ``why`` says what prevents
+    the default session.
+    """
 
     runs: bool
     seconds: float | None = None
     why: str = ""
+    level: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,8 @@ class Inspection(Displayed):
         ``bits``: bit operations and memory of a quantized network, see ``ModelBitCost.to_json``, or nothing.
         ``ranges``: ``name, low, high, scale, channels, stuck, values, unread`` of tensors, or nothing if not asked for.
         ``tensors``: ``TensorStatistics`` over the data, or nothing if none was given.
-        ``notes``: what the numbers leave out. ``run``: ``runs, seconds, why``, or nothing if it was not tried.
+        ``notes``: what the numbers leave out. ``run``: ``runs, seconds, why, level``, see ``Trial``, or nothing if not
+        asked for.
         ``time``: ``least, median, runs, sample, operators, why``, see ``Timed``, or nothing if not asked for.
         """
         return {
@@ -192,15 +200,28 @@ def require_known_anywhere(model: ir.Model, inferred: ir.Model, sizes: Mapping[s
 
 
 def try_to_run(model: ir.Model, dimensions: Mapping[str, int] | None = None) -> Trial:
-    """Run the model once on generated inputs."""
+    """Run the model once on generated inputs as a session runs it by default, and else without optimizations.
+
+    A default session runs in a process of its own: its optimizations are known to crash on some models.
+    """
+    by_default = Executor(Profile(optimized=True, round_halves=False))
     try:
-        ready = Executor().prepare(model, engine="onnxruntime")
         sample = generate(model, samples=1, dimensions=dimensions)[0]
-        started = perf_counter()
-        ready.run(sample)
-        return Trial(True, perf_counter() - started)
+        seconds = _seconds(by_default.ready(by_default.packed(model), apart=can_fork()), sample)
+        return Trial(True, seconds, level="default")
+    except (ExecutionError, ModelError, UsageError) as error:
+        why = _reason(error)
+    try:
+        sample = generate(model, samples=1, dimensions=dimensions)[0]
+        return Trial(False, _seconds(Executor().prepare(model, engine="onnxruntime"), sample), why, level="none")
     except (ExecutionError, ModelError, UsageError) as error:
         return Trial(False, why=_reason(error))
+
+
+def _seconds(ready: Executable, sample: Sample) -> float:
+    started = perf_counter()
+    ready.run(sample)
+    return perf_counter() - started
 
 
 def time_model(
