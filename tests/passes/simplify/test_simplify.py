@@ -1,13 +1,20 @@
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import onnx
 import onnx_ir as ir
 import pytest
 
 import onnx_passes
+from onnx_passes.core.base import Pass
 from onnx_passes.core.evidence import rank
+from onnx_passes.core.plan import Step, plan
+from onnx_passes.core.registry import REGISTRY
 from onnx_passes.core.walk import all_nodes
+from onnx_passes.rewrite.together import Together
 from tests.helpers.networks import NETWORKS
+from tests.passes.tools import operators
 
 FEWEST = {
     "cnn": 8,
@@ -57,3 +64,25 @@ def test_two_runs_give_the_same_bytes(name):
 
 def test_contracts_are_kept(name):
     onnx_passes.apply(NETWORKS[name](), "simplify", paranoid=True)
+
+
+def _members(steps: Iterable[Step]) -> Iterator[Pass]:
+    for step in steps:
+        if step.children:
+            yield from _members(step.children)
+        elif isinstance(step.pass_, Together):
+            yield from step.pass_.members
+        else:
+            yield step.pass_
+
+
+def test_passes_with_equal_bits_need_no_fast_math_and_fusing_is_left_out_on_demand() -> None:
+    """As docs/concepts/exactness.md says of simplify."""
+    members = {member.name: member for member in _members(plan("simplify").steps)}
+    flagged = {name for name, member in members.items() if member.fast_math}
+    assert "fuse-batchnorm" in flagged
+    assert all(claim.kind == "tolerance" for name in flagged for claim in members[name].claims)
+    assert flagged <= {entry.name for entry in REGISTRY.find("fuse").entries}
+    kept = operators(onnx_passes.apply(NETWORKS["cnn"](), "simplify", skip=["fuse"]).model.graph)
+    assert "BatchNormalization" in kept
+    assert "BatchNormalization" not in operators(onnx_passes.apply(NETWORKS["cnn"](), "simplify").model.graph)
