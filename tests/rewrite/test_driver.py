@@ -242,6 +242,17 @@ class TestStatistics:
         assert record.seconds > 0
         assert record.source.partition("test_driver.py:")[2].isdigit()
 
+    def test_seconds_are_processor_time(self) -> None:
+        """Waiting costs nothing: other processes must not make a rule look expensive."""
+
+        def slow(op: Any, x: Any) -> ir.Value:
+            time.sleep(0.2)
+            return op.Abs(x)
+
+        watch = Watch()
+        assert rewrite(chain("Relu"), [rule(lambda op, x: op.Relu(x), slow)], watch) == 1
+        assert 0 < watch.rules["rule"].seconds < 0.1
+
     def test_refusals_of_a_rewrite_are_counted(self) -> None:
         watch = Watch()
         reluctant = rule(lambda op, x: op.Relu(x), lambda op, x: no("too late"))

@@ -35,7 +35,7 @@ class Status(StrEnum):
 
 @dataclass
 class RuleRecord:
-    """How often a rule was tried, matched, refused (and why) and applied, and what that cost.
+    """How often a rule was tried, matched, refused (and why) and applied, in so many seconds of processor time.
 
     ``owner`` is the pass that the rule is from if it is not that of the step.
     """

@@ -328,7 +328,7 @@ class Rewrite:
         self._editor, self._record, self._root, self._matched, self._many = editor, record, root, matched, many
         self._replaced: dict[ir.Value, ir.Value] = {}
         self._refusal: Refusal | None = None
-        self._started = time.perf_counter()
+        self._started = time.process_time()
 
     def replace(self, old: ir.Value, new: ir.Value) -> None:
         """Let everybody use a new value instead of an old one; it takes over name, annotations and place."""
@@ -366,7 +366,7 @@ class Rewrite:
             self._editor.count_refusal(self._record, reason, self._root, at)
         self._record.matched += reason is not None or self.applied
         self._record.applied += self.applied
-        self._record.seconds += time.perf_counter() - self._started
+        self._record.seconds += time.process_time() - self._started
 
     def _abandon(self, error: BaseException) -> None:
         self.op.discard()

@@ -260,14 +260,14 @@ class WholeModel:
             baseline, self._replay(), self._settings.executor, self._settings.limits, self._pending, since
         )
         excuse = excuses.find(model, results, promise) if suspect is None else "a rewrite is wrong where it stands"
-        flipped = False
+        is_rounding = False
         if isinstance(excuse, Excuse) and baseline.expected is not None:
             # Whoever says what to expect gets that, or hears why not.
-            excuse, flipped = excuses.refused(excuse), excuse.ties is not None
+            excuse, is_rounding = excuses.refused(excuse), excuse.ties is None
         if isinstance(excuse, str):
             difference, what, sample = complaint.difference, complaint.what, complaint.sample
-            widens = promise.claim.kind == "tolerance" and not flipped
-            advice = baseline.advice(results, promise) if widens else ""
+            # A tolerance for what rounding does not explain would let a wrong rewrite pass.
+            advice = baseline.advice(results, promise) if is_rounding else ""
             self._fail(model, Charge(difference, what, sample, suspect, no_excuse=excuse, advice=advice))
         if excuse.ties is not None:
             baseline.explain(results, excuse.ties, excuse.spent)

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes import PassResult, RewriteRulePass, Transformation, apply, passes
+from onnx_passes import PassResult, RewriteRulePass, Transformation, apply, passes, run_model
 from onnx_passes.core.evidence import Evidence
 from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.verification import Verification
@@ -120,6 +120,36 @@ def test_what_nobody_could_look_at_where_it_stands_is_refused_with_the_reason():
     with pytest.raises(PostconditionError) as caught:
         apply(ir.from_onnx_text(EDGE), MultiplyUnannounced(), inputs=ON_AN_EDGE)
     assert "could not be checked where they stand" in caught.value.failure.no_excuse
+
+
+CANCELLING = f"""{HEAD}
+cancelling (float[4] x) => (float[4] y)
+<float third = {{0.333333333333}}, float nine = {{9.0}}, float three = {{3.0}}, float large = {{10000.0}}>
+{{
+    a = Mul (x, third)
+    b = Mul (a, nine)
+    c = Mul (x, three)
+    d = Sub (b, c)
+    y = Mul (d, large)
+}}
+"""
+CANCELLED = [{"x": np.array([3, 5, 6, 19], np.float32) / np.float32(7)}]
+
+
+def test_no_tolerance_is_suggested_for_a_wrong_rewrite():
+    with pytest.raises(PostconditionError) as caught:
+        apply(ir.from_onnx_text(CANCELLING), MultiplyTooLittle(), inputs=CANCELLED)
+    assert caught.value.failure.advice == ""
+    assert "--tolerance" not in str(caught.value)
+
+
+def test_a_tolerance_is_suggested_where_rounding_alone_misses_what_is_expected():
+    model = ir.from_onnx_text(CANCELLING)
+    assert "rounding alone" in notes(apply(model, MultiplyAtOnce(), inputs=CANCELLED))
+    expecting = Verification(inputs=CANCELLED, expect=[run_model(model, CANCELLED[0])])
+    with pytest.raises(PostconditionError) as caught:
+        apply(model, MultiplyAtOnce(), verify=expecting)
+    assert "--tolerance" in caught.value.failure.advice
 
 
 TIE = f"""{HEAD}

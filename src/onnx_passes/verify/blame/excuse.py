@@ -119,7 +119,8 @@ class Excuses:
         spent = baseline.spent + self._drift(promise, wrong) + ties.share
         if spent > 1:
             raise UnexplainedError(f"{ties}, but what else differs uses up the tolerance {spent:.2g} times")
-        return Excuse(f"{ties}; with the original's levels forced the outputs agree", ties, spent)
+        why = f"accepted up to ties, not as equal: {ties}; with the original's levels forced the outputs agree"
+        return Excuse(why, ties, spent)
 
     def _drift(self, promise: Promise, wrong: Sequence[int]) -> float:
         """Return which part of the tolerance was used up at the last check."""
