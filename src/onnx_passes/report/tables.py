@@ -132,7 +132,7 @@ def rules_table(record: RunRecord, width: int) -> Table:
     columns = [
         Column("pass"),
         Column("rule", shorten="end", least=12, spare=1),
-        *(Column(name, right=True) for name in ("tried", "matched", "applied", "CPU ms")),
+        *(Column(name, right=True) for name in ("tried", "matched", "applied", "ms")),
         Column("most refused because", shorten="wrap", least=20, spare=2),
     ]
     rows: list[Row] = []
