@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,6 +34,7 @@ from onnx_passes.verify.measuring import Measuring
 from onnx_passes.verify.metrics.ranges import MetricRange
 from onnx_passes.verify.requirements import Requirements
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Profile
+from onnx_passes.verify.run.loadable import as_writable
 from onnx_passes.verify.samples.generate import generate
 from onnx_passes.verify.samples.reference import Array, read_inputs
 from onnx_passes.verify.samples.reference import Source as Samples
@@ -49,6 +50,7 @@ class Result(Displayed):
     record: RunRecord
     recording: Recording | None = field(default=None, repr=False)
     original: Callable[[], ir.Model] | None = field(default=None, repr=False)
+    source: Callable[[], ir.Model] | None = field(default=None, repr=False)
 
     @property
     def proto(self) -> onnx.ModelProto:
@@ -56,8 +58,15 @@ class Result(Displayed):
         return to_proto(self.model)
 
     def save(self, target: Target, *, external: External = None) -> SaveReport:
-        """Write the model, all of it or nothing, as ``onnx_passes.save`` does."""
-        return save(self.model, target, external=external)
+        """Write the model, all of it or nothing, as ``onnx_passes.save`` does, if ONNX Runtime loads it.
+
+        Raises NotLoadableError if ONNX Runtime loads the original, but not the model, which it is let to try first.
+        """
+        if not self.modified:
+            return save(self.model, target, external=external)
+        written = as_writable(self.model, self.source)
+        saved = save(written.model, target, external=external)
+        return replace(saved, notes=(*written.notes, *saved.notes))
 
     def report(self, target: str | Path, *, title: str = "") -> Path:
         """Write the report of a run that was recorded: a page, or with the suffix .json its data; returns its path."""
@@ -138,7 +147,7 @@ def apply(
     if structure:
         watchers.append(Requirements(structure))
     result = run_plan(planned, loaded, watchers, Recording() if report else None)
-    result.original = original if report else None
+    result.source, result.original = original, original if report else None
     return result
 
 

@@ -249,3 +249,25 @@ def test_measure_times_before_and_after(run, model, tmp_path):
     assert " in ONNX Runtime, " in answer.err
     found = json.loads(run("--measure", "--json", model, "cleanup").out)["inference"]
     assert found["ratio"] == pytest.approx(found["after_seconds"] / found["before_seconds"], abs=1e-3)
+
+
+ASKS_FOR_TRUTHS = """
+from onnx_passes import PassResult, Transformation, passes
+
+@passes.register()
+class AskForTruths(Transformation):
+    def call(self, model):
+        model.graph[0].op_type = "And"
+        return PassResult(model, modified=True)
+"""
+
+
+@pytest.mark.parametrize("target", ["out.onnx", "-"])
+def test_what_onnx_runtime_does_not_load_is_not_written(run, model, tmp_path, monkeypatch, target):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "asking.py").write_text(ASKS_FOR_TRUTHS)
+    answer = run("--import", "asking.py", "-o", target, model, "ask-for-truths", "--verify", "off")
+    assert answer.code == 1
+    assert "does not load the result, but it loads the original" in answer.err
+    assert not answer.out
+    assert not (tmp_path / "out.onnx").exists()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.checks import checks_of, speed_of
+from onnx_passes.cli.checks import checks_of, executor_of, speed_of
 from onnx_passes.cli.reporting import run_watched
 from onnx_passes.cli.settings import settings
 
@@ -42,13 +43,16 @@ def execute(
     """Load a model, run the passes, and write what came of it; workers of a ``cluster`` measure metrics."""
     chosen = settings(config_file, passes, quiet=choices.quiet)
     planned = chosen.plan()
+    from onnx_passes.graph.copy import copy_model
     from onnx_passes.graph.data_layout import require_shareable
     from onnx_passes.graph.load import load
     from onnx_passes.graph.origin import origin
     from onnx_passes.graph.save import save
     from onnx_passes.report.summary import RunSummary
+    from onnx_passes.verify.run.loadable import Writable, as_writable
 
     model = load(source)
+    kept = copy_model(model) if source == "-" else None
     if choices.share_data:
         require_shareable(model, Path(target).parent)
     loaded_from = origin(model)
@@ -61,11 +65,14 @@ def execute(
     result = run_watched(planned, model, instruments, source, report=choices.report, trace=choices.trace)
     if choices.as_json and target == "-":
         return Done(result, RunSummary.of(result.record))
-    saved = save(result.model, target, external="shared" if choices.share_data else choices.external)
+    executor = executor_of(chosen.config)
+    original = partial(load, source) if kept is None else lambda: kept
+    written = as_writable(result.model, original, executor) if result.modified else Writable(result.model)
+    saved = save(written.model, target, external="shared" if choices.share_data else choices.external)
     if size is not None and loaded_from is not None and loaded_from.external:
         size += result.record.before.bytes
     stored = None if size is None or saved.path is None else (size, saved.nbytes)
-    return Done(result, RunSummary.of(result.record, stored), saved.notes)
+    return Done(result, RunSummary.of(result.record, stored), (*written.notes, *saved.notes))
 
 
 def _instruments(chosen: Settings, choices: Choices, checks: list[Instrument]) -> list[Instrument]:

@@ -129,7 +129,7 @@ class Executor:
 
     def _pack(self, model: ir.Model, also: Collection[ir.Value], feeds: Collection[str] | None) -> Packed:
         executed = with_wide_bfloats(with_rounded_halves(model) if self.profile.round_halves else model)
-        return pack(executed, _outputs(model, also), self.functions, self._handed, feeds)
+        return pack(executed, _outputs(model, also), self.functions, self.handed, feeds)
 
     def _with_onnxruntime(
         self, model: ir.Model, also: Collection[ir.Value], feeds: Collection[str] | None
@@ -148,7 +148,7 @@ class Executor:
     ) -> tuple[Packed, Callable[[], Any]]:
         """Pack a model, and return what makes a session of it; ``options`` are further options of sessions."""
         packed = self.packed(model, also, feeds)
-        return packed, self._session_maker(packed, options)
+        return packed, self.session_maker(packed.content, packed.handed, options)
 
     def packed(self, model: ir.Model, also: Collection[ir.Value] = (), feeds: Collection[str] | None = None) -> Packed:
         """Pack a model for ONNX Runtime."""
@@ -161,32 +161,34 @@ class Executor:
         """Make what another process has packed executable, in a process of its own if it has to be ``apart``."""
         try:
             with memory_limited(self.resources.memory):
-                return _OnnxRuntime(
-                    (InChild if apart else InProcess)(self._session_maker(packed), self.resources), packed
-                )
+                engine = InChild if apart else InProcess
+                return _OnnxRuntime(engine(self.session_maker(packed.content, packed.handed), self.resources), packed)
         except Exception as error:
             what = ExecutionError(f"the model cannot be executed: {_first_line(error)}")
             raise _fatal(error, self.resources) or what from error
 
-    def _session_maker(self, packed: Packed, options: Mapping[str, object] | None = None) -> Callable[[], Any]:
+    def session_maker(
+        self, content: bytes, handed: Mapping[str, Any], options: Mapping[str, object] | None = None
+    ) -> Callable[[], Any]:
+        """Return what makes a session of a serialised model and the weights that are handed over, by name."""
         import onnxruntime
 
         self._require_providers(onnxruntime)
         chosen = self._options(onnxruntime)
-        if packed.handed:
+        if handed:
             chosen.add_session_config_entry("session.model_external_initializers_file_folder_path", self._folder)
         for name, option in (options or {}).items():
             setattr(chosen, name, option)
-        if self.profile.optimized and packed.handed:
+        if self.profile.optimized and handed:
             # Those that are added one by one are not there yet when the model is optimized.
-            chosen.add_external_initializers(list(packed.handed), list(packed.handed.values()))
+            chosen.add_external_initializers(list(handed), list(handed.values()))
         else:
-            for name, held in packed.handed.items():
+            for name, held in handed.items():
                 chosen.add_initializer(name, held)
 
         def session() -> Any:
             return onnxruntime.InferenceSession(
-                packed.content,
+                content,
                 chosen,
                 providers=list(self.profile.providers),
                 provider_options=self.profile.provider_options,
@@ -221,7 +223,7 @@ class Executor:
         except Exception as error:
             raise _explain(error, model) from error
 
-    def _handed(self, tensor: ir.TensorProtocol) -> Any:
+    def handed(self, tensor: ir.TensorProtocol) -> Any:
         """Wrap a weight for ONNX Runtime where it lies, once for all versions of a model."""
         import onnxruntime
 

@@ -1,0 +1,165 @@
+"""The last check before a model is written: ONNX Runtime loads it as users do, if it loaded the original.
+
+Results are compared without optimization, on a model without annotations. What users load is the file, optimized: here
+that is tried in a process of its own, which may crash. Weights are neither copied nor serialised for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import onnx_ir as ir
+
+from onnx_passes.core.errors import ExitCode, OnnxPassesError
+from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.external import stub
+from onnx_passes.graph.serialise import serialise
+from onnx_passes.graph.uses import is_overwritten
+from onnx_passes.graph.weightless import weightless
+from onnx_passes.verify.run.child import Child, ChildError, DiedError, can_fork
+from onnx_passes.verify.run.execute import Executor
+from onnx_passes.verify.run.pack import WEIGHTS
+
+Original = Callable[[], ir.Model]
+
+_NOT_HERE = ("NOT_IMPLEMENTED", "is not a registered function/op")
+_LONGEST = 300
+
+
+class NotLoadableError(OnnxPassesError):
+    """ONNX Runtime does not load what a run made of a model that it loads."""
+
+    exit_code = ExitCode.VERIFICATION
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Why the checker of onnx and ONNX Runtime refuse a model, empty if they take it.
+
+    ``untried`` says why loading could not be tried, ``lacking`` what this installation lacks to run the file itself.
+    """
+
+    checker: str = ""
+    runtime: str = ""
+    lacking: str = ""
+    untried: str = ""
+
+
+@dataclass(frozen=True)
+class Writable:
+    """A model as it may be written, and what is to be said of it."""
+
+    model: ir.Model
+    notes: tuple[str, ...] = ()
+
+
+def as_writable(model: ir.Model, original: Original | None, executor: Executor | None = None) -> Writable:
+    """Return the model that may be written for the result of a run; raises NotLoadableError if none may.
+
+    Shapes inside that the checker of onnx contradicts are left out where it accepted the ``original``.
+    """
+    found = findings(model, executor)
+    if not (found.checker or found.runtime):
+        return Writable(model, tuple(filter(None, (found.lacking, found.untried))))
+    before = Findings() if original is None else findings(original(), executor)
+    if found.runtime and original is not None and not before.runtime:
+        raise NotLoadableError(
+            f"ONNX Runtime does not load the result, but it loads the original: {found.runtime}",
+            hint="nothing is written; --skip PASS leaves out a pass, --keep-intermediates FOLDER shows the model after each",
+        )
+    notes: list[str] = []
+    if found.runtime:
+        which = "the result" if original is None else "the result, nor the original"
+        notes.append(f"ONNX Runtime does not load {which}: {found.runtime}")
+    if found.checker and not before.checker:
+        bare = _without_inner_shapes(model)
+        if not findings(bare, executor).checker:
+            notes.append(f"left out the shapes of inner values: onnx contradicts them: {found.checker}")
+            return Writable(bare, tuple(notes))
+        notes.append(f"the checker of onnx refuses the result: {found.checker}")
+    return Writable(model, tuple(notes))
+
+
+def findings(model: ir.Model, executor: Executor | None = None) -> Findings:
+    """Let the checker of onnx and ONNX Runtime, at its default level of optimization, read a model as a file."""
+    given = executor or Executor()
+    options = {**given.profile.session_options, "session.disable_prepacking": "1"}
+    profile = replace(given.profile, optimized=True, round_halves=False, session_options=options)
+    user = Executor(profile, given.functions, given.resources)
+    if not can_fork():
+        return Findings(**_tried(model, user))
+    try:
+        child = Child(lambda: (_nothing, _tried(model, user)), user.resources)
+    except DiedError as error:
+        return Findings(runtime=f"it crashes ({error})")
+    except TimeoutError:
+        return Findings(untried=f"ONNX Runtime did not load the result within {user.resources.seconds:g} s")
+    except MemoryError:
+        return Findings(untried="ONNX Runtime was not tried on the result: it needs more memory than --memory-limit")
+    except ChildError as error:
+        return Findings(untried=f"ONNX Runtime was not tried on the result: {error}")
+    return Findings(**child.known)  # pyright: ignore[reportCallIssue]
+
+
+def _nothing(*_: object) -> list[Any]:
+    return []
+
+
+def _tried(model: ir.Model, executor: Executor) -> dict[str, str]:
+    checker = _refusal(lambda: _check(model))
+    runtime, lacking = _refusal(lambda: _session(model, executor)), ""
+    if any(reason in runtime for reason in _NOT_HERE) and not _refusal(lambda: _stand_in(model, executor)):
+        # Operators of quantized networks, and types that only other machines compute with.
+        lacking = f"ONNX Runtime here cannot run the result: {runtime}" if _NOT_HERE[0] in runtime else ""
+        runtime = ""
+    return {"checker": checker, "runtime": runtime, "lacking": lacking}
+
+
+def _refusal(read: Callable[[], object]) -> str:
+    try:
+        read()
+    except Exception as error:
+        if isinstance(error, MemoryError) or "bad_alloc" in str(error):
+            raise
+        return " ".join(str(error).split())[:_LONGEST] or type(error).__name__
+    return ""
+
+
+def _check(model: ir.Model) -> None:
+    import onnx
+
+    checker: Any = onnx.checker
+    checker.check_model(weightless(model), full_check=True)
+
+
+def _session(model: ir.Model, executor: Executor) -> None:
+    """Load a model as it is written, but with the big weights handed over."""
+    handed: dict[str, Any] = {}
+    outer = set(model.graph.initializers.values()) - set(model.graph.inputs)
+
+    def stand_in(value: ir.Value, tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+        held = executor.handed(tensor) if value in outer and not is_overwritten(value) else None
+        if held is None:
+            return ir.Tensor(tensor.numpy(), tensor.dtype) if isinstance(tensor, ir.ExternalTensor) else tensor
+        handed[value.name or ""] = held
+        return stub(tensor, value.name or "", WEIGHTS, 0)
+
+    executor.session_maker(serialise(model, stand_in, "loading").SerializeToString(), handed)()
+
+
+def _stand_in(model: ir.Model, executor: Executor) -> None:
+    """Load what verification runs in place of a model."""
+    _, session = executor.session_of(model)
+    session()
+
+
+def _without_inner_shapes(model: ir.Model) -> ir.Model:
+    copied = copy_model(model)
+    for node in all_nodes(copied.graph):
+        for value in node.outputs:
+            if not value.is_graph_output():
+                value.shape = None
+    return copied
