@@ -68,7 +68,7 @@ def as_writable(model: ir.Model, original: Original | None, executor: Executor |
     if found.runtime and original is not None and not before.runtime:
         raise NotLoadableError(
             f"ONNX Runtime does not load the result, but it loads the original: {found.runtime}",
-            hint="nothing is written; --skip PASS leaves out a pass, --keep-intermediates FOLDER shows the model after each",
+            hint="nothing is written; --skip PASS leaves a pass out, --keep-intermediates FOLDER writes each step",
         )
     notes: list[str] = []
     if found.runtime:
