@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
+import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -248,3 +249,40 @@ def test_every_reader_of_a_quantizer_is_served():
     parameters = "float s = {0.3}, float z = {0}, float b = {4}"
     model = quantized(parameters, body, y="float[N,3] y, float[N,3] w, float[N,3] v")
     assert operators(applied("convert-to-qcdq", model).graph) == [*TRIPLE, "Neg", "Abs"]
+
+
+@pytest.mark.parametrize(("target", "noted"), [("onnxruntime", True), ("openvino", False)])
+def test_results_of_default_sessions_are_said_to_differ(target: str, noted: bool):
+    result = onnx_passes.apply(quant(8), f"convert-to-qcdq{{target={target}}}")
+    notes = [note for step in result.record.steps for note in step.notes]
+    assert any("optimizations off" in note and "session.disable_quant_qdq=1" in note for note in notes) == noted
+
+
+def test_the_session_option_of_the_note_leaves_float_rounding():
+    """Layers between quantizers, which ONNX Runtime by default computes in integers."""
+    random = np.random.default_rng(0)
+    w, v = (", ".join(map(str, random.normal(0, 1, 256).astype(np.float32))) for _ in range(2))
+    quantizer = 'qonnx.custom_op.general.Quant<signed=1, narrow=0, rounding_mode="ROUND">'
+    model = quantized(
+        "float s = {0.05}, float t = {0.1}, float zero = {0}, float b = {8},"
+        f" float[16,16] w = {{{w}}}, float[16,16] v = {{{v}}}",
+        f"q = {quantizer}(x, s, zero, b) wq = {quantizer}(w, s, zero, b) a = MatMul(q, wq)"
+        f" r = {quantizer}(a, t, zero, b) vq = {quantizer}(v, s, zero, b) y = MatMul(r, vq)",
+        "float[64,16] x",
+        "float[64,16] y",
+        21,
+    )
+    content = onnx_passes.apply(model, "convert-to-qcdq").proto.SerializeToString()
+    x = {"x": random.normal(0, 1, (64, 16)).astype(np.float32)}
+
+    def results(level: object, **entries: str) -> np.ndarray:
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level, options.log_severity_level = level, 4
+        for key, text in entries.items():
+            options.add_session_config_entry(f"session.{key}", text)
+        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        return session.run(None, x)[0]
+
+    levels = onnxruntime.GraphOptimizationLevel
+    plain, kept = results(levels.ORT_DISABLE_ALL), results(levels.ORT_ENABLE_ALL, disable_quant_qdq="1")
+    np.testing.assert_allclose(kept, plain, rtol=1e-4, atol=1e-4)

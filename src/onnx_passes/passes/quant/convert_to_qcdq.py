@@ -30,6 +30,11 @@ from onnx_passes.rewrite.source import source_of
 
 _LEAST = 13
 """Since when channels may have scales of their own, and integers of 8 bits can be clipped."""
+_OPTIMIZED = (
+    "verification runs ONNX Runtime with optimizations off; by default it computes layers between DequantizeLinear and "
+    "QuantizeLinear in integers, and results differ by levels: compare them on your data, or set the session option "
+    "session.disable_quant_qdq=1, which leaves differences of float rounding"
+)
 
 
 @passes.verify.tolerance
@@ -52,9 +57,11 @@ class ConvertToQcdq(Transformation, RewriteRuleSetPass):
               thresholds. Parameters that are
               computed or vary along several axes; a shape that is not known where channels have scales of their own;
               opsets below 13, and below 21 for 16 bits; types that the ``target`` does not quantize to.
-    Exactness: equal, but no zeros are negative, and NaN becomes the least integer; ``asymmetric`` quantizers are one
-              step off at and next to ties, which verification does not let pass. Of constants, the rounding mode and
-              that one bit was signed are forgotten, as the integers already are what they make of them.
+    Exactness: equal, but no zeros are negative, and NaN becomes the least integer, with optimizations of ONNX Runtime
+              off, as in verification; its default ones compute between DequantizeLinear and QuantizeLinear in
+              integers, and round elsewhere. ``asymmetric`` quantizers are one step off at and next to ties, which
+              verification does not let pass. Of constants, the rounding mode and that one bit was signed are forgotten,
+              as the integers already are what they make of them.
     """
 
     needs = ("remove-initializers-from-inputs", "import-qonnx", "shape-inference")
@@ -92,6 +99,8 @@ class ConvertToQcdq(Transformation, RewriteRuleSetPass):
         if self.rest == "lower" and InlineQonnx().run(model, context).modified:
             context.note("what QuantizeLinear has no word for is written in other standard operators")
             modified = True
+        if modified and self.target == "onnxruntime" and any(_rounds(node) for node in model.graph.all_nodes()):
+            context.note(_OPTIMIZED)
         for note in strangers(model, target_of(self.target)).notes():
             context.note(note)
         return PassResult(model, modified)
@@ -107,6 +116,11 @@ class ConvertToQcdq(Transformation, RewriteRuleSetPass):
             node_rule("Quant", quantized, domain=DOMAIN, source=source_of(_linear_form)),
             node_rule("BipolarQuant", _signs, domain=DOMAIN),
         ]
+
+
+def _rounds(node: ir.Node) -> bool:
+    """Return whether a node quantizes what the model computes."""
+    return node.op_type == "QuantizeLinear" and constant(node.inputs[0]) is None
 
 
 def _signs(op: Builder, node: ir.Node) -> Rewritten:
