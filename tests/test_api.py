@@ -264,3 +264,16 @@ def test_a_failure_is_reduced():
     assert len(reduced.samples) == 1
     assert isinstance(reduced.error, PostconditionError)
     assert len(repr(reduced)) < 1500
+
+
+def test_one_source_of_inputs_needs_no_list(tmp_path):
+    x = np.array([-1, 2], np.float32)
+    np.save(tmp_path / "x.npy", x)
+    for inputs in (str(tmp_path / "x.npy"), tmp_path / "x.npy", x, {"x": x}):
+        result = onnx_passes.apply(ir.from_onnx_text(MODEL), "cleanup", inputs=inputs)
+        assert max(step.evidence.samples for step in result.steps if step.evidence) == 1
+        measured = onnx_passes.apply(ir.from_onnx_text(MODEL), "cleanup", inputs=inputs, metrics={"psnr": None})
+        assert measured.record.metrics["psnr"] == np.inf
+        assert run_model(ir.from_onnx_text(MODEL), inputs)["y"].tolist() == [0, 2]
+    with pytest.raises(UsageError, match=r"x\.npz: there is no such file"):
+        onnx_passes.apply(ir.from_onnx_text(MODEL), "cleanup", inputs=str(tmp_path / "x.npz"))

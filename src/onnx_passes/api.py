@@ -38,6 +38,7 @@ from onnx_passes.verify.run.loadable import as_writable
 from onnx_passes.verify.samples.generate import generate
 from onnx_passes.verify.samples.reference import Array, read_inputs
 from onnx_passes.verify.samples.reference import Source as Samples
+from onnx_passes.verify.samples.sources import listed
 from onnx_passes.verify.structure.vocabulary import Property
 from onnx_passes.verify.verification import Verification
 
@@ -122,8 +123,8 @@ def apply(
     wherever the pipeline has them; no pass rewrites nodes that ``keep`` names, as ``"conv1*"``, by name, result or
     operator. ``paranoid`` checks that every pass keeps the contract of its kind, and the whole model after each.
 
-    Every pass is verified on ``inputs`` (files, arrays or mappings from names to arrays) or, without any, on
-    generated ones; ``verify`` switches that off, or says how.
+    Every pass is verified on ``inputs`` (a file, an array, a mapping from names to arrays, or several of these) or,
+    without any, on generated ones; ``verify`` switches that off, or says how.
 
     ``metrics`` maps metrics to their accepted range ``(min, max)``, measured on the same inputs against the original
     model, or says how in full: ``Measuring({"accuracy": (0.95, None)}, dataset=[images], expect=[labels])``.
@@ -190,7 +191,7 @@ def run_model(
     Operators of quantized networks run too. Several samples add one leading dimension to every output.
     """
     loaded = load(model)
-    sources = [inputs] if isinstance(inputs, Mapping) else inputs
+    sources = listed(inputs)
     samples = read_inputs(loaded, sources) if sources else generate(loaded, seed=seed, samples=1)
     try:
         ready = _prepared(loaded, {name for sample in samples for name in sample}, values)

@@ -184,3 +184,14 @@ def test_an_interrupt_leaves_only_whole_files(models, tmp_path):
     assert "interrupted" in said
     assert "Traceback" not in said
     assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("command", [(), ("batch",)], ids=["run", "batch"])
+def test_the_name_of_one_file_is_no_folder_for_several(run, models, tmp_path, command):
+    given = ("-q", models / "a.onnx", models / "sub" / "b.onnx", "cleanup")
+    answer = run(*command, "-o", tmp_path / "aa.onnx", *given)
+    assert answer.code == 2
+    assert "aa.onnx is the name of one file, and several models are given; name a folder with -o" in answer.err
+    assert not (tmp_path / "aa.onnx").exists()
+    assert run(*command, "-o", f"{tmp_path}/aa.onnx/", *given).code == 0
+    assert (tmp_path / "aa.onnx" / "b.onnx").is_file()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
+from onnx_passes.cli.words import names_folder
 from onnx_passes.core.errors import UsageError
 from onnx_passes.graph.formats import FORMATS
 
@@ -33,6 +34,11 @@ def jobs_of(models: Sequence[str], folder: str | None) -> list[Job]:
         raise UsageError("standard input is one model", hint="name files and folders")
     if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
         raise UsageError("several models cannot become one file", where=folder, hint="name a folder with -o")
+    if folder is not None and Path(folder).suffix.lower() in FORMATS and not names_folder(folder):
+        raise UsageError(
+            f"{folder} is the name of one file, and several models are given",
+            hint=f"name a folder with -o, or write '{folder}/' for a folder of that name",
+        )
     found = [job for model in models for job in _of(Path(model), None if folder is None else Path(folder))]
     if folder is not None:
         _refuse_clashes(found)

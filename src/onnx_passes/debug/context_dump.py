@@ -24,6 +24,7 @@ from onnx_passes.verify.samples.dataset import Dataset
 from onnx_passes.verify.samples.generate import generate
 from onnx_passes.verify.samples.numpy_files import write_numpy
 from onnx_passes.verify.samples.reference import Array, Source
+from onnx_passes.verify.samples.sources import listed
 
 LIMIT = 2**30
 """Bytes that the files of a run hold together, unless it is said otherwise."""
@@ -47,7 +48,7 @@ class ContextDump(Instrument):
         limit: int = LIMIT,
     ) -> None:
         self.folder = folder
-        self.inputs = inputs
+        self.inputs = listed(inputs)
         self.seed = seed
         self.executor = executor or Executor()
         self.limit = limit

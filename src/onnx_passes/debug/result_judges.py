@@ -22,6 +22,7 @@ from onnx_passes.verify.run.execute import Engine, Executable, ExecutionError, E
 from onnx_passes.verify.samples.dataset import Dataset
 from onnx_passes.verify.samples.fitting import run_samples
 from onnx_passes.verify.samples.reference import read_outputs
+from onnx_passes.verify.samples.sources import listed
 
 
 class ByResults(Judge):
@@ -41,6 +42,7 @@ class ByResults(Judge):
         default: Limits | None = None,
         executor: Executor | None = None,
     ) -> None:
+        inputs, expect = listed(inputs), listed(expect)
         if expect and not inputs:
             raise UsageError("outputs are expected of no inputs", hint="give the inputs that they belong to")
         self.inputs, self.expect, self.seed = inputs, expect, seed
@@ -109,6 +111,7 @@ class ByMetrics(Judge):
         executor: Executor | None = None,
         base: Path | None = None,
     ) -> None:
+        inputs, expect = listed(inputs), listed(expect)
         if expect and not inputs:
             raise UsageError("outputs are expected of no inputs", hint="give the inputs that they belong to")
         self.ranges = dict(ranges)

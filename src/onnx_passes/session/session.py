@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.api import Result, apply, run_model
@@ -35,6 +34,7 @@ from onnx_passes.session.writing import Passes, Pipeline, pipeline_of, with_opti
 from onnx_passes.verify.equivalence import Equivalence, compare_models
 from onnx_passes.verify.run.execute import ExecutionError
 from onnx_passes.verify.samples.reference import Array
+from onnx_passes.verify.samples.sources import listed
 from onnx_passes.verify.verification import Verification
 
 Other: TypeAlias = "int | SessionState | Session | Source"
@@ -52,16 +52,11 @@ def open(  # noqa: A001 - it is called as onnx_passes.open
     """
     loaded = load(model)
     held = loaded is model or getattr(model, "model", None) is loaded
-    given = _listed(inputs)
+    given = listed(inputs)
     if not given and isinstance(verify, Verification):
         given = list(verify.inputs)
     seed = verify.seed if isinstance(verify, Verification) else 0
     return Session(SessionState(copy_model(loaded) if held else loaded), Data(given, seed), verify)
-
-
-def _listed(inputs: Any) -> list[Any]:
-    """List sources of data, also where there is one alone."""
-    return [inputs] if isinstance(inputs, np.ndarray | Mapping | str | Path) else list(inputs)
 
 
 class Session(Displayed):
@@ -193,7 +188,7 @@ class Session(Displayed):
 
     def run(self, inputs: Any = None, *, values: Sequence[str] = ()) -> dict[str, Array]:
         """Run the current model on inputs or on those of the session; returns outputs and named ``values`` inside."""
-        given = self._inputs() if inputs is None else _listed(inputs)
+        given = self._inputs() if inputs is None else listed(inputs)
         return run_model(self.model, given, seed=self._data.seed, values=values)
 
     def verify(self, other: Other | None = None) -> Equivalence:

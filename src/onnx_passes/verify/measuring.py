@@ -32,6 +32,7 @@ from onnx_passes.verify.samples.dataset_at import DatasetAt
 from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
 from onnx_passes.verify.samples.generate import generate
 from onnx_passes.verify.samples.reference import Source
+from onnx_passes.verify.samples.sources import listed
 from onnx_passes.verify.verification import EXPLICIT, Mode
 from onnx_passes.workers.cluster import Cluster
 
@@ -62,6 +63,7 @@ class Measuring(Instrument):
         base: Path | None = None,
         cluster: Cluster | None = None,
     ) -> None:
+        dataset, expect = listed(dataset), listed(expect)
         if expect and not dataset:
             raise UsageError("outputs are expected of no dataset", hint="give the inputs that they belong to")
         if batch is not None and batch < 1:

@@ -13,6 +13,7 @@ from onnx_passes.verify.comparison.promise import DEFAULT, Limits
 from onnx_passes.verify.run.activations import LIMIT
 from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.samples.generate import Sampling
+from onnx_passes.verify.samples.sources import listed
 
 Mode = Literal["every", "each", "final"]
 
@@ -44,6 +45,7 @@ class Settings:
     def __post_init__(self) -> None:
         # Nothing stands for the default, too.
         self.limits = self.limits or DEFAULT
+        self.inputs, self.expect = listed(self.inputs), listed(self.expect)
         self.executor = self.executor or Executor()
 
     @property

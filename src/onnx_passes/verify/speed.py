@@ -21,6 +21,7 @@ from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
 from onnx_passes.verify.samples.generate import generate
 from onnx_passes.verify.samples.reference import Source, read_inputs
 from onnx_passes.verify.samples.sizes import dimension_key, dynamic_dimensions
+from onnx_passes.verify.samples.sources import listed
 
 _USUAL = {1: 128, 32: 224, 512: 16000}
 """Sizes of dynamic dimensions where time is measured, by the least ones: tokens, pixels, values of a signal."""
@@ -35,7 +36,7 @@ class Speed(Instrument):
     def __init__(
         self, *, inputs: Sequence[Source] = (), seconds: float = SECONDS, executor: Executor | None = None
     ) -> None:
-        self.inputs, self.seconds, self.executor = inputs, seconds, executor
+        self.inputs, self.seconds, self.executor = listed(inputs), seconds, executor
         self._before: TimedModel | None = None
         self._sample: Sample = {}
         self._changes: list[ChangesInterface] = []

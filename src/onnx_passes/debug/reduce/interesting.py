@@ -27,6 +27,7 @@ from onnx_passes.verify.failure import Failure, PostconditionError
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Sample
 from onnx_passes.verify.samples.generate import generate
 from onnx_passes.verify.samples.reference import read_inputs
+from onnx_passes.verify.samples.sources import listed
 from onnx_passes.verify.verification import Verification
 
 Fails = Callable[[ir.Model, list[Sample]], bool]
@@ -160,6 +161,7 @@ def usable_samples(
     Raises UsageError if the model does not run on samples that are given.
     """
     executor = executor or Executor()
+    inputs = listed(inputs)
     if inputs:
         samples = read_inputs(model, inputs)
         require_running(model, samples, executor)

@@ -11,6 +11,7 @@ from onnx_passes.verify.run.execute import Executable, ExecutionError, Sample
 from onnx_passes.verify.samples.generate import generate
 from onnx_passes.verify.samples.reference import read_inputs
 from onnx_passes.verify.samples.sizes import dimension_key
+from onnx_passes.verify.samples.sources import listed
 
 Axes = Mapping[str, Sequence[int]]
 
@@ -35,6 +36,7 @@ def run_samples(
 
     Of generated samples, those that the model cannot take are left out, or cut where it takes none.
     """
+    inputs = listed(inputs)
     if inputs:
         return ready.run_each(read_inputs(model, inputs), all_must_run=True)
     return run_generated(ready, generate(model, seed=seed, thorough=True), dynamic_axes(model))

@@ -16,7 +16,7 @@ from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE
 from onnx_passes.verify.samples.lazy import Array, LazyArray
 from onnx_passes.verify.samples.numpy_files import read_numpy
-from onnx_passes.verify.samples.sources import Opened, open_source
+from onnx_passes.verify.samples.sources import Opened, listed, open_source
 
 Sample = dict[str, Array]
 """Arrays by the name of the input or output of the model that they belong to."""
@@ -92,7 +92,7 @@ class _Given:
 
 
 def _read(ports: _Ports, sources: Iterable[Source], notes: list[str] | None, expected: int = 1) -> list[Sample]:
-    loaded = [_load(source, number, ports) for number, source in enumerate(sources, 1)]
+    loaded = [_load(source, number, ports) for number, source in enumerate(listed(sources), 1)]
     samples: list[Sample] = []
     groups = _grouped(ports, loaded)
     rows = expected if len(groups) == 1 else 1

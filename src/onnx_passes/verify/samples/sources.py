@@ -37,10 +37,16 @@ _SUFFIXES = (".npy", ".npz", ".pb", *_TABLES)
 _ZARR = ("zarr.json", ".zarray", ".zgroup")
 
 
+def listed(sources: Any) -> list[Any]:
+    """Return sources as a list; a file, an array or arrays by name are one source."""
+    one = isinstance(sources, str | PathLike | np.ndarray | Mapping | Opened)
+    return [sources] if one else list(cast("Iterable[Any]", sources))
+
+
 def expand_sources(sources: Iterable[Any]) -> list[Any]:
     """Replace patterns and folders by the files that they stand for, in the order of their names."""
     found: list[Any] = []
-    for source in sources:
+    for source in listed(sources):
         found.extend(_expand(cast("str", source)) if isinstance(source, str | PathLike) else [source])
     return found
 
