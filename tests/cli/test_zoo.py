@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
@@ -140,6 +141,18 @@ def test_pipeline_options_files_and_versions_decide(batch, zoo, moody, monkeypat
     assert batch(*words)["reasons"] == {"other options": 3}
     monkeypatch.setattr("onnx_passes.workers.cluster.versions", lambda: (("onnx-passes", "99"),))
     assert batch(*words)["reasons"] == {"other versions": 3}
+
+
+def test_data_that_changed_decide(batch, zoo, tmp_path):
+    data = tmp_path / "data.npz"
+    np.savez(data, a=np.ones((5, 2), np.float32), b=np.ones((5, 2), np.float32))
+    for option in ("--dataset", "--inputs"):
+        words = ("cleanup", "--metric", "psnr", option, data)
+        batch(*words)
+        assert batch(*words)["ran"] == 0
+        np.savez(data, a=np.ones((6, 2), np.float32), b=np.ones((6, 2), np.float32))
+        assert batch(*words)["reasons"] == {"other options": 3}
+        np.savez(data, a=np.ones((5, 2), np.float32), b=np.ones((5, 2), np.float32))
 
 
 def test_failed_models_wait_for_a_change_and_lost_ones_do_not(batch, run, zoo, moody, tmp_path):

@@ -25,9 +25,10 @@ _OURS = "onnx_passes"
 def deciding_of(chosen: Settings, planned: Plan, choices: Choices, imports: Iterable[str]) -> Deciding:
     """Gather what decides; options that are as by default are left out, files are named with their digest.
 
-    Datasets are known by their names alone: they may be larger than what one run reads.
+    Datasets are known by their stamps: they may be larger than what one run reads.
     """
     from onnx_passes.verify.run.resources import Resources, current_resources
+    from onnx_passes.verify.samples.sources import stamps_of
     from onnx_passes.workers.cluster import versions
     from onnx_passes.zoo.contents import file_digest
     from onnx_passes.zoo.manifest import Deciding
@@ -37,8 +38,13 @@ def deciding_of(chosen: Settings, planned: Plan, choices: Choices, imports: Iter
         name: _plain(getattr(choices, name)) for name in _OPTIONS if getattr(choices, name) != getattr(usual, name)
     }
     options |= {name: value for name, value in vars(limits).items() if value != getattr(Resources(), name)}
-    given = [chosen.config_file, *choices.inputs, *choices.expect]
+    reference = chosen.config.reference
+    stamps = stamps_of([*choices.inputs, *choices.expect, *choices.dataset, *reference.inp, *reference.out])
+    read_at_once = {name for name in stamps if name not in choices.dataset and Path(name).is_file()}
+    given = [chosen.config_file, *read_at_once]
     files = {*(Path(name) for name in given if name), *_modules(planned, (*imports, *chosen.config.imports))}
+    if data := {name: stamp.content or stamp.here for name, stamp in stamps.items() if name not in read_at_once}:
+        options["data"] = data
     if digests := {str(path): file_digest(path) for path in sorted(files) if path.is_file()}:
         options["files"] = digests
     return Deciding(format_pipeline(parse_pipeline(chosen.pipeline)), options, dict(versions()))

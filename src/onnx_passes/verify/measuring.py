@@ -32,7 +32,8 @@ from onnx_passes.verify.samples.dataset_at import DatasetAt
 from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
 from onnx_passes.verify.samples.generate import generate
 from onnx_passes.verify.samples.reference import Source
-from onnx_passes.verify.samples.sources import listed
+from onnx_passes.verify.samples.sources import listed, stamps_of
+from onnx_passes.verify.samples.stamps import Stamp, stamp_of
 from onnx_passes.verify.verification import EXPLICIT, Mode
 from onnx_passes.workers.cluster import Cluster
 
@@ -110,6 +111,7 @@ class Measuring(Instrument):
         self._latest: dict[str, float] = {}
         self._baseline: dict[str, float] = {}
         self._pending: list[tuple[StepRecord, Step]] = []
+        self._stamps: dict[str, Stamp] = {}
         self._interface = InterfaceHistory()
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
@@ -143,6 +145,7 @@ class Measuring(Instrument):
                 )
 
     def _start(self, model: ir.Model, narrowing: Narrowing) -> None:
+        self._stamps = stamps_of([*self.dataset, *self.expect])
         given = Dataset.read(narrowing.model, self.dataset, self.expect, batch=self.batch) if self.dataset else None
         self._state = self._identity.structural(model)
         self._interface = InterfaceHistory(tuple(str(value.name) for value in model.graph.outputs))
@@ -201,6 +204,9 @@ class Measuring(Instrument):
         """Measure the result of the run, if the last steps were not measured one by one."""
         if self._pending:
             self._measure_pending(model)
+        for name, stamp in self._stamps.items():
+            if stamp.is_known and stamp != stamp_of(name):
+                raise UsageError("the data changed while the model was measured on them", where=name, hint="run again")
 
     def _measure_pending(self, model: ir.Model) -> None:
         """Measure if the structure is new, and hold all steps since the last time to their ranges."""

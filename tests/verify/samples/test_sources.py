@@ -188,3 +188,61 @@ def test_a_shape_that_does_not_fit_names_the_file(tmp_path: Path):
 def test_anything_else_is_left_alone():
     assert open_rows(ROWS) is ROWS
     assert expand_sources([ROWS, {"x": ROWS}])[0] is ROWS
+
+
+# Arrays of Zarr that are not whole, or too large
+
+
+@pytest.fixture
+def array(tmp_path: Path) -> Path:
+    zarr = pytest.importorskip("zarr")
+    for name, kind in (("new", 3), ("old", 2)):
+        zarr.create_array(str(tmp_path / f"{name}.zarr"), data=ROWS + 1, chunks=(4, 2, 2), zarr_format=kind)
+    zarr.create_array(str(tmp_path / "sharded.zarr"), data=ROWS + 1, chunks=(2, 2, 3), shards=(4, 2, 3))
+    return tmp_path
+
+
+@pytest.mark.parametrize(("name", "chunk"), [("new", "c/1/0/1"), ("old", "1.0.1"), ("sharded", "c/1/0/0")])
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_missing_chunk_is_no_zeros(array: Path, name: str, chunk: str, scheme: str):
+    given = f"{scheme}{array / name}.zarr"
+    whole = list(Dataset.read(model(), [given], batch=4))
+    assert np.array_equal(np.concatenate([batch.inputs["x"] for batch in whole]), ROWS + 1)
+    (array / f"{name}.zarr" / chunk).unlink()
+    data = Dataset.read(model(), [given], batch=4)
+    assert len(list(data.batches(0, 1))) == 1, "rows of other chunks are there"
+    with pytest.raises(UsageError, match=rf"{name}\.zarr: the chunk '{chunk}' of the array is missing: .* read 0\.0"):
+        list(data)
+    with pytest.raises(UsageError, match=f"the chunk '{chunk}' of the array is missing"):
+        read_inputs(model(), [given])
+
+
+def test_the_array_of_a_group_is_named(tmp_path: Path):
+    given = _zarr(tmp_path)
+    (tmp_path / "all.zarr" / "x" / "c" / "2" / "0" / "0").unlink()
+    with pytest.raises(UsageError, match=r"all\.zarr#x: the chunk 'c/2/0/0'"):
+        list(Dataset.read(model(), [given]))
+
+
+def test_chunks_of_fill_values_are_there_if_they_were_written(tmp_path: Path):
+    zarr = pytest.importorskip("zarr")
+    given = str(tmp_path / "dark.zarr")
+    zarr.create_array(given, data=ROWS * 0, chunks=(4, 2, 3), config={"write_empty_chunks": True})
+    assert not any(batch.inputs["x"].any() for batch in Dataset.read(model(), [given]))
+
+
+def test_a_damaged_chunk_is_a_mistake_of_the_user(array: Path):
+    (array / "new.zarr" / "c" / "0" / "0" / "0").write_bytes(b"not a chunk")
+    with pytest.raises(UsageError, match=r"new\.zarr: rows 0 to 10 cannot be read"):
+        list(Dataset.read(model(), [array / "new.zarr"]))
+
+
+def test_what_is_too_large_is_named(tmp_path: Path):
+    zarr = pytest.importorskip("zarr")
+    for name, chunk in (("rows", 1000), ("chunk", 10**12)):
+        zarr.create_array(str(tmp_path / f"{name}.zarr"), shape=(10**12, 2, 3), chunks=(chunk, 2, 3), dtype="f4")
+    large = r"rows\.zarr: 1000000000000 rows of shape \[2, 3\] take 2\.24e\+04 GiB at once, more than the 4 GiB"
+    with pytest.raises(UsageError, match=large):
+        read_inputs(model(), [tmp_path / "rows.zarr"])
+    with pytest.raises(UsageError, match=r"chunk\.zarr: a chunk of shape \[1000000000000, 2, 3\] takes"):
+        next(iter(Dataset.read(model(), [tmp_path / "chunk.zarr"])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,10 +14,12 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.samples.dataset import Dataset
 from onnx_passes.verify.samples.numpy_files import archive_numpy
 from onnx_passes.verify.samples.reference import Source
-from onnx_passes.verify.samples.sources import Opened, expand_sources, is_remote, stamp_of
+from onnx_passes.verify.samples.sources import Opened, expand_sources
+from onnx_passes.verify.samples.stamps import Stamp, is_remote, stamp_of
 from onnx_passes.workers.store import Store
 
 
@@ -31,7 +34,7 @@ class DatasetAt:
     inputs: tuple[str, ...]
     expect: tuple[str, ...]
     batch: int | None
-    stamps: tuple[str, ...] = ()
+    stamps: tuple[Stamp, ...] = ()
 
     @classmethod
     def of(
@@ -42,12 +45,19 @@ class DatasetAt:
         return cls(_interface(model), files, labels, batch, tuple(map(stamp_of, (*files, *labels))))
 
     def open(self) -> Dataset:
-        """Open the dataset; a worker does that once."""
+        """Open the dataset; a worker does that once, and refuses data that are others than those that are meant."""
         return _opened(self)
 
 
 @lru_cache(maxsize=1)
 def _opened(at: DatasetAt) -> Dataset:
+    for source, stamp in zip((*at.inputs, *at.expect), at.stamps, strict=False):
+        if not stamp.is_of(stamp_of(source)):
+            raise UsageError(
+                f"the data that {socket.gethostname()} finds here are not those that the run began with",
+                where=source,
+                hint="let all machines see the same files, and leave them as they are until the run ends",
+            )
     graph = onnx.GraphProto.FromString(at.interface)
     inputs, outputs = ([_value(proto) for proto in protos] for protos in (graph.input, graph.output))
     defaults = {proto.name for proto in graph.initializer}

@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from onnx_passes.core.errors import UsageError
+from onnx_passes.verify.run.resources import current_resources
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -16,13 +19,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class LazyArray:
     """An array of known shape and type, of which ``read`` returns the rows from one number to another.
 
-    ``is_flat`` says that a row is a list of numbers because a table has no other form, whatever shape they are of.
+    ``is_flat`` says that a row is a list of numbers because a table has no other form, whatever shape they are of;
+    ``where`` is the file that it is in.
     """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     read: Callable[[int, int], Array]
     is_flat: bool = False
+    where: str | None = None
 
     @property
     def ndim(self) -> int:
@@ -34,10 +39,23 @@ class LazyArray:
 
     def __getitem__(self, rows: slice) -> Array:
         start, stop, _ = rows.indices(len(self))
-        return self.read(start, max(start, stop))
+        stop = max(start, stop)
+        self._require_room(stop - start)
+        return self.read(start, stop)
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
         return self[:]
+
+    def _require_room(self, rows: int) -> None:
+        """Raise UsageError if so many rows would take more memory than a model may."""
+        size, most = rows * math.prod(self.shape[1:]) * self.dtype.itemsize, current_resources().memory
+        if size > most:
+            raise UsageError(
+                f"{rows} rows of shape {list(self.shape[1:])} take {size / 2**30:.3g} GiB at once, "
+                f"more than the {most / 2**30:.3g} GiB of --memory-limit",
+                where=self.where,
+                hint="--dataset with a small --batch reads rows as it needs them",
+            )
 
     def part(self, start: int, stop: int) -> LazyArray:
         """Return some of the rows, still unread."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import io
-import uuid
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -19,7 +17,9 @@ import numpy as np
 from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.samples.lazy import Array, LazyArray
 from onnx_passes.verify.samples.numpy_files import map_numpy, read_numpy, read_open_numpy, reading
+from onnx_passes.verify.samples.stamps import Stamp, filesystem, is_remote, stamp_of
 from onnx_passes.verify.samples.tables import open_table
+from onnx_passes.verify.samples.zarr_arrays import is_zarr, open_zarr
 
 Found = Array | LazyArray | dict[str, Array | LazyArray]
 
@@ -34,7 +34,6 @@ class Opened:
 
 _TABLES = (".parquet", ".arrow", ".feather")
 _SUFFIXES = (".npy", ".npz", ".pb", *_TABLES)
-_ZARR = ("zarr.json", ".zarray", ".zgroup")
 
 
 def listed(sources: Any) -> list[Any]:
@@ -49,6 +48,12 @@ def expand_sources(sources: Iterable[Any]) -> list[Any]:
     for source in listed(sources):
         found.extend(_expand(cast("str", source)) if isinstance(source, str | PathLike) else [source])
     return found
+
+
+def stamps_of(sources: Iterable[Any]) -> dict[str, Stamp]:
+    """Return the stamps of all data that are given by name, by their names."""
+    names = [fspath(cast("str", one)) for one in expand_sources(sources) if isinstance(one, str | PathLike)]
+    return {name: stamp_of(name) for name in names}
 
 
 def open_rows(source: Any) -> Any:
@@ -83,31 +88,10 @@ def open_source(source: str | PathLike[str]) -> Opened | None:
     return Opened(fspath(source), found[chosen] if len(names) == 1 else {name: found[name] for name in names})
 
 
-def stamp_of(source: str) -> str:
-    """Tell a file from one that takes its name later; what cannot be told apart is new every time."""
-    text = source.partition("#")[0]
-    try:
-        if is_remote(text):
-            fs, path = _filesystem(text)
-            if fs.isfile(path):
-                return str(fs.ukey(path))
-        elif Path(text).is_file():
-            stat = Path(text).stat()
-            return f"{stat.st_ino} {stat.st_size} {stat.st_mtime_ns}"
-    except (OSError, NotImplementedError):
-        pass
-    return uuid.uuid4().hex
-
-
-def is_remote(text: str) -> bool:
-    """Tell whether something is a URL."""
-    return "://" in text
-
-
 def _opened(text: str, *, by_name: bool) -> Found | None:
     suffix = PurePosixPath(text).suffix.lower()
-    if _is_zarr(text):
-        return _zarr(text)
+    if is_zarr(text):
+        return open_zarr(text)
     if suffix in _TABLES and (is_remote(text) or Path(text).is_file()):
         return open_table(text)
     if is_remote(text) or (by_name and Path(text).is_file()):
@@ -134,7 +118,7 @@ def _expand(source: str | PathLike[str]) -> list[str]:
 
 
 def _inside(path: Path) -> list[str] | None:
-    if path.is_dir() and not _is_zarr(str(path)):
+    if path.is_dir() and not is_zarr(str(path)):
         found = sorted(str(one) for one in path.rglob("*") if one.suffix.lower() in _SUFFIXES and one.is_file())
         what = "there are no data in this folder"
     elif not path.exists() and any(mark in str(path) for mark in "*?["):
@@ -150,10 +134,10 @@ def _inside(path: Path) -> list[str] | None:
 
 
 def _inside_url(url: str) -> list[str] | None:
-    fs, path = _filesystem(url)
+    fs, path = filesystem(url)
     if any(mark in path for mark in "*?["):
         found = sorted(cast("list[str]", fs.glob(path)))
-    elif PurePosixPath(path).suffix.lower() not in _SUFFIXES and fs.isdir(path) and not _is_zarr(url):
+    elif PurePosixPath(path).suffix.lower() not in _SUFFIXES and fs.isdir(path) and not is_zarr(url):
         files = cast("list[str]", fs.find(path))
         found = sorted(one for one in files if any(fnmatch(one, f"*{suffix}") for suffix in _SUFFIXES))
     else:
@@ -163,46 +147,8 @@ def _inside_url(url: str) -> list[str] | None:
     return [str(fs.unstrip_protocol(one)) for one in found]
 
 
-def _filesystem(url: str) -> tuple[Any, str]:
-    try:
-        return importlib.import_module("fsspec.core").url_to_fs(url)
-    except ImportError as error:
-        raise UsageError(
-            f"this URL cannot be read ({error})", where=url, hint="pip install 'onnx-passes[data]'"
-        ) from error
-    except ValueError as error:
-        raise UsageError(f"this URL cannot be read ({error})", where=url) from error
-
-
-def _is_zarr(text: str) -> bool:
-    if is_remote(text):
-        if PurePosixPath(text).suffix != ".zarr":
-            return False
-        fs, path = _filesystem(text)
-        return any(fs.exists(f"{path}/{name}") for name in _ZARR)
-    return any((Path(text) / name).exists() for name in _ZARR)
-
-
-def _zarr(text: str) -> Found:
-    try:
-        zarr: Any = importlib.import_module("zarr")
-    except ImportError:
-        raise UsageError("Zarr is not installed", where=text, hint="pip install 'onnx-passes[data]'") from None
-    try:
-        opened = zarr.open(text, mode="r")
-    except Exception as error:
-        raise UsageError(f"this is not a readable Zarr store ({error})", where=text) from error
-    if hasattr(opened, "shape"):
-        return _of_zarr(opened)
-    return {str(name): _of_zarr(array) for name, array in sorted(opened.arrays())}
-
-
-def _of_zarr(array: Any) -> LazyArray:
-    return LazyArray(tuple(array.shape), np.dtype(array.dtype), lambda start, stop: np.asarray(array[start:stop]))
-
-
 def _remote_numpy(url: str) -> Array | LazyArray:
-    fs, path = _filesystem(url)
+    fs, path = filesystem(url)
     with reading(url), fs.open(path, "rb") as file:
         shape, fortran, dtype = _header(file)
         offset = file.tell()
@@ -215,30 +161,31 @@ def _remote_numpy(url: str) -> Array | LazyArray:
             content = fs.cat_file(path, start=offset + start * size, end=offset + stop * size)
         return np.frombuffer(content, dtype).reshape(stop - start, *shape[1:])
 
-    return LazyArray(shape, dtype, read)
+    return LazyArray(shape, dtype, read, where=url)
 
 
 def _archive(text: str) -> Found:
     """Open the arrays of an archive by their headers; an array is read as a whole, and kept for its next rows."""
     whole = _whole_archive if not is_remote(text) else _whole_remote_archive
+    stamp = stamp_of(text)
     with reading(text), _file(text) as file, zipfile.ZipFile(file) as archive:
         found: dict[str, Array | LazyArray] = {}
         for entry in archive.namelist():
             with archive.open(entry) as member:
                 shape, _, dtype = _header(cast("BinaryIO", member))
             name = entry.removesuffix(".npy")
-            found[name] = _at_once(shape, dtype, lambda name=name: whole(text)[name])
+            found[name] = _at_once(shape, dtype, lambda name=name: whole(text, stamp)[name])
     return found
 
 
 @lru_cache(maxsize=2)
-def _whole_archive(path: str) -> Mapping[str, Array]:
+def _whole_archive(path: str, stamp: Stamp) -> Mapping[str, Array]:
     return cast("dict[str, Array]", read_numpy(Path(path)))
 
 
 @lru_cache(maxsize=2)
-def _whole_remote_archive(url: str) -> Mapping[str, Array]:
-    fs, path = _filesystem(url)
+def _whole_remote_archive(url: str, stamp: Stamp) -> Mapping[str, Array]:
+    fs, path = filesystem(url)
     with reading(url):
         return cast("dict[str, Array]", read_open_numpy(io.BytesIO(fs.cat_file(path)), url))
 
@@ -259,5 +206,5 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 def _file(text: str) -> Any:
     if not is_remote(text):
         return Path(text).open("rb")
-    fs, path = _filesystem(text)
+    fs, path = filesystem(text)
     return fs.open(path, "rb")

@@ -12,18 +12,20 @@ import numpy as np
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.samples.lazy import Array, LazyArray
+from onnx_passes.verify.samples.stamps import Stamp, stamp_of
 
 
 def open_table(text: str) -> dict[str, Array | LazyArray]:
     """Open the columns of a table; what is read are the groups of rows that hold those asked for."""
-    table = _table(text)
+    stamp = stamp_of(text)
+    table = _table(text, stamp)
     found: dict[str, Array | LazyArray] = {}
     for field in table.schema:
         shape, dtype, is_flat = _row(field, text)
         found[field.name] = LazyArray(
             (table.ends[-1], *shape),
             dtype,
-            lambda start, stop, name=field.name, shape=shape: _rows(text, name, shape, start, stop),
+            lambda start, stop, name=field.name, shape=shape: _rows(text, stamp, name, shape, start, stop),
             is_flat,
         )
     return found
@@ -56,7 +58,7 @@ class _Table:
 
 
 @lru_cache(maxsize=2)
-def _table(text: str) -> _Table:
+def _table(text: str, stamp: Stamp) -> _Table:
     try:
         return _Table(text)
     except UsageError:
@@ -65,8 +67,8 @@ def _table(text: str) -> _Table:
         raise UsageError(f"this is not a readable table ({_line(error)})", where=text) from error
 
 
-def _rows(text: str, name: str, shape: tuple[int, ...], start: int, stop: int) -> Array:
-    table = _table(text)
+def _rows(text: str, stamp: Stamp, name: str, shape: tuple[int, ...], start: int, stop: int) -> Array:
+    table = _table(text, stamp)
     parts: list[Array] = []
     while start < stop:
         number = bisect_right(table.ends, start) - 1
