@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 
 import pytest
@@ -60,6 +61,17 @@ def test_something_must_be_named(run):
     answer = run("prove")
     assert answer.code == 2
     assert "Give RULE… or --all" in answer.err
+
+
+def test_without_the_solver_nothing_is_proved(run, monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    answer = run("prove", "eliminate-transpose")
+    assert answer.code == 2
+    assert "z3" in answer.err
+    assert "pip install 'onnx-passes[prove]'" in answer.err
 
 
 def test_list_shows_evidence(run):

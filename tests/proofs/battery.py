@@ -454,8 +454,8 @@ OWN = (
         "float[2,3] x, float[3,4] w => float[N,M] r",
         "a = MatMul(x, w) r = Transpose(a)",
         "a = Transpose(x) b = Transpose(w) r = MatMul(b, a)",
-        "proved",
-        "the same sums of the same products",
+        "reals",
+        "the same sums of the same products, which another kernel may round in another way",
     ),
     Pair(
         "commuted product",

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import onnx_ir as ir
 import pytest
 
+from onnx_passes.api import apply
 from onnx_passes.core.errors import UsageError
+from onnx_passes.graph.copy import copy_model
 from onnx_passes.proofs.changed_parts import Comparison
+from onnx_passes.proofs.equal import prove_equal
 from onnx_passes.proofs.model_certificate import certify, differences
-from tests.proofs.models import pair
+from onnx_passes.proofs.proof import LEVELS, Assumption, Proof
+from tests.proofs.models import model, pair
 
 INTERFACE = "float[2,8] x, float[8,4] w => float[2,4] y, float[2,4] z"
 
 
 def _models(before: str, after: str):
     first, second = pair(INTERFACE, before, after)
-    for model in (first, second):
-        for node in model.graph:
+    for each in (first, second):
+        for node in each.graph:
             for output in node.outputs:
                 output.shape = output.shape or (
-                    model.graph.outputs[0].shape if output.name != "xs" else model.graph.inputs[0].shape
+                    each.graph.outputs[0].shape if output.name != "xs" else each.graph.inputs[0].shape
                 )
-                output.dtype = output.dtype or model.graph.inputs[0].dtype
+                output.dtype = output.dtype or each.graph.inputs[0].dtype
     return first, second
 
 
@@ -82,9 +87,150 @@ def test_a_certificate_is_checked_by_proving_it_again():
         differences({}, made)
 
 
-def test_outputs_without_a_partner_are_an_error():
+def test_outputs_without_a_partner_are_a_difference():
     first, second = _models("y = MatMul(x, w) z = Neg(y)", "y = MatMul(x, w) z = Neg(y)")
     second.graph.outputs.pop()
+    found = certify(first, second)
+    assert found.level == "refuted"
+    assert "2 outputs before, 1 output after" in found.to_json()["windows"][0]["reason"]
     with pytest.raises(UsageError):
-        certify(first, second)
+        Comparison(first, second).outputs()
     assert Comparison(first, first).outputs()
+
+
+_F4 = "float[4] x => float[4] y"
+_CHOICE = "float[4] x, bool c => float[4] y"
+_IF = (
+    " y = If (c) <then_branch = t () => (float[4] p) { p = Identity (v) }, "
+    "else_branch = e () => (float[4] q) { q = Abs (x) }>"
+)
+_FUNCTIONS = """<ir_version: 10, opset_import: ["" : 21, "d" : 1]>
+g (float[4] x, bool c) => (float[4] y) {{ {0} }}
+<domain: "d", opset_import: ["" : {2}]> G (a) => (b) {{ b = {1} (a) }}
+<domain: "d", opset_import: ["" : 21, "d" : 1]> F (a) => (b) {{ b = d.G (a) }}
+"""
+_BRANCH = (
+    "y = If (c) <then_branch = t () => (float[4] p) { p = d.G (x) }, "
+    "else_branch = e () => (float[4] q) { q = Neg (x) }>"
+)
+
+
+def _functions(body: str, inner: str, opset: int = 21) -> ir.Model:
+    return model(_FUNCTIONS.format(body, inner, opset))
+
+
+DIFFERENT = {
+    "captured value": pair(_CHOICE, "v = Neg(x)" + _IF, "v = Relu(x)" + _IF),
+    "function below a function": (_functions("y = d.F(x)", "Relu"), _functions("y = d.F(x)", "Abs")),
+    "function in a branch": (_functions(_BRANCH, "Relu"), _functions(_BRANCH, "Abs")),
+    "operator set": tuple(
+        model("g (float[2,3,4] x) => (float[2,3,4] y) { y = Softmax(x) }", f'"" : {opset}') for opset in (12, 13)
+    ),
+    "order of outputs": pair(INTERFACE, "y = MatMul(x, w) z = Neg(y)", "y = MatMul(x, w) z = Neg(y)"),
+    "number of outputs": pair(INTERFACE, "y = MatMul(x, w) z = Neg(y)", "y = MatMul(x, w) z = Neg(y)"),
+    "type of an input": tuple(
+        model(f"g ({kind}[4] x) => ({kind}[4] y) {{ y = Abs(x) }}") for kind in ("float", "double")
+    ),
+    "shape of an input": tuple(model(f"g (float[{size}] x) => (float[{size}] y) {{ y = Abs(x) }}") for size in (4, 5)),
+    "fixed size": tuple(model(f"g (float[{size}] x) => (float[{size}] y) {{ y = Abs(x) }}") for size in ("N", 4)),
+    "default of an input": tuple(
+        model(f"g (float[1] x, float[1] w) => (float[1] y) <float[1] w = {{{number}}}> {{ y = Mul(x, w) }}")
+        for number in (1.0, 2.0)
+    ),
+    "name of an input": tuple(model(f"g (float[4] {name}) => (float[4] y) {{ y = Abs({name}) }}") for name in "xu"),
+}
+DIFFERENT["order of outputs"][1].graph.outputs.reverse()
+DIFFERENT["number of outputs"][1].graph.outputs.pop()
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_what_differs_in_any_of_these_is_refuted(name: str):
+    before, after = DIFFERENT[name]
+    sized = tuple(apply(copy_model(each), "shape-inference", verify=False).model for each in (before, after))
+    assert certify(before, after, sized=(sized[0], sized[1])).level == "refuted"
+    assert certify(before, before).windows == ()
+
+
+def test_operator_sets_of_functions_count():
+    text = _FUNCTIONS.replace("float[4]", "float[2,3,4]")
+    models = [model(text.format("y = d.F(x)", "Softmax", opset)) for opset in (12, 13)]
+    # ONNX Runtime takes the operator set of the model, so that it refutes nothing.
+    assert certify(*models).level == "unproved"
+    assert certify(models[0], models[0]).level == "proved"
+
+
+_DRAWN = "r = RandomNormalLike(x) s = RandomNormalLike(x)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"{_DRAWN} y = Sub(r, s)", "r = RandomNormalLike(x) y = Sub(r, r)"),
+        (f"{_DRAWN} y = Sub(r, s)", f"{_DRAWN} y = Sub(r, r)"),
+        (f"{_DRAWN} y = Sub(r, s)", "z = Sub(x, x) y = Neg(z)"),
+        ("r = RandomNormalLike <seed = 1.0> (x) y = Abs(r)", "r = RandomNormalLike <seed = 2.0> (x) y = Abs(r)"),
+    ],
+)
+def test_draws_of_random_numbers_are_never_merged(before: str, after: str):
+    models = pair(_F4, before, after)
+    assert certify(*models).level in ("unproved", "refuted")
+    assert certify(models[0], models[0]).level == "proved"
+    assert not isinstance(prove_equal(*models), Proof)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a = Relu(x) y = Relu(a)", "y = Relu(x)"),
+        ("a = Round(x) y = Round(a)", "y = Round(x)"),
+        (
+            "l = Constant <value_float = -1.0> () a = Clip(x, l) y = Clip(a, l)",
+            "l = Constant <value_float = -1.0> () y = Clip(x, l)",
+        ),
+        (
+            "n = Constant <value = int64 {2}> () t = Constant <value = bool {1}> () y = Loop (n, t, x) <body = b "
+            "(int64 i, bool k, float[4] s) => (bool k2, float[4] s2) { k2 = Identity(k) s2 = Neg(s) }>",
+            "a = Neg(x) y = Neg(a)",
+        ),
+    ],
+)
+def test_right_pairs_are_proved(before: str, after: str):
+    assert certify(*pair(_F4, before, after)).level == "proved-here"
+
+
+def test_values_that_a_model_never_computes_refute_nothing():
+    # Behind Relu nothing is negative, which a window that starts from its result does not know.
+    before = "a = Exp(x) b = Sin(a) c = Abs(b) y = Erf(c)"
+    found = certify(*pair(_F4, before, "a = Exp(x) b = Sin(a) c = Abs(b) d = Abs(c) y = Erf(d)"))
+    assert found.level != "refuted"
+
+
+def test_sums_of_integers_are_not_taken_to_be_in_range():
+    before = "i = Constant <value_ints = [0]> () y = ReduceSum(x, i)"
+    after = "i = Constant <value_ints = [1, 1]> () a, b = Split(x, i) y = Add(a, b)"
+    found = certify(*pair("int32[2] x => int32[1] y", before, after))
+    assert found.level == "refuted"
+    assert "2147483647" in str(found.to_json()["windows"])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("y = GlobalAveragePool(x)", "y = ReduceMean <axes = [2, 3]> (x)"),
+        ("t = Tanh(x) y = Transpose <perm = [0, 1, 3, 2]> (t)", "t = Transpose <perm = [0, 1, 3, 2]> (x) y = Tanh(t)"),
+    ],
+)
+def test_what_rests_on_an_assumption_about_kernels_is_not_known_bit_by_bit(before: str, after: str):
+    models = pair("float[1,2,3,3] x => float[1,2,N,M] y", before, after, '"" : 13')
+    found = prove_equal(*models)
+    assert isinstance(found, Proof)
+    assert (found.holds, found.level) == ("proved-here", "equal-in-reals")
+    assert found.assumptions
+
+
+def test_a_level_is_never_above_what_its_assumptions_leave():
+    for level in ("proved", "proved-here", "equal-in-reals", "tested"):
+        for leaves in ("equal-in-reals", "tested"):
+            found = Proof(level, "method", assumptions=(Assumption("it is so", leaves),))
+            assert LEVELS.index(found.level) == max(LEVELS.index(level), LEVELS.index(leaves))
+            assert found.facts == ("it is so",)

@@ -8,7 +8,8 @@ those are its variables, and have to be shown to be the same as well.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,21 +19,23 @@ from onnx_passes.core.errors import UsageError
 from onnx_passes.graph.alignment import Alignment
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.copy import copy_node
-from onnx_passes.graph.hashing.content import Contents
-from onnx_passes.graph.hashing.fingerprint import structural_hash
+from onnx_passes.graph.hashing.semantics import Operation, Semantics
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.proofs.algebra import UnsupportedError
 
 _MOST_NODES = 60
 _SAME, _PAIR = "same", "pair"
 Pair = tuple[ir.Value, ir.Value]
+Key = tuple[Any, ...]
+"""A variable of a window: values of one number, or a pair of values that correspond."""
 
 
 @dataclass
 class ChangedPart:
     """A value that is computed in two ways: by these nodes before and after, from variables that both have.
 
-    ``assumed`` are the variables that still have to be shown to be the same.
+    ``variables`` are the values that it starts from, by name; ``assumed`` those that still have to be shown to be the
+    same.
     """
 
     before: ir.Value
@@ -40,31 +43,32 @@ class ChangedPart:
     removed: list[ir.Node] = field(default_factory=list[ir.Node])
     added: list[ir.Node] = field(default_factory=list[ir.Node])
     assumed: list[Pair] = field(default_factory=list[Pair])
+    variables: tuple[tuple[Key, ir.Value], ...] = ()
     models: tuple[ir.Model, ir.Model] | None = None
 
 
 class Comparison:
     """Two models, what is the same in them, and the windows around what is not.
 
-    ``distrusted`` are pairs of values that correspond, but are not the same: windows go on behind them.
+    ``distrusted`` are pairs of values that correspond, but are not the same: windows go on behind them. ``opened`` are
+    the values, for each window by its end, that are the same but depend on each other: it goes on behind them, too.
     """
 
     def __init__(self, before: ir.Model, after: ir.Model) -> None:
         self.before, self.after = before, after
-        self._contents = Contents()
+        self._contents = Semantics((before, after))
         self._alignment = Alignment(before.graph, after.graph, self._contents)
         self._keys: dict[Hashable, int] = {}
         self._numbers: dict[ir.Value, int] = {}
-        self._operators: dict[ir.Node, Hashable] = {}
+        self._operations: dict[ir.Node, Operation] = {}
         names = {other: value for value, other in self._alignment.inputs if value is not None and other is not None}
-        for model in (before, after):
-            functions = {key: structural_hash(function) for key, function in model.functions.items()}
-            for value in model.graph.inputs:
-                self._numbers[value] = self._number(("input", names.get(value, value)))
-            for node in model.graph:
-                self._enter(node, functions)
+        self.draws = tuple(self._enter_all(model, names) for model in (before, after))
         self.distrusted: set[Pair] = set()
-        self._back = {other: node for node, other in self._alignment.nodes.items()}
+        self.opened: defaultdict[Pair, set[int]] = defaultdict(set)
+        # Nodes of subgraphs are known by the nodes that hold them.
+        pairs = self._alignment.nodes.items()
+        self._ahead = {a: b for a, b in pairs if a in self._operations and b in self._operations}
+        self._back = {other: node for node, other in self._ahead.items()}
         self._common = self._all_numbers(before) & self._all_numbers(after)
 
     def outputs(self) -> list[Pair]:
@@ -78,13 +82,27 @@ class Comparison:
         """Tell whether two values are computed by the same operators from the same."""
         return self._of(a) == self._of(b)
 
+    def depends(self, output: ir.Value, value: ir.Value) -> bool:
+        """Tell whether an output is computed from a value."""
+        seen: set[ir.Value] = set()
+        waiting = [output]
+        while waiting:
+            found = waiting.pop()
+            if found is value:
+                return True
+            node = found.producer()
+            if found not in seen and node is not None:
+                seen.add(found)
+                waiting.extend(x for x in self._operations[node].operands if x is not None)
+        return False
+
     def inputs_of(self, a: ir.Value, b: ir.Value) -> list[Pair] | None:
-        """Return the pairs of inputs of two nodes of one operator that correspond; nothing if they do not."""
+        """Return the pairs of operands of two nodes of one operator that correspond; None if some do not."""
         one, other = a.producer(), b.producer()
         if one is None or other is None or not self._are_alike(one, other) or a.index() != b.index():
             return None
         found: list[Pair] = []
-        for x, y in zip(one.inputs, other.inputs, strict=True):
+        for x, y in zip(self._operations[one].operands, self._operations[other].operands, strict=True):
             if x is None or y is None:
                 if x is not y:
                     return None
@@ -97,15 +115,21 @@ class Comparison:
     def window(self, a: ir.Value, b: ir.Value) -> ChangedPart:
         """Return the window that ends with two values."""
         part = ChangedPart(a, b)
-        variables: dict[Hashable, ir.Value] = {}
+        variables: dict[Key, ir.Value] = {}
         for value, nodes in ((a, part.removed), (b, part.added)):
             self._collect(value, nodes, variables, part)
         part.models = self._models(part, variables)
+        part.variables = tuple(variables.items())
         return part
 
-    def _collect(
-        self, root: ir.Value, nodes: list[ir.Node], variables: dict[Hashable, ir.Value], part: ChangedPart
-    ) -> None:
+    def open(self, part: ChangedPart) -> bool:
+        """Extend a window beyond variables that nodes compute, which may depend on each other; False if it has none."""
+        opened = self.opened[part.before, part.after]
+        fresh = {key[1] for key, value in part.variables if key[0] == _SAME and value.producer() is not None} - opened
+        opened |= fresh
+        return bool(fresh)
+
+    def _collect(self, root: ir.Value, nodes: list[ir.Node], variables: dict[Key, ir.Value], part: ChangedPart) -> None:
         """Walk back from a value to those that the window starts from."""
         inside: set[ir.Node] = set()
         stack = [root]
@@ -114,23 +138,25 @@ class Comparison:
             if constant_tensor(value) is not None:
                 continue
             node = value.producer()
-            stop = None if value is root and node is not None else self._boundary(value)
-            if stop is not None or node is None:
+            stop = None if value is root and node is not None else self._boundary(value, part)
+            if stop is not None:
                 variables.setdefault(stop, value)
-                if stop is not None and stop[0] == _PAIR and stop[1:] not in part.assumed:
+                if stop[0] == _PAIR and stop[1:] not in part.assumed:
                     part.assumed.append(stop[1:])
-            elif node not in inside:
+            elif node is not None and node not in inside:
                 inside.add(node)
                 if len(inside) > _MOST_NODES:
                     raise UnsupportedError(f"a window of more than {_MOST_NODES} nodes")
-                stack.extend(x for x in node.inputs if x is not None)
+                stack.extend(x for x in self._operations[node].operands if x is not None)
         graph = None if root.producer() is None else root.graph
         nodes.extend(node for node in graph or () if node in inside)
 
-    def _boundary(self, value: ir.Value) -> tuple[Any, ...] | None:
+    def _boundary(self, value: ir.Value, part: ChangedPart) -> Key | None:
         """Name the variable that a value is, if the window starts from it."""
         number = self._of(value)
-        if number in self._common or value.producer() is None:
+        if value.producer() is None:
+            return (_SAME, number)
+        if number in self._common and number not in self.opened[part.before, part.after]:
             return (_SAME, number)
         partner = self._partner(value)
         return None if partner is None else (_PAIR, *partner)
@@ -140,7 +166,7 @@ class Comparison:
         node = value.producer()
         if node is None:
             return None
-        ahead, back = self._alignment.nodes.get(node), self._back.get(node)
+        ahead, back = self._ahead.get(node), self._back.get(node)
         other = ahead or back
         if other is None or not self._are_alike(node, other):
             return None
@@ -155,7 +181,9 @@ class Comparison:
         return found is not None and found[1] is b
 
     def _are_alike(self, a: ir.Node, b: ir.Node) -> bool:
-        return self._operators[a] == self._operators[b] and len(a.inputs) == len(b.inputs)
+        """Tell whether two nodes are one function of their operands; what is drawn at random is none."""
+        one, other = self._operations[a], self._operations[b]
+        return one.key == other.key and not one.draws and len(one.operands) == len(other.operands)
 
     def _all_numbers(self, model: ir.Model) -> set[int]:
         computed = (output for node in model.graph for output in node.outputs)
@@ -172,23 +200,32 @@ class Comparison:
             found = self._numbers[value] = self._number(key)
         return found
 
-    def _enter(self, node: ir.Node, functions: Mapping[ir.OperatorIdentifier, bytes]) -> None:
-        graphs = [attr.value for attr in node.attributes.values() if attr.type is ir.AttributeType.GRAPH]
-        bodies = tuple(structural_hash(graph) for graph in graphs if isinstance(graph, ir.Graph))
-        outer = tuple(self._of(value) for graph in graphs if isinstance(graph, ir.Graph) for value in _captured(graph))
-        key = (repr(self._contents.node(node)), functions.get(node.op_identifier()), bodies)
-        self._operators[node] = key
-        inputs = tuple(None if value is None else self._of(value) for value in node.inputs)
-        for index, output in enumerate(node.outputs):
-            if constant_tensor(output) is None:
-                self._numbers[output] = self._number((key, inputs, outer, index))
+    def _enter_all(self, model: ir.Model, names: Mapping[ir.Value, ir.Value]) -> Counter[Hashable]:
+        """Enter the values of a model; return how often each of its operations draws random numbers."""
+        drawn: Counter[Hashable] = Counter()
+        draws: Counter[Hashable] = Counter()
+        for value in model.graph.inputs:
+            self._numbers[value] = self._number(("input", names.get(value, value)))
+        for node in model.graph:
+            operation = self._operations[node] = self._contents.operation(node)
+            operands = tuple(None if value is None else self._of(value) for value in operation.operands)
+            key: tuple[Hashable, ...] = (operation.key, operands)
+            if operation.draws:
+                # No two draws of a model are the same; between models, those that come in the same order are.
+                drawn[key] += 1
+                draws[operation.key] += 1
+                key = (*key, drawn[key])
+            for index, output in enumerate(node.outputs):
+                if constant_tensor(output) is None:
+                    self._numbers[output] = self._number((*key, ("output", index)))
+        return draws
 
-    def _models(self, part: ChangedPart, variables: Mapping[Hashable, ir.Value]) -> tuple[ir.Model, ir.Model]:
+    def _models(self, part: ChangedPart, variables: Mapping[Key, ir.Value]) -> tuple[ir.Model, ir.Model]:
         names = {key: f"v{index}" for index, key in enumerate(variables)}
         made: list[ir.Model] = []
         for model, root, nodes in ((self.before, part.before, part.removed), (self.after, part.after, part.added)):
             values: dict[ir.Value, ir.Value] = {}
-            inputs: dict[Hashable, ir.Value] = {}
+            inputs: dict[Key, ir.Value] = {}
             for key, value in variables.items():
                 shape = static_shape(value)
                 if shape is None or value.dtype is None:
@@ -201,22 +238,13 @@ class Comparison:
             made.append(_model(model, root, nodes, values, list(inputs.values())))
         return made[0], made[1]
 
-    def _key(self, value: ir.Value, variables: Mapping[Hashable, ir.Value]) -> Hashable | None:
+    def _key(self, value: ir.Value, variables: Mapping[Key, ir.Value]) -> Key | None:
         if constant_tensor(value) is not None:
             return None
         partner = self._partner(value)
-        keys: list[Hashable] = [(_SAME, self._of(value))]
+        keys: list[Key] = [(_SAME, self._of(value))]
         keys += [] if partner is None else [(_PAIR, *partner)]
         return next((key for key in keys if key in variables), None)
-
-
-def _captured(graph: ir.Graph) -> Iterator[ir.Value]:
-    """List the values around a graph that it reads."""
-    own = {value for node in graph.all_nodes() for value in node.outputs} | set(graph.inputs)
-    for node in graph.all_nodes():
-        for value in node.inputs:
-            if value is not None and value not in own and value.graph is not graph:
-                yield value
 
 
 def _model(

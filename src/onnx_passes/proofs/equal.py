@@ -33,7 +33,8 @@ from onnx_passes.proofs.decide import OPAQUE, Verdict, decide
 from onnx_passes.proofs.excuses import ROUNDING
 from onnx_passes.proofs.inputs import interface_difference, paired_inputs, variables
 from onnx_passes.proofs.labels import same_labels
-from onnx_passes.proofs.proof import Proof, Unproved
+from onnx_passes.proofs.places import assumptions_of
+from onnx_passes.proofs.proof import Assumption, Proof, Unproved
 from onnx_passes.proofs.real_numbers import rounding, same_in_fields
 from onnx_passes.proofs.runs import differ, drawn
 from onnx_passes.proofs.samples import Domain
@@ -48,6 +49,7 @@ _MOST_FORMS = 24
 _MOST_BOUNDED = 640
 _MOST_VISITS = 400_000
 """Terms that are looked at to tell forms apart."""
+_SAYS_NO_COLLISION = Assumption("two fingerprints of 64 bits do not collide")
 _MOST_APART = 2.0**10
 """Units of rounding by which results for ordinary inputs may be apart where no bound is known."""
 
@@ -99,10 +101,10 @@ class _Question:
         if different:
             return Unproved(different, refuted=True)
         facts = [f"{name} is in {domain}" for name, domain in self.domains.items()]
-        facts += [*sorted(terms.assumed), *_places(first, second)]
+        assumed = assumptions_of(terms, first, second)
         pairs = _different_pairs(terms, a, b)
         if not pairs:
-            return Proof("proved-here", "congruence", tuple(facts))
+            return Proof("proved-here", "congruence", tuple(facts), assumptions=assumed)
         forms, are_all = _forms(terms, pairs, self.domains)
         verdicts: list[Verdict] = []
         for one, other in forms[:_MOST_FORMS]:
@@ -111,10 +113,11 @@ class _Question:
             if verdicts[-1].status == "different" and not verdicts[-1].excused:
                 return self._refuted(terms, verdicts[-1], "")
         if are_all and len(forms) <= _MOST_FORMS and all(verdict.status == "same" for verdict in verdicts):
-            return Proof("proved-here", ", ".join(sorted({v.method for v in verdicts})), tuple(facts))
+            method = ", ".join(sorted({v.method for v in verdicts}))
+            return Proof("proved-here", method, tuple(facts), assumptions=assumed)
         open_forms = [form for form, verdict in zip(forms, verdicts, strict=False) if verdict.status != "same"]
         bounded = are_all and len(forms) <= _MOST_BOUNDED
-        return self._in_reals(terms, [*open_forms, *forms[_MOST_FORMS:]], verdicts, facts, bounded=bounded)
+        return self._in_reals(terms, [*open_forms, *forms[_MOST_FORMS:]], verdicts, facts, assumed, bounded=bounded)
 
     @property
     def _patience(self) -> float:
@@ -135,6 +138,7 @@ class _Question:
         forms: Sequence[tuple[int, int]],
         verdicts: Sequence[Verdict],
         facts: list[str],
+        assumed: tuple[Assumption, ...],
         *,
         bounded: bool,
     ) -> Proof | Unproved:
@@ -146,9 +150,9 @@ class _Question:
         why = f"not decided: {undecided.method}" if undecided is not None else "not decided"
         if any(not terms.symbols[a].dtype.is_floating_point() for a, _ in forms):
             return self._undecided(terms, worst, verdicts, why)
-        same, assumed = False, tuple[str, ...]()
+        same, real = False, tuple[str, ...]()
         for fold in (False, True):
-            same, assumed = same_in_fields(self.before, self.after, self.inputs, fold=fold, seconds=self._patience)
+            same, real = same_in_fields(self.before, self.after, self.inputs, fold=fold, seconds=self._patience)
             if same:
                 break
         bound, reason = None, "no bound: too many forms of terms"
@@ -161,7 +165,7 @@ class _Question:
             found = "equal in real numbers, but rounding is amplified: " + reason
             return self._undecided(terms, worst, verdicts, found)
         if any(verdict.method == OPAQUE for verdict in verdicts):
-            facts = [*facts, "special values were not tried"]
+            real = (*real, "special values were not tried")
             if any(differ(self.before, self.after, self.inputs, feeds) for feeds in drawn(self.before, 1)):
                 return Unproved("equal in real numbers, but not as ONNX Runtime computes them")
         method = "finite fields" if same else "rational polynomials"
@@ -171,7 +175,8 @@ class _Question:
             more.append(f"the bound holds for inputs {limits}")
         else:
             more.append(reason)
-        return Proof("equal-in-reals", method, (*facts, *assumed, *more), bound, _listed(flags))
+        assumed = (*assumed, *(Assumption(text, "equal-in-reals") for text in real))
+        return Proof("equal-in-reals", method, (*facts, *more), bound, _listed(flags), assumed)
 
     def _undecided(self, terms: Terms, worst: Verdict | None, verdicts: Sequence[Verdict], why: str) -> Unproved:
         """Refute by a difference that is certain, or say what may be tried."""
@@ -189,23 +194,22 @@ class _Question:
         likely = [] if found.example is None else [found.example]
         for feeds in (*likely, *(() if self.domains else drawn(self.before))):
             if differ(self.before, self.after, self.inputs, feeds):
-                return Unproved(f"ONNX Runtime computes {_told(feeds)}", True, found.flags, feeds)
+                return Unproved(f"ONNX Runtime computes {told(feeds)}", True, found.flags, feeds)
         return Unproved(found.reason, flags=found.flags)
 
     def _large(self, why: str) -> Proof | Unproved:
         """Compare models that are too large for terms by fingerprints, then in finite fields."""
         try:
             if same_labels(self.before, self.after, self.inputs, self._patience):
-                return Proof(
-                    "proved-here", "congruence (fingerprints)", ("two fingerprints of 64 bits do not collide",)
-                )
+                return Proof("proved-here", "congruence (fingerprints)", assumptions=(_SAYS_NO_COLLISION,))
             same, assumed = same_in_fields(self.before, self.after, self.inputs, fold=True, seconds=self._patience)
         except TooLargeError as error:
             return Unproved(f"too large: {error}")
         if not same:
             return Unproved(f"too large: {why}")
-        facts = (*assumed, "special values and rounding were not looked at")
-        return Proof("equal-in-reals", "finite fields", facts, None, ("reassoc",))
+        texts = (*assumed, "special values and rounding were not looked at")
+        assumptions = tuple(Assumption(text, "equal-in-reals") for text in texts)
+        return Proof("equal-in-reals", "finite fields", (), None, ("reassoc",), assumptions)
 
     def _refuted(self, terms: Terms, verdict: Verdict, reason: str) -> Unproved:
         example = self._example(terms, verdict)
@@ -244,12 +248,6 @@ def _different_pairs(terms: Terms, a: Sequence[Tensor], b: Sequence[Tensor]) -> 
     return list(found)
 
 
-def _places(first: Evaluation, second: Evaluation) -> list[str]:
-    """Name operators of which elements have other neighbours than before."""
-    moved = sorted({str(getattr(key[0], "name", "")) for key in first.places ^ second.places})
-    return [f"{name} gives an element the same bits wherever it is" for name in moved]
-
-
 def _forms(
     terms: Terms, pairs: Sequence[tuple[int, int]], domains: Mapping[str, Domain]
 ) -> tuple[list[tuple[int, int]], bool]:
@@ -282,7 +280,7 @@ def _listed(flags: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(flags))
 
 
-def _told(example: Mapping[str, np.ndarray]) -> str:
+def told(example: Mapping[str, np.ndarray]) -> str:
     """Say for which inputs results differ."""
     parts = ", ".join(f"{name} = {_short(array)}" for name, array in example.items())
     return f"different results for {parts}" if parts else "different results"

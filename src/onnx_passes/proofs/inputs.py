@@ -22,12 +22,12 @@ def paired_inputs(before: ir.Model, after: ir.Model) -> list[int]:
         other = ours[index]
         if value.dtype is not other.dtype or static_shape(value) != static_shape(other):
             raise UnsupportedError(f"the input '{value.name}' has another type or shape")
-        if not _has_same_default(value, other):
+        if not has_same_default(value, other):
             raise UnsupportedError(f"the input '{value.name}' has another default")
     return found
 
 
-def _has_same_default(one: ir.Value, other: ir.Value) -> bool:
+def has_same_default(one: ir.Value, other: ir.Value) -> bool:
     """Tell whether who leaves an input out gets the same."""
     a, b = one.const_value, other.const_value
     if a is None or b is None or a is b:

@@ -8,9 +8,10 @@ model as functions, or functions by the standard; all others are functions of wh
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -23,6 +24,24 @@ if TYPE_CHECKING:
     from onnx_passes.proofs.symbolic import Evaluation
 
 _MISSING = object()
+
+
+class Place(NamedTuple):
+    """One use of a kernel: of another operator, or on elements in other places, it may round in another way."""
+
+    operator: str
+    params: Hashable
+    operands: Hashable
+    sums: bool = False
+
+
+def arrays_key(arrays: Iterable[np.ndarray]) -> Hashable:
+    """Return a key of elements with their places."""
+    return tuple((array.shape, blake2b(array.tobytes(), digest_size=16).digest()) for array in arrays)
+
+
+_EXACT_SEQUENCES = frozenset({"ReduceMax", "ReduceMin", "PoolMax"})
+"""Functions of sequences that round nothing."""
 
 
 @dataclass(slots=True)
@@ -86,6 +105,15 @@ class Call:
         return tuple(_plain(self.attributes[n].value if n in self.attributes else known[n]) for n in known) + tuple(
             (name, _plain(self.attributes[name].value)) for name in rest
         )
+
+    def sequence(self, symbol: Symbol, operands: Sequence[np.ndarray]) -> np.ndarray:
+        """Apply a function to the sequences along the last axis; note where, if it rounds more than once."""
+        rounds = symbol.dtype.is_floating_point() and symbol.name not in _EXACT_SEQUENCES
+        if rounds and self.algebra.exact and (operands[0].shape[-1] > 1 or len(operands) > 1):
+            given = (x.elements(self.algebra) if x.known is None else x.known for x in self.inputs if x is not None)
+            params = (self.version, self.params())
+            self.evaluation.places.add(Place(self.node.op_type, params, arrays_key(given), sums=True))
+        return self.algebra.sequence(symbol, operands)
 
     def symbol(self, name: str, dtype: ir.DataType, *sources: ir.DataType, params: tuple[Any, ...] = ()) -> Symbol:
         """Name a function."""

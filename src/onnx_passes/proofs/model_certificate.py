@@ -5,25 +5,33 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.proofs.algebra import UnsupportedError
-from onnx_passes.proofs.changed_parts import Comparison, Pair
-from onnx_passes.proofs.equal import Effort, prove_equal
+from onnx_passes.proofs.changed_parts import ChangedPart, Comparison, Pair
+from onnx_passes.proofs.equal import Effort, prove_equal, told
 from onnx_passes.proofs.excuses import ROUNDING
-from onnx_passes.proofs.proof import Proof, Unproved
-from onnx_passes.proofs.runs import confirmed
+from onnx_passes.proofs.model_interface import model_interface_difference
+from onnx_passes.proofs.proof import LEVELS, Assumption, Proof, Unproved
+from onnx_passes.proofs.runs import Runner
 from onnx_passes.proofs.smaller_images import shrink_images
+from onnx_passes.proofs.whole_runs import Counterexample, WholeRuns
 
-FORMAT = "onnx-passes certificate 1"
+FORMAT = "onnx-passes certificate 2"
+"""In the first one, hashes did not cover operator sets of functions, and sizes were no assumption."""
 _TOO_LARGE = ("too large", "a window of more")
 _MOST_ROUNDS = 12
 """How often windows are made larger."""
-_ORDER = ("proved", "proved-here", "equal-in-reals", "unproved", "refuted")
+_MOST_OPENED = 4
+"""How often they are made larger for what their variables may have to do with each other."""
+_MOST_NODES = 60
+"""Nodes of models that are proved in whole where parts of them cannot be."""
+_SECONDS_OF_RUNS = 20.0
+_ORDER = (*LEVELS, "unproved", "refuted")
 _PACKAGES = ("onnx-passes", "onnx", "onnx-ir", "onnxruntime", "numpy", "z3-solver")
 
 
@@ -36,7 +44,9 @@ class WindowResult:
     added: tuple[str, ...]
     result: Proof | Unproved
     is_confirmed: bool = False
-    """ONNX Runtime computes different bits for the example that refutes it."""
+    """ONNX Runtime computes different bits for the whole models on the example that refutes it."""
+    root: ir.Value | None = field(default=None, compare=False, repr=False)
+    """The value, in the first model."""
 
     @property
     def level(self) -> str:
@@ -67,7 +77,7 @@ class ModelCertificate:
     @property
     def level(self) -> str:
         """Return the level of the weakest window; models without any are the same."""
-        return max((window.level for window in self.windows), key=_ORDER.index, default="proved")
+        return max((window.level for window in self.windows), key=_ORDER.index, default=LEVELS[0])
 
     @property
     def is_refuted(self) -> bool:
@@ -95,12 +105,21 @@ def certify(
     effort: Effort = "normal",
     allow: Collection[str] = ROUNDING,
     solver: bool = True,
+    sized: tuple[ir.Model, ir.Model] | None = None,
     facts: tuple[str, ...] = (),
 ) -> ModelCertificate:
-    """Prove window by window that two models with known shapes compute the same."""
-    search = _Search(Comparison(before, after), effort, allow, solver)
-    results = search.run()
+    """Prove window by window that two models with known shapes compute the same.
+
+    ``sized`` are the same models with known shapes where those of the given ones are not; ``facts`` are the sizes that
+    were chosen. A proof for these is none for others.
+    """
     hashes = [full_hash(model).hex() for model in (before, after)]
+    different = model_interface_difference(before, after)
+    if different:
+        results = [WindowResult("interface", (), (), Unproved(different, refuted=True), is_confirmed=True)]
+    else:
+        assumed = tuple(Assumption(f"what holds for {fact} holds for all sizes") for fact in facts)
+        results = _Search(Comparison(*(sized or (before, after))), effort, allow, solver, assumed).run()
     return ModelCertificate(hashes[0], hashes[1], tuple(results), tuple(sorted(allow)), _versions(), facts)
 
 
@@ -112,66 +131,194 @@ class _Search:
     effort: Effort
     allow: Collection[str]
     solver: bool
+    assumed: tuple[Assumption, ...] = ()
     known: dict[tuple[object, ...], WindowResult] = field(default_factory=dict[tuple[object, ...], WindowResult])
+    grown: int = 0
 
     def run(self) -> list[WindowResult]:
+        """Prove all windows, or both models in whole; what is not proved may be refuted by running both."""
+        drawn = [dict(draws) for draws in self.comparison.draws]
+        if drawn[0] != drawn[1]:
+            numbers = [sum(draws.values()) for draws in drawn]
+            how = (
+                f"{numbers[0]} times before, {numbers[1]} times after" if numbers[0] != numbers[1] else "in other ways"
+            )
+            return [WindowResult("random numbers", (), (), Unproved(f"the models draw random numbers {how}"))]
+        results = self._windows()
+        if any(isinstance(window.result, Unproved) for window in results):
+            results = self._in_whole() or results
+        if self._loads_only_one():
+            results.append(WindowResult("loading", (), (), Unproved("ONNX Runtime loads only one of the models")))
+            return results
+        return results if drawn[0] or not results else self._judged(results)
+
+    def _loads_only_one(self) -> bool:
+        """Tell whether a model cannot be run while the other one can, as by nodes that no output depends on."""
+        loaded = [Runner(model).is_loaded for model in (self.comparison.before, self.comparison.after)]
+        return loaded[0] is not loaded[1]
+
+    def _windows(self) -> list[WindowResult]:
         """Prove all windows; what had to be assumed and could not be proved is not assumed the next time."""
         outputs = set(self.comparison.outputs())
         for _ in range(_MOST_ROUNDS):
-            results, failed = self._round()
+            results, failed, opened = self._round()
             fresh = failed - outputs - self.comparison.distrusted
-            if not fresh:
+            if not fresh and not opened:
                 return results
             self.comparison.distrusted |= fresh
         return self._round()[0]
 
-    def _round(self) -> tuple[list[WindowResult], set[Pair]]:
+    def _in_whole(self) -> list[WindowResult]:
+        """Prove two small models at once, of which no window can be cut out."""
+        models = self.comparison.before, self.comparison.after
+        if max(len(model.graph) for model in models) > _MOST_NODES:
+            return []
+        proof = self._proved(*models)
+        if not isinstance(proof, Proof):
+            return []
+        types = [tuple(node.op_type for node in model.graph) for model in models]
+        names = ", ".join(str(value.name) for value in models[0].graph.outputs)
+        return [WindowResult(names, types[0], types[1], proof)]
+
+    def _judged(self, results: list[WindowResult]) -> list[WindowResult]:
+        """Refute by ONNX Runtime what differs in whole models; what is only part of them may never take such values."""
+        proofs = [window.result for window in results if isinstance(window.result, Proof)]
+        are_bits = all(proof.level != "equal-in-reals" for proof in proofs)
+        used = frozenset(flag for proof in proofs for flag in proof.flags)
+        allow = used.union(self.allow, () if are_bits else ROUNDING)
+        if len(proofs) == len(results):
+            if not are_bits:
+                return results
+            allow = frozenset[str]()
+        models = self.comparison.before, self.comparison.after
+        runs = WholeRuns(*models, allow, _SECONDS_OF_RUNS)
+        judged = [_tried(window, runs) for window in results]
+        if any(window.is_confirmed for window in judged):
+            return judged
+        found = runs.search()
+        if found is None:
+            return judged
+        return self._blamed(judged, found)
+
+    def _blamed(self, results: list[WindowResult], found: Counterexample) -> list[WindowResult]:
+        """Say which window differs, if only one can be the cause; else that the outputs do."""
+        outputs = [self.comparison.before.graph.outputs[place] for place in found.outputs]
+        suspects = [
+            window
+            for window in results
+            if isinstance(window.result, Unproved)
+            and window.root is not None
+            and any(self.comparison.depends(output, window.root) for output in outputs)
+        ]
+        if len(suspects) == 1:
+            return [_confirmed(window, found) if window is suspects[0] else window for window in results]
+        names = ", ".join(str(output.name) for output in outputs)
+        return [*results, _confirmed(WindowResult(names, (), (), Unproved("the outputs differ")), found)]
+
+    def _round(self) -> tuple[list[WindowResult], set[Pair], bool]:
+        """Prove all windows; returns those pairs that were assumed for windows that failed, and whether any grew."""
         pending = self.comparison.outputs()
         seen = set(pending)
         results: list[WindowResult] = []
         failed: set[Pair] = set()
+        opened = False
         while pending:
             a, b = pending.pop()
             if self.comparison.are_same(a, b):
                 continue
             more = self.comparison.inputs_of(a, b)
             if more is None:
-                found, more = self._window(a, b)
+                found, part = self._window(a, b)
+                more = [] if part is None else part.assumed
                 results.append(found)
                 # What is too large does not get better by being larger.
                 if isinstance(found.result, Unproved) and not found.result.reason.startswith(_TOO_LARGE):
                     failed |= set(more) or {(a, b)}
+                    opened |= part is not None and self.grown < _MOST_OPENED and self.comparison.open(part)
             fresh = [pair for pair in more if pair not in seen]
             seen.update(fresh)
             pending.extend(fresh)
-        return sorted(results, key=lambda result: result.output), failed
+        self.grown += opened
+        return sorted(results, key=lambda result: result.output), failed, opened
 
-    def _window(self, a: ir.Value, b: ir.Value) -> tuple[WindowResult, list[Pair]]:
-        """Prove one window; returns what it assumes as well."""
+    def _window(self, a: ir.Value, b: ir.Value) -> tuple[WindowResult, ChangedPart | None]:
+        """Prove one window; returns what it is made of as well."""
         name = a.name or b.name or ""
         try:
             part = self.comparison.window(a, b)
         except UnsupportedError as error:
-            return WindowResult(name, (), (), Unproved(str(error))), []
+            return WindowResult(name, (), (), Unproved(str(error)), root=a), None
         key = (a, b, *part.removed, *part.added, *part.assumed)
         if key not in self.known:
             assert part.models is not None
             fact = shrink_images(*part.models)
-            result = prove_equal(*part.models, effort=self.effort, allow=self.allow, solver=self.solver)
+            result = self._proved(*part.models)
             if fact and isinstance(result, Proof):
                 result = replace(result, facts=(*result.facts, fact))
-            refuted = isinstance(result, Unproved) and result.refuted
-            example = result.example if isinstance(result, Unproved) else None
-            is_confirmed = refuted and (example is None or confirmed(*part.models, example))
-            told = [tuple(node.op_type for node in nodes) for nodes in (part.removed, part.added)]
-            self.known[key] = WindowResult(name, told[0], told[1], result, is_confirmed)
-        return self.known[key], part.assumed
+            types = [tuple(node.op_type for node in nodes) for nodes in (part.removed, part.added)]
+            self.known[key] = WindowResult(name, types[0], types[1], _of_inputs(result, part), root=a)
+        return self.known[key], part
+
+    def _proved(self, before: ir.Model, after: ir.Model) -> Proof | Unproved:
+        result = prove_equal(before, after, effort=self.effort, allow=self.allow, solver=self.solver)
+        if isinstance(result, Proof):
+            return replace(result, assumptions=(*result.assumptions, *self.assumed))
+        return result
+
+
+def _of_inputs(result: Proof | Unproved, part: ChangedPart) -> Proof | Unproved:
+    """Name the example that refutes a window by the inputs of the models, if these are what it is made of."""
+    if isinstance(result, Proof) or not result.example:
+        return result
+    names = {f"v{index}": value.name for index, (_, value) in enumerate(part.variables) if value.is_graph_input()}
+    if not set(result.example) <= set(names):
+        return replace(result, example=None)
+    return replace(result, example={names[name]: array for name, array in result.example.items()})
+
+
+def _tried(window: WindowResult, runs: WholeRuns) -> WindowResult:
+    """Run both models on the example that refutes a window; without a difference nothing is refuted."""
+    result = window.result
+    if isinstance(result, Proof) or not result.refuted:
+        return window
+    found = runs.try_on(result.example or {})
+    if found is not None:
+        return _confirmed(window, found)
+    reason = f"not confirmed by ONNX Runtime on the whole models: {result.reason}"
+    return replace(window, result=Unproved(reason, flags=result.flags))
+
+
+def _confirmed(window: WindowResult, found: Counterexample) -> WindowResult:
+    assert isinstance(window.result, Unproved)
+    reason = f"ONNX Runtime computes {told(found.feeds)}"
+    result = Unproved(reason, refuted=True, flags=window.result.flags, example=found.feeds)
+    return replace(window, result=result, is_confirmed=True)
+
+
+def checked(data: Any) -> dict[str, Any]:
+    """Return a certificate that was read, if it has the form of one. Raises UsageError."""
+    certificate = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+    windows = certificate.get("windows")
+    allow = certificate.get("allow")
+    is_whole = (
+        certificate.get("format") == FORMAT
+        and all(isinstance(certificate.get(key), str) for key in ("before", "after"))
+        and isinstance(allow, list)
+        and all(isinstance(flag, str) for flag in cast("list[object]", allow))
+        and isinstance(windows, list)
+        and all(
+            isinstance(window, dict) and {"output", "level"} <= window.keys() for window in cast("list[Any]", windows)
+        )
+    )
+    if not is_whole:
+        hint = "make one with 'onnx-passes certify A B --json FILE'"
+        raise UsageError("the file is not a certificate of two models", hint=hint)
+    return certificate
 
 
 def differences(old: Mapping[str, Any], new: ModelCertificate) -> list[str]:
     """Say in what a certificate that was read differs from one that was just made."""
-    if old.get("format") != FORMAT:
-        raise UsageError("this is no certificate", hint="make one with 'onnx-passes certify A B --json FILE'")
+    old = checked(old)
     made = new.to_json()
     found = [f"the model {side} is another one" for side in ("before", "after") if old.get(side) != made[side]]
     if found:

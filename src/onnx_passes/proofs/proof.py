@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-ProofLevel = Literal["proved", "proved-here", "equal-in-reals"]
+ProofLevel = Literal["proved", "proved-here", "equal-in-reals", "tested"]
+LEVELS: tuple[ProofLevel, ...] = ("proved", "proved-here", "equal-in-reals", "tested")
+"""Levels of proofs, the strongest first."""
+
+
+@dataclass(frozen=True, order=True)
+class Assumption:
+    """A statement that a proof needs and that nobody has proved; ``leaves`` is the level that is left because of it."""
+
+    text: str
+    leaves: ProofLevel = "tested"
 
 
 @dataclass(frozen=True)
@@ -15,15 +25,28 @@ class Proof:
     ``proved`` says so for all inputs, shapes and types of a declared domain, bit by bit; ``proved-here`` for every
     input that can occur in this place, bit by bit or, where a fact says so, in the exact arithmetic that a quantized
     network means; ``equal-in-reals`` of real numbers, so that floats differ by rounding only, by at most ``bound``
-    where that is known. ``facts`` are what the proof rests on, one sentence each: ``accumulator ≤ 2¹⁷ < 2²⁴``.
+    where that is known; ``tested`` that no difference was found, as for sizes that stand for others. ``facts`` are what
+    the proof rests on, one sentence each: ``accumulator ≤ 2¹⁷ < 2²⁴``; ``assumptions`` are those among them that are
+    not known to hold. ``holds`` is what is proved if they do; ``level``, what is known whether they do or not.
     ``flags`` are those of fast math without which bits may differ.
     """
 
-    level: ProofLevel
+    holds: ProofLevel
     method: str
     facts: tuple[str, ...] = ()
     bound: float | None = None
     flags: tuple[str, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
+
+    def __post_init__(self) -> None:
+        """List assumptions among the facts."""
+        more = (each.text for each in self.assumptions if each.text not in self.facts)
+        object.__setattr__(self, "facts", (*self.facts, *more))
+
+    @property
+    def level(self) -> ProofLevel:
+        """Return the weakest of what is proved and what the assumptions leave of it."""
+        return weakest(self.holds, self.assumptions)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, without what is empty."""
@@ -31,10 +54,16 @@ class Proof:
             "level": self.level,
             "method": self.method,
             "facts": list(self.facts),
+            "assumptions": [each.text for each in self.assumptions],
             "bound": self.bound,
             "flags": list(self.flags),
         }
         return {key: value for key, value in data.items() if value not in (None, "", [])}
+
+
+def weakest(level: ProofLevel, assumptions: tuple[Assumption, ...]) -> ProofLevel:
+    """Return what assumptions leave of a level."""
+    return LEVELS[max(map(LEVELS.index, (level, *(each.leaves for each in assumptions))))]
 
 
 @dataclass(frozen=True)

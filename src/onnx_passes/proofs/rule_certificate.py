@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from onnx_passes.proofs.proof import Proof
+from onnx_passes.proofs.proof import Assumption, Proof
 
 FOLDER = Path(__file__).parent / "certificates"
 REALS = "identity over the reals"
@@ -61,7 +61,7 @@ class RuleCertificate:
     instances: int = 0
     domain: Domain = field(default_factory=Domain)
     flags: tuple[str, ...] = ()
-    assumes: tuple[str, ...] = ()
+    assumes: tuple[Assumption, ...] = ()
     missing: str = ""
 
     @property
@@ -72,9 +72,8 @@ class RuleCertificate:
     @property
     def level(self) -> str:
         """Return what an application of the rule is known to be."""
-        if not self.is_proved:
-            return "unproved"
-        return "equal-in-reals" if self.method.startswith(REALS) else "proved"
+        found = self.proof()
+        return "unproved" if found is None else found.level
 
     def proof(self) -> Proof | None:
         """Return what it proves of every application in its domain."""
@@ -83,8 +82,8 @@ class RuleCertificate:
         facts = [f"{self.rule}: certificate {self.source}", f"domain: {self.domain}"]
         if self.flags:
             facts.append(f"flags: {', '.join(self.flags)}")
-        facts += self.assumes
-        return Proof("equal-in-reals" if self.level == "equal-in-reals" else "proved", self.method, tuple(facts))
+        holds = "equal-in-reals" if self.method.startswith(REALS) else "proved"
+        return Proof(holds, self.method, tuple(facts), assumptions=self.assumes)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, without what is empty."""
@@ -92,7 +91,7 @@ class RuleCertificate:
         plain = {
             **vars(self),
             "flags": list(self.flags),
-            "assumes": list(self.assumes),
+            "assumes": {each.text: each.leaves for each in self.assumes},
             "domain": {k: v for k, v in domain.items() if v},
         }
         return {key: value for key, value in plain.items() if key != "rule" and value not in ("", 0, [], {})}
@@ -109,7 +108,7 @@ class RuleCertificate:
             data.get("instances", 0),
             Domain(**{name: tuple(values) for name, values in domain.items()}),
             tuple(data.get("flags", ())),
-            tuple(data.get("assumes", ())),
+            tuple(Assumption(text, leaves) for text, leaves in dict(data.get("assumes", {})).items()),
             data.get("missing", ""),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,6 @@ import onnx_ir as ir
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.ops.expand import expand_nodes, uses_custom_operators
-from onnx_passes.proofs.values import same
 
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
@@ -31,31 +31,42 @@ def differ(before: ir.Model, after: ir.Model, inputs: Sequence[int], feeds: Feed
 
 
 def run(model: ir.Model, feeds: Feeds) -> list[Array] | None:
-    """Run a model once; nothing if ONNX Runtime cannot."""
-    import onnxruntime as ort
-
-    runtime: Any = ort
-    if uses_custom_operators(model.graph):
-        model = copy_model(model)
-        expand_nodes(model)
-    options = runtime.SessionOptions()
-    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    try:
-        data = ir.to_proto(model).SerializeToString()
-        session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-        return [np.asarray(array) for array in session.run(None, dict(feeds))]
-    except Exception:  # noqa: BLE001 - whatever it cannot run is not confirmed
-        return None
+    """Run a model once; None if ONNX Runtime cannot."""
+    return Runner(model)(feeds)
 
 
-def confirmed(before: ir.Model, after: ir.Model, feeds: Feeds) -> bool:
-    """Tell whether ONNX Runtime computes different bits for two models with the same inputs; all NaN are one."""
-    a, b = run(before, feeds), run(after, feeds)
-    if a is None or b is None:
-        return False
-    return any(x.shape != y.shape or x.dtype != y.dtype or not same(x, y).all() for x, y in zip(a, b, strict=True))
+class Runner:
+    """One model in ONNX Runtime, without its optimizations."""
+
+    def __init__(self, model: ir.Model) -> None:
+        import onnxruntime as ort
+
+        runtime: Any = ort
+        if uses_custom_operators(model.graph):
+            model = copy_model(model)
+            expand_nodes(model)
+        options = runtime.SessionOptions()
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        self._session: Any = None
+        with contextlib.suppress(Exception):  # Whatever it cannot run is not confirmed.
+            data = ir.to_proto(model).SerializeToString()
+            self._session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+    @property
+    def is_loaded(self) -> bool:
+        """Tell whether ONNX Runtime takes the model."""
+        return self._session is not None
+
+    def __call__(self, feeds: Feeds) -> list[Array] | None:
+        """Run the model once; None if ONNX Runtime cannot."""
+        if self._session is None:
+            return None
+        try:
+            return [np.asarray(array) for array in self._session.run(None, dict(feeds))]
+        except Exception:  # noqa: BLE001 - whatever it cannot run is not confirmed
+            return None
 
 
 def _differ(x: Array, y: Array) -> bool:

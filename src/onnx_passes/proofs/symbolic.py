@@ -16,13 +16,14 @@ import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import STANDARD
+from onnx_passes.graph.randomness import is_random
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.ops.collection import definition_of
 from onnx_passes.ops.expand import expander
 from onnx_passes.proofs.algebra import Algebra, Symbol, Tensor, TooLargeError, UnsupportedError
 from onnx_passes.proofs.bodies import body_of
 from onnx_passes.proofs.kernels import computed
-from onnx_passes.proofs.meaning import MEANINGS, Call, Meaning
+from onnx_passes.proofs.meaning import MEANINGS, Call, Meaning, Place
 from onnx_passes.proofs.meanings.elementwise import elementwise
 from onnx_passes.proofs.numbers import Numbers, UnsettledError
 
@@ -41,7 +42,7 @@ class Evaluation:
         self.model = model
         self.algebra = algebra
         self.fold = algebra.exact if fold is None else fold
-        self.places: set[tuple[object, ...]] = set()
+        self.places: set[Place] = set()
         self._deadline = time.process_time() + seconds
         self._values: dict[ir.Value, Tensor] = {}
         self._imports: list[Mapping[str, int]] = [model.opset_imports]
@@ -199,6 +200,8 @@ class Evaluation:
         node = call.node
         if any(attr.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attr in node.attributes.values()):
             raise UnsupportedError(f"{node.op_type} has a subgraph")
+        if is_random(node):
+            raise UnsupportedError(f"{node.op_type} draws random numbers")
         operands = [tensor.elements(self.algebra) for tensor in call.inputs if tensor is not None]
         shapes = tuple(None if tensor is None else (tensor.dtype, tensor.shape) for tensor in call.inputs)
         results: list[Tensor] = []
@@ -215,7 +218,7 @@ class _Aside:
     def __init__(self, evaluation: Evaluation, algebra: Algebra) -> None:
         self.model = evaluation.model
         self.algebra = algebra
-        self.places: set[tuple[object, ...]] = set()
+        self.places: set[Place] = set()
 
 
 def _meaning_of(node: ir.Node) -> Meaning | None:

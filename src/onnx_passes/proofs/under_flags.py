@@ -15,6 +15,7 @@ import onnx_ir as ir
 from onnx_passes.proofs.algebra import Symbol, TooLargeError, UnsupportedError
 from onnx_passes.proofs.decide import decide
 from onnx_passes.proofs.inputs import interface_difference, paired_inputs, variables
+from onnx_passes.proofs.places import assumptions_of
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.proofs.symbolic import Evaluation
 from onnx_passes.proofs.terms import VARIABLE, Terms
@@ -32,8 +33,9 @@ def prove_under_flags(
     try:
         inputs = paired_inputs(before, after)
         made = variables(terms, before)
-        a = Evaluation(before, terms).outputs(made)
-        b = Evaluation(after, terms).outputs([made[index] for index in inputs])
+        first, second = Evaluation(before, terms), Evaluation(after, terms)
+        a = first.outputs(made)
+        b = second.outputs([made[index] for index in inputs])
         different = interface_difference(before, a, b)
         if different:
             return Unproved(different, refuted=True)
@@ -55,7 +57,8 @@ def prove_under_flags(
     if sum(first != second for first, second in pairs) > _MOST_PAIRS:
         return Unproved(f"more than {_MOST_PAIRS} different pairs of terms")
     used = tuple(flag for flag in FLAGS if flag in flags)
-    return Proof("proved-here", ", ".join(sorted(methods)) or "congruence", flags=used)
+    assumed = assumptions_of(terms, first, second)
+    return Proof("proved-here", ", ".join(sorted(methods)) or "congruence", flags=used, assumptions=assumed)
 
 
 def _excused(terms: Terms, first: int, second: int, flags: Collection[str]) -> tuple[int, int]:

@@ -10,20 +10,25 @@ import onnx_ir as ir
 
 from onnx_passes.proofs.algebra import TooLargeError, UnsupportedError
 from onnx_passes.proofs.inputs import interface_difference, paired_inputs, variables
+from onnx_passes.proofs.places import assumptions_of
+from onnx_passes.proofs.proof import Proof
 from onnx_passes.proofs.symbolic import Evaluation
 from onnx_passes.proofs.terms import Terms
 
 
-def same_unfolded(before: ir.Model, after: ir.Model) -> bool:
-    """Tell whether all elements of the outputs of two models are the same terms."""
+def prove_unfolded(before: ir.Model, after: ir.Model) -> Proof | None:
+    """Prove that all elements of the outputs of two models are the same terms."""
     terms = Terms()
+    first, second = (Evaluation(model, terms, fold=False) for model in (before, after))
     try:
         inputs = paired_inputs(before, after)
         made = variables(terms, before)
-        a = Evaluation(before, terms, fold=False).outputs(made)
-        b = Evaluation(after, terms, fold=False).outputs([made[index] for index in inputs])
+        a = first.outputs(made)
+        b = second.outputs([made[index] for index in inputs])
     except (TooLargeError, UnsupportedError):
-        return False
+        return None
     if interface_difference(before, a, b):
-        return False
-    return all((x.elements(terms) == y.elements(terms)).all() for x, y in zip(a, b, strict=True))
+        return None
+    same = all((x.elements(terms) == y.elements(terms)).all() for x, y in zip(a, b, strict=True))
+    assumed = assumptions_of(terms, first, second)
+    return Proof("proved-here", "congruence", assumptions=assumed) if same else None

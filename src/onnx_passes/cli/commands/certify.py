@@ -61,13 +61,16 @@ def command(
     Exits with 1 if a window is refuted, or if a certificate that is checked does not hold.
     """
     from onnx_passes.graph.load import load
-    from onnx_passes.proofs.model_certificate import certify, differences
+    from onnx_passes.proofs.model_certificate import certify, checked, differences
 
-    models = [_prepared(load(path), size) for path in (before, after)]
-    facts = tuple(sorted({fact for _, told in models for fact in told}))
-    old = None if check_file is None else _read(check_file)
+    models = load(before), load(after)
+    sized = [_prepared(model, size) for model in models]
+    facts = tuple(sorted({fact for _, told in sized for fact in told}))
+    old = None if check_file is None else checked(_read(check_file))
     chosen = allow or tuple((old or {}).get("allow", ("reassoc", "contract")))
-    certificate = certify(models[0][0], models[1][0], effort=effort, allow=chosen, solver=solver, facts=facts)
+    certificate = certify(
+        *models, effort=effort, allow=chosen, solver=solver, sized=(sized[0][0], sized[1][0]), facts=facts
+    )
     if json_file is not None:
         _write(certificate, json_file)
     if json_file != "-":
@@ -91,10 +94,10 @@ def _prepared(model: ir.Model, size: int) -> tuple[ir.Model, list[str]]:
     return result.model, [f"{name} = {size}" for name in sorted(names)]
 
 
-def _read(path: str) -> dict[str, Any]:
+def _read(path: str) -> Any:
     try:
-        return json.loads(Path(path).read_text())
-    except (OSError, ValueError) as error:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"cannot read the certificate '{path}': {error}") from error
 
 

@@ -46,6 +46,7 @@ def command(
     from onnx_passes.testing.fuzz.targets import targets_of
     from onnx_passes.testing.prove import certify
 
+    certify.solver()
     wanted = [target.name for rule in rules for target in targets_of(rule)]
     passes = list(dict.fromkeys(name.partition("/")[0] for name in wanted)) if rules else certify.passes_to_prove()
     found: list[tuple[str, RuleCertificate]] = []

@@ -64,6 +64,12 @@ class Fingerprinter:
         """Return the digest described at :func:`full_hash`."""
         return _digest(everything(model, self.contents))
 
+    def body(self, graph: ir.Graph) -> tuple[bytes, tuple[ir.Value, ...]]:
+        """Return the digest of a subgraph whatever values around it it reads, and these values in their order."""
+        layout = Numbering(graph)
+        captured = tuple(value for value in layout.leaves if _is_outside(value, layout))
+        return _digest(self._live_nodes(layout, named=False)), captured
+
     def _structure(self, model: ir.Model | ir.Graph | ir.Function, *, dead: bool = True) -> Iterator[Key]:
         operators = set[ir.OperatorIdentifier]()
         if isinstance(model, ir.Function):
@@ -84,18 +90,8 @@ class Fingerprinter:
 
     def _graph(self, graph: ir.Graph, operators: set[ir.OperatorIdentifier], *, dead: bool = True) -> Iterator[Key]:
         layout = Numbering(graph)
-        contents, reference = self.contents, layout.reference
-        for nested, number in layout.graphs.items():
-            yield ("graph", number, tuple(_overridable(value, contents) for value in nested.inputs))
-        for value in layout.leaves:
-            if not value.is_graph_input() or value.graph not in layout.graphs:
-                yield _leaf(value, layout, contents)
-        for node in layout.nodes:
-            home = layout.graphs[cast("ir.Graph", node.graph)]
-            inputs = map(reference, present_inputs(node))
-            held = ((layout.graphs[graph], *map(reference, graph.outputs)) for graph in layout.held.get(node, ()))
-            yield (contents.node(node), home, tuple(inputs), *held)
-        yield ("outputs", *map(reference, graph.outputs))
+        contents = self.contents
+        yield from self._live_nodes(layout)
         operators.update(map(operator, layout.nodes))
         if dead:
             operators.update(map(operator, layout.dead_nodes))
@@ -104,6 +100,24 @@ class Fingerprinter:
             yield ("dead", *sorted(colours[node] for node in layout.dead_nodes))
             yield ("unused", *sorted(colours[value] for value in layout.dead_leaves))
         yield ("opsets", *used_opsets(graph.opset_imports, operators))
+
+    def _live_nodes(self, layout: Numbering, *, named: bool = True) -> Iterator[Key]:
+        """Yield what reaches the outputs of a graph; values from outside by name, or only by their order."""
+        contents, reference = self.contents, layout.reference
+        for nested, number in layout.graphs.items():
+            yield ("graph", number, tuple(_overridable(value, contents) for value in nested.inputs))
+        for value in layout.leaves:
+            if _is_outside(value, layout):
+                yield ("outside", layout.leaves[value], value.name if named else None)
+            elif not value.is_graph_input():
+                home = layout.graphs[cast("ir.Graph", value.graph)]
+                yield ("initializer", layout.leaves[value], home, contents.initial_value(value))
+        for node in layout.nodes:
+            home = layout.graphs[cast("ir.Graph", node.graph)]
+            inputs = map(reference, present_inputs(node))
+            held = ((layout.graphs[graph], *map(reference, graph.outputs)) for graph in layout.held.get(node, ()))
+            yield (contents.node(node), home, tuple(inputs), *held)
+        yield ("outputs", *map(reference, layout.graph.outputs))
 
 
 def used_opsets(imports: Mapping[str, int], operators: Iterable[ir.OperatorIdentifier]) -> list[tuple[str, int | None]]:
@@ -128,11 +142,9 @@ def _overridable(value: ir.Value, contents: Contents) -> Key:
     return (contents.initial_value(value),) if value.is_initializer() else None
 
 
-def _leaf(value: ir.Value, layout: Numbering, contents: Contents) -> Key:
-    if value.is_initializer() and value.graph in layout.graphs:
-        home = layout.graphs[value.graph]
-        return ("initializer", layout.leaves[value], home, contents.initial_value(value))
-    return ("outside", layout.leaves[value], value.name)
+def _is_outside(value: ir.Value, layout: Numbering) -> bool:
+    """Tell whether a leaf is neither an input nor an initializer of the graphs that are numbered."""
+    return value.graph not in layout.graphs or not (value.is_graph_input() or value.is_initializer())
 
 
 def _digest(keys: Iterable[Key]) -> bytes:

@@ -18,7 +18,6 @@ from onnx_passes.graph.uses import is_updated
 
 _UNDEFINED_WITHOUT_DATA = ("Sequence", "Optional", "SplitToSequence", "ConcatFromSequence")
 _KNOWN_DOMAINS = frozenset({"", "ai.onnx.ml", "com.microsoft"})
-_RANDOM_NAMES = ("Dropout", "Random", "Sampl", "Search")
 _ENDLESS = frozenset({"Loop", "Scan"})
 _TEST_MODE_SINCE = 7
 _EXPANDING = frozenset({"ConstantOfShape", "Expand", "EyeLike", "OneHot", "Pad", "Range", "Resize", "Tile", "Upsample"})
@@ -66,8 +65,6 @@ class Eligibility:
             return f"nothing defines operators of domain '{node.domain}'"
         if any(True for _ in nested_graphs(node)):
             return "it holds graphs"
-        if node.domain == "com.microsoft" and any(part in node.op_type for part in _RANDOM_NAMES):
-            return "its result is random"
         if is_random(node):
             return "its result is random"
         if node.op_type in ("Dropout", "BatchNormalization") and node.domain == "" and self._opset < _TEST_MODE_SINCE:

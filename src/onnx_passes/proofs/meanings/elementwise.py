@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_passes.graph.schemas import signature
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.proofs.algebra import Symbol, Tensor, UnsupportedError
-from onnx_passes.proofs.meaning import MEANINGS, Call
+from onnx_passes.proofs.meaning import MEANINGS, Call, Place, arrays_key
 
 
 def elementwise(call: Call) -> Tensor:
@@ -27,7 +27,7 @@ def apply(call: Call, symbol: Symbol, operands: list[Tensor]) -> Tensor:
     """Apply a scalar function to tensors that broadcast."""
     arrays = [tensor.elements(call.algebra) for tensor in operands]
     if symbol.dtype.is_floating_point() and traits_of(symbol.name).place_dependent:
-        call.evaluation.places.add((symbol, *((array.shape, array.tobytes()) for array in arrays)))
+        call.evaluation.places.add(Place(symbol.name, symbol, arrays_key(arrays)))
     return Tensor(symbol.dtype, None, call.algebra.scalar(symbol, arrays))
 
 

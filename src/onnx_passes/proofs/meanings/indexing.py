@@ -111,7 +111,7 @@ def _extreme(call: Call, *, largest: bool) -> Tensor:
     symbol = Symbol(
         "ArgMax" if largest else "ArgMin", ir.DataType.INT64, (x.dtype,), (call.get("select_last_index", 0),)
     )
-    found = call.algebra.sequence(symbol, [np.moveaxis(elements, axis, -1)])
+    found = call.sequence(symbol, [np.moveaxis(elements, axis, -1)])
     return Tensor(ir.DataType.INT64, None, np.expand_dims(found, axis) if call.get("keepdims", 1) else found)
 
 

@@ -23,7 +23,7 @@ def dot(call: Call, dtype: ir.DataType, a: np.ndarray, b: np.ndarray) -> np.ndar
     call.algebra.afford(a.size)
     if not a.shape[-1]:
         return np.broadcast_to(call.algebra.constant(dtype, np.zeros((), dtype.numpy())), a.shape[:-1])
-    return call.algebra.sequence(Symbol("Dot", dtype, (dtype, dtype)), [a, b])
+    return call.sequence(Symbol("Dot", dtype, (dtype, dtype)), [a, b])
 
 
 @MEANINGS.of("MatMul")
@@ -63,7 +63,7 @@ def _gemm(call: Call) -> Tensor:
     if not left.shape[-1]:
         raise UnsupportedError("a Gemm of nothing")
     symbol = Symbol("Gemm", dtype, (dtype,) * len(operands), (float(alpha), float(beta)))
-    return Tensor(dtype, None, call.algebra.sequence(symbol, operands))
+    return Tensor(dtype, None, call.sequence(symbol, operands))
 
 
 @MEANINGS.of("MatMulInteger")
@@ -94,7 +94,7 @@ def _conv(call: Call) -> Tensor:
     left, right = np.broadcast_arrays(*operands)
     bias = call.elements(2).reshape(-1, *(1,) * (left.ndim - 2))
     symbol = Symbol("Gemm", x.dtype, (x.dtype,) * 3, (1.0, 1.0))
-    return Tensor(x.dtype, None, call.algebra.sequence(symbol, [left, right, np.broadcast_to(bias, left.shape)]))
+    return Tensor(x.dtype, None, call.sequence(symbol, [left, right, np.broadcast_to(bias, left.shape)]))
 
 
 @MEANINGS.of("ConvInteger")
@@ -191,7 +191,7 @@ def _conv_transpose(call: Call) -> Tensor:
         return Tensor(x.dtype, None, dot(call, x.dtype, left, right))
     bias = call.elements(2).reshape(-1, *(1,) * (left.ndim - 2))
     symbol = Symbol("Gemm", x.dtype, (x.dtype,) * 3, (1.0, 1.0))
-    return Tensor(x.dtype, None, call.algebra.sequence(symbol, [left, right, np.broadcast_to(bias, left.shape)]))
+    return Tensor(x.dtype, None, call.sequence(symbol, [left, right, np.broadcast_to(bias, left.shape)]))
 
 
 @MEANINGS.of("Einsum")
@@ -218,5 +218,5 @@ def _einsum(call: Call) -> Tensor:
             return Tensor(dtype, None, rows[0][..., 0])
         return Tensor(dtype, None, call.algebra.scalar(Symbol("Mul", dtype, (dtype, dtype)), [r[..., 0] for r in rows]))
     if len(rows) == 1:
-        return Tensor(dtype, None, call.algebra.sequence(Symbol("ReduceSum", dtype, (dtype,)), rows))
+        return Tensor(dtype, None, call.sequence(Symbol("ReduceSum", dtype, (dtype,)), rows))
     return Tensor(dtype, None, dot(call, dtype, *rows))

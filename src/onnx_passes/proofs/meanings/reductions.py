@@ -34,7 +34,7 @@ def _reduction(call: Call) -> Tensor:
         fill = _of_nothing(name, x.dtype)
         result = np.broadcast_to(call.algebra.constant(x.dtype, fill), shape)
     else:
-        result = call.algebra.sequence(Symbol(name, x.dtype, (x.dtype,)), [groups])
+        result = call.sequence(Symbol(name, x.dtype, (x.dtype,)), [groups])
     return Tensor(x.dtype, None, np.expand_dims(result, tuple(axes)) if call.get("keepdims", 1) else result)
 
 
@@ -55,7 +55,7 @@ def _of_nothing(name: str, dtype: ir.DataType) -> np.ndarray:
 
 def _alone(call: Call, name: str, x: Tensor) -> Tensor:
     return Tensor(
-        x.dtype, None, call.algebra.sequence(Symbol(name, x.dtype, (x.dtype,)), [x.elements(call.algebra)[..., None]])
+        x.dtype, None, call.sequence(Symbol(name, x.dtype, (x.dtype,)), [x.elements(call.algebra)[..., None]])
     )
 
 
@@ -140,7 +140,7 @@ def _pooled(call: Call, name: str, *, counts_padding: bool = False) -> Tensor:
             raise UnsupportedError("padding that counts in windows that hang over it")
         zero = call.algebra.constant(dtype, np.zeros((), dtype.numpy()))
         return Tensor(
-            dtype, None, call.algebra.sequence(Symbol(name, dtype, (dtype,)), [patches(call, elements, windows, zero)])
+            dtype, None, call.sequence(Symbol(name, dtype, (dtype,)), [patches(call, elements, windows, zero)])
         )
     found = places(windows, elements.shape[2:])
     amounts = found.shape[: elements.ndim - 2]
@@ -154,7 +154,7 @@ def _pooled(call: Call, name: str, *, counts_padding: bool = False) -> Tensor:
             raise UnsupportedError("a window of padding only")
         rows = np.flatnonzero(inside.sum(1) == count)
         index = found[rows][inside[rows]].reshape(len(rows), count)
-        made = call.algebra.sequence(Symbol(name, dtype, (dtype,)), [flat[..., index]])
+        made = call.sequence(Symbol(name, dtype, (dtype,)), [flat[..., index]])
         if result is None:
             result = np.empty((*flat.shape[:2], len(found)), made.dtype)
         result[..., rows] = made
@@ -167,7 +167,7 @@ def _global(call: Call, name: str) -> Tensor:
     x = call.tensor(0)
     elements = x.elements(call.algebra)
     groups = elements.reshape(*elements.shape[:2], int(np.prod(elements.shape[2:])))
-    result = call.algebra.sequence(Symbol(name, x.dtype, (x.dtype,)), [groups])
+    result = call.sequence(Symbol(name, x.dtype, (x.dtype,)), [groups])
     return Tensor(x.dtype, None, result.reshape(*elements.shape[:2], *(1,) * (elements.ndim - 2)))
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from onnx_passes.core.base import Pass
 from onnx_passes.core.build import collect
+from onnx_passes.core.errors import UsageError
 from onnx_passes.core.imports import import_user_modules
 from onnx_passes.core.registry import REGISTRY
 from onnx_passes.proofs.rule_certificate import PassCertificates, RuleCertificate, certificates_of, path_of
@@ -102,8 +103,12 @@ def write(certificates: PassCertificates) -> None:
 
 
 def solver() -> str:
-    """Name the solver and its version."""
-    return f"z3 {importlib.metadata.version('z3-solver')}"
+    """Name the solver and its version. Raises UsageError if it is not installed."""
+    try:
+        return f"z3 {importlib.metadata.version('z3-solver')}"
+    except importlib.metadata.PackageNotFoundError:
+        hint = "pip install 'onnx-passes[prove]'"
+        raise UsageError("rules are proved by the solver z3, which is not installed", hint=hint) from None
 
 
 def _pass_named(name: str) -> Pass:

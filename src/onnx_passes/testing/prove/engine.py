@@ -14,10 +14,10 @@ from onnx_passes.graph.shapes import static_shape
 from onnx_passes.proofs.equal import prove_equal
 from onnx_passes.proofs.excuses import ROUNDING
 from onnx_passes.proofs.inputs import paired_inputs
-from onnx_passes.proofs.proof import Proof, Unproved
+from onnx_passes.proofs.proof import Assumption, Proof, Unproved
 from onnx_passes.proofs.real_numbers import same_in_fields
 from onnx_passes.proofs.under_flags import FLAGS, prove_under_flags
-from onnx_passes.proofs.unfolded import same_unfolded
+from onnx_passes.proofs.unfolded import prove_unfolded
 from onnx_passes.verify.run.execute import ExecutionError, Executor
 
 
@@ -39,11 +39,12 @@ def engine(before: ir.Model, after: ir.Model, promise: Promise) -> Proof | Unpro
 
 def _bits(before: ir.Model, after: ir.Model, flags: frozenset[str]) -> Proof | Unproved:
     found = prove_equal(before, after, allow=flags)
-    if isinstance(found, Proof) and found.level == "proved-here":
+    if isinstance(found, Proof) and found.holds == "proved-here":
         return found
     is_refuted = isinstance(found, Unproved) and found.refuted
-    if not is_refuted and same_unfolded(before, after):
-        return Proof("proved-here", "congruence")
+    unfolded = None if is_refuted else prove_unfolded(before, after)
+    if unfolded is not None:
+        return unfolded
     excused = flags & set(FLAGS)
     if excused and not (is_refuted and not found.flags):
         under = prove_under_flags(before, after, excused)
@@ -61,8 +62,9 @@ def _reals(before: ir.Model, after: ir.Model, flags: frozenset[str]) -> Proof | 
     found = prove_equal(before, after, allow=allowed, solver=False)
     if isinstance(found, Proof):
         return found
-    if not found.refuted and same_unfolded(before, after):
-        return Proof("proved-here", "congruence")
+    unfolded = None if found.refuted else prove_unfolded(before, after)
+    if unfolded is not None:
+        return unfolded
     inputs = paired_inputs(before, after)
     for fold in (False, True):
         same, assumed = same_in_fields(before, after, inputs, fold=fold)
@@ -70,7 +72,8 @@ def _reals(before: ir.Model, after: ir.Model, flags: frozenset[str]) -> Proof | 
             special = _specials(before, after, found.example)
             if special and not special & flags:
                 return Unproved(f"equal over the reals, but needs {' or '.join(sorted(special))}; {found.reason}", True)
-            return Proof("equal-in-reals", "finite fields", assumed)
+            assumptions = tuple(Assumption(text, "equal-in-reals") for text in assumed)
+            return Proof("equal-in-reals", "finite fields", assumptions=assumptions)
     if found.refuted and found.flags and set(found.flags) <= allowed:
         return Unproved(f"not decided: different only where {', '.join(found.flags)} allow it")
     return found

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onnx_passes.proofs.excuses import ROUNDING
-from onnx_passes.proofs.proof import Proof, Unproved
+from onnx_passes.proofs.proof import Assumption, Proof, Unproved
 from onnx_passes.proofs.rule_certificate import REALS, Domain
 from onnx_passes.testing.fuzz.targets import Target
 from onnx_passes.testing.prove.coverage import domain_of, extent_of_instance, why_thin
@@ -38,8 +38,6 @@ Engine = Callable[[ir.Model, ir.Model, Promise], Proof | Unproved]
 
 _RELAXED = ROUNDING | {"nsz"}
 """What a tolerance allows without a flag."""
-_OF_ONE_MODEL = re.compile(r"\d|bound|rounding of constants")
-"""Facts about the numbers of one model, not about operators."""
 _TIMES = re.compile(r" after [\d.]+ s")
 """How long the solver took is no part of what is known."""
 _MOST_FAILURES = 3
@@ -64,7 +62,7 @@ class Verdict:
     proved: list[Instance] = field(default_factory=list[Instance])
     methods: Counter[str] = field(default_factory=Counter[str])
     flags: set[str] = field(default_factory=set[str])
-    assumed: set[str] = field(default_factory=set[str])
+    assumed: set[Assumption] = field(default_factory=set[Assumption])
     failures: list[Failure] = field(default_factory=list[Failure])
     domain: Domain = field(default_factory=Domain)
     missing: str = ""
@@ -98,7 +96,7 @@ def prove(target: Target, engine: Engine, *, effort: Effort | None = None, budge
             verdict.proved.append(instance)
             verdict.methods[answer.method] += 1
             verdict.flags |= set(answer.flags)
-            verdict.assumed |= {fact for fact in answer.facts if not _OF_ONE_MODEL.search(fact)}
+            verdict.assumed |= set(answer.assumptions)
         elif runs(instance.before):
             verdict.failures.append(Failure(instance, answer))
         if len(verdict.failures) >= _MOST_FAILURES and not _restricted(verdict):
