@@ -183,7 +183,7 @@ class _Search:
     def _judged(self, results: list[WindowResult]) -> list[WindowResult]:
         """Refute by ONNX Runtime what differs in whole models; what is only part of them may never take such values."""
         proofs = [window.result for window in results if isinstance(window.result, Proof)]
-        are_bits = all(proof.level != "equal-in-reals" for proof in proofs)
+        are_bits = all(proof.keeps_bits for proof in proofs)
         used = frozenset(flag for proof in proofs for flag in proof.flags)
         allow = used.union(self.allow, () if are_bits else ROUNDING)
         if len(proofs) == len(results):
@@ -191,7 +191,7 @@ class _Search:
                 return results
             allow = frozenset[str]()
         models = self.comparison.before, self.comparison.after
-        runs = WholeRuns(*models, allow, _SECONDS_OF_RUNS)
+        runs = WholeRuns(*models, allow, self._rounded(results), _SECONDS_OF_RUNS)
         judged = [_tried(window, runs) for window in results]
         if any(window.is_confirmed for window in judged):
             return judged
@@ -199,6 +199,20 @@ class _Search:
         if found is None:
             return judged
         return self._blamed(judged, found)
+
+    def _rounded(self, results: list[WindowResult]) -> set[int]:
+        """List the outputs that other rounding reaches: what follows may amplify it, as quantizers do."""
+        roots = [
+            window.root
+            for window in results
+            if isinstance(window.result, Proof) and not window.result.keeps_bits and window.root is not None
+        ]
+        outputs = self.comparison.before.graph.outputs
+        return {
+            place
+            for place, output in enumerate(outputs)
+            if any(root is not output and self.comparison.depends(output, root) for root in roots)
+        }
 
     def _blamed(self, results: list[WindowResult], found: Counterexample) -> list[WindowResult]:
         """Say which window differs, if only one can be the cause; else that the outputs do."""

@@ -48,6 +48,11 @@ class Proof:
         """Return the weakest of what is proved and what the assumptions leave of it."""
         return weakest(self.holds, self.assumptions)
 
+    @property
+    def keeps_bits(self) -> bool:
+        """Tell whether it speaks of bits, not of real numbers, however well that is known."""
+        return "equal-in-reals" not in (self.holds, *(each.leaves for each in self.assumptions))
+
     def to_json(self) -> dict[str, Any]:
         """Return plain data, without what is empty."""
         data = {

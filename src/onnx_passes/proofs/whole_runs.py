@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,13 +30,17 @@ class Counterexample:
 class WholeRuns:
     """Two models with one interface and known sizes, run side by side by ONNX Runtime.
 
-    Results differ if their bits do, all NaN being one, and no flag of fast math in ``allow`` excuses it.
+    Results differ if their bits do, all NaN being one, and no flag of fast math in ``allow`` excuses it; outputs in
+    ``ignored`` are not looked at.
     """
 
-    def __init__(self, before: ir.Model, after: ir.Model, allow: Collection[str], seconds: float) -> None:
+    def __init__(
+        self, before: ir.Model, after: ir.Model, allow: Collection[str], ignored: Container[int], seconds: float
+    ) -> None:
         self._model = before
         self._runners = Runner(before), Runner(after)
         self._allow = frozenset(allow)
+        self._ignored = ignored
         self._seconds = seconds
 
     def try_on(self, example: Mapping[str, Array]) -> Counterexample | None:
@@ -90,8 +94,9 @@ class WholeRuns:
         if first is None or second is None:
             is_alone = all(runner.is_loaded for runner in self._runners) and first is not second
             return Counterexample(feeds, tuple(range(len(self._model.graph.outputs)))) if is_alone else None
-        wrong = [place for place, (a, b) in enumerate(zip(first, second, strict=True)) if self._differ(a, b)]
-        return Counterexample(feeds, tuple(wrong)) if wrong else None
+        pairs = enumerate(zip(first, second, strict=True))
+        wrong = tuple(place for place, (a, b) in pairs if place not in self._ignored and self._differ(a, b))
+        return Counterexample(feeds, wrong) if wrong else None
 
     def _differ(self, x: Array, y: Array) -> bool:
         if x.shape != y.shape or x.dtype != y.dtype:
