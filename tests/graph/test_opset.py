@@ -339,6 +339,23 @@ def test_what_has_no_equivalent_is_refused_and_left_alone(source, target, signat
     assert full_hash(model) == before
 
 
+def untyped_clip() -> ir.Model:
+    model = ir.from_onnx_text(
+        '<ir_version: 8, opset_import: ["" : 10]> g (float16[2] x) => (float16[2] y) { a = Neg (x)'
+        " y = Clip <min = 0.0> (a) }"
+    )
+    assert model.graph[0].outputs[0].type is None
+    return model
+
+
+def test_bounds_of_data_of_unknown_type_are_cast_to_it_or_refused():
+    with pytest.raises(ModelError, match="the type of its data is not known"):
+        convert_opset(untyped_clip(), 14)
+    inputs = {"x": np.array([-1, 2], np.float16)}
+    expected = session(ir.to_proto(untyped_clip())).run(None, inputs)
+    check(convert_opset(untyped_clip(), 15), inputs, expected)
+
+
 def test_unknown_operators_and_versions_are_refused():
     model = ir.from_onnx_text(f'<ir_version: 8, opset_import: ["" : 13]> g {X23} {{ [n] y = Gelu (x) }}')
     with pytest.raises(ModelError, match=r"node 'n' \(Gelu\) is no operator of opset 13"):

@@ -5,8 +5,6 @@ Found by comparing results of ONNX Runtime before and after the conversion of ev
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import onnx
 import onnx.helper
@@ -17,8 +15,7 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import subgraphs_of
 from onnx_passes.graph.schemas import schema_of
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+_CAST_LIKE_SINCE = 15
 
 
 def stand_in(op_type: str, source: int, target: int) -> str:
@@ -42,17 +39,19 @@ def objection(node: ir.Node, source: int, target: int) -> str | None:
         return None if same else "its mask does not mean the same in both versions"
     if node.op_type == "BatchNormalization" and source < 14 <= target and _is_used(*node.outputs[1:]):
         return "its further outputs do not mean the same in both versions"
+    if source < 11 <= target < _CAST_LIKE_SINCE and node.op_type in ("Clip", "Pad") and _is_untyped(node.inputs[0]):
+        return "the type of its data is not known, which its bounds have to have"
     return _resize_objection(node) if node.op_type == "Resize" and source < 11 <= target else None
 
 
-def mend(result: Sequence[onnx.NodeProto], node: ir.Node, source: int, target: int) -> None:
+def mend(result: list[onnx.NodeProto], node: ir.Node, source: int, target: int) -> None:
     """Correct what the converter made of a node.
 
     The last node of ``result`` is the one that yields the values of ``node``.
     """
     last = result[-1]
     if source < 11 <= target and node.op_type in ("Clip", "Pad"):
-        _match_type(result[:-1], node)
+        _match_type(result, node, target)
     if source < 11 <= target and last.op_type == "Resize":
         _keep_coordinates(last, node)
     if node.op_type == "Hardmax":
@@ -66,6 +65,10 @@ def retype_outputs(node: ir.Node, target: int) -> None:
         data = node.inputs[0].dtype
         dtype = ir.DataType.BOOL if target >= 10 else data
         node.outputs[1].type = None if dtype is None else ir.TensorType(dtype)
+
+
+def _is_untyped(value: ir.Value | None) -> bool:
+    return value is not None and value.dtype is None
 
 
 def _is_used(*values: ir.Value) -> bool:
@@ -93,17 +96,31 @@ def _keep_coordinates(resize: onnx.NodeProto, node: ir.Node) -> None:
         resize.attribute.append(onnx.helper.make_attribute(name, text))
 
 
-def _match_type(protos: Sequence[onnx.NodeProto], node: ir.Node) -> None:
-    """Let constants that were attributes have the type of the data, not always float."""
+def _match_type(result: list[onnx.NodeProto], node: ir.Node, target: int) -> None:
+    """Let constants that were attributes have the type of the data, not always float; what it is may be left open."""
     dtype = None if node.inputs[0] is None else node.inputs[0].dtype
-    if dtype in (None, ir.DataType.FLOAT):
+    if dtype is ir.DataType.FLOAT:
         return
-    for proto in protos:
-        for attribute in proto.attribute:
-            if proto.op_type == "Constant" and attribute.t.data_type == onnx.TensorProto.FLOAT:
-                with np.errstate(over="ignore"):
-                    array = onnx.numpy_helper.to_array(attribute.t).astype(dtype.numpy())
-                attribute.t.CopyFrom(ir.serde.serialize_tensor(ir.Tensor(array, dtype)))
+    bounds = [proto for proto in result if proto.op_type == "Constant" and _holds_float(proto)]
+    last = result[-1]
+    for proto in bounds:
+        if dtype is not None:
+            _retype(proto.attribute[0], dtype)
+        elif target >= _CAST_LIKE_SINCE:
+            name = f"{proto.output[0]}.like"
+            cast = onnx.helper.make_node("CastLike", [proto.output[0], last.input[0]], [name])
+            result.insert(len(result) - 1, cast)
+            last.input[:] = [name if given == proto.output[0] else given for given in last.input]
+
+
+def _holds_float(proto: onnx.NodeProto) -> bool:
+    return proto.attribute[0].t.data_type == onnx.TensorProto.FLOAT
+
+
+def _retype(attribute: onnx.AttributeProto, dtype: ir.DataType) -> None:
+    with np.errstate(over="ignore"):
+        array = onnx.numpy_helper.to_array(attribute.t).astype(dtype.numpy())
+    attribute.t.CopyFrom(ir.serde.serialize_tensor(ir.Tensor(array, dtype)))
 
 
 def _control_objection(node: ir.Node, source: int, target: int) -> str | None:

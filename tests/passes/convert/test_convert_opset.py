@@ -65,6 +65,39 @@ def test_types_and_ranks_that_are_not_known_are_found_out():
     assert [node.op_type for node in model.graph] == ["Transpose", "Transpose", "Softmax", "Transpose"]
 
 
+BOUNDED = {
+    "clip": "y = Clip <min = 0.0, max = 1.5> (a)",
+    "pad": "y = Pad <pads = [1, 1], value = 0.5> (a)",
+}
+
+
+@pytest.mark.parametrize("version", [11, 14, 18])
+@pytest.mark.parametrize(
+    ("operator", "dtype", "element"),
+    [("clip", "float16", np.float16), ("pad", "float16", np.float16), ("pad", "double", np.float64)],
+)
+def test_bounds_get_the_type_of_data_that_is_not_declared(version: int, operator: str, dtype: str, element: type):
+    text = f"g ({dtype}[3] x) => ({dtype}[N] y) {{ a = Neg (x) {BOUNDED[operator]} }}"
+    model = model_of(text, opset=10, ir_version=8)
+    feeds = {"x": np.array([-2, -1, 3], element)}
+    expected = run(model, feeds)
+    assert apply(ConvertOpset(version=version), model)
+    check(model)
+    assert_equal_results(model, expected, feeds)
+
+
+def test_types_inside_functions_are_known_where_they_are_called():
+    text = """g (int64[2] x, int64[2] s) => (int64[2] y) { y = local.f (x, s) }
+        <domain: "local", opset_import: ["" : 16]> f (a, b) => (c) { c = PRelu (a, b) }"""
+    model = model_of(text, opset=16, domains='"local" : 1')
+    before = full_hash(model)
+    with pytest.raises(ModelError, match=r"opset 8 does not allow 'X' to be tensor\(int64\)"):
+        ConvertOpset(version=8)(model)
+    assert full_hash(model) == before
+    floats = model_of(text.replace("int64", "float"), opset=16, domains='"local" : 1')
+    assert apply(ConvertOpset(version=8), floats)
+
+
 def test_a_pass_that_writes_an_operator_in_older_ones_is_named():
     text = "g (float[2, 3] x) => (float[2, 3] y) <float[3] s = {1, 2, 3}> { [n] y = LayerNormalization (x, s) }"
     with pytest.raises(ModelError, match="there is no LayerNormalization below opset 17; lower-layernorm first"):

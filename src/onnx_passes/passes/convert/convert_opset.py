@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass
 
 from onnx_passes import passes
 from onnx_passes.core.base import Context
 from onnx_passes.core.options import option
 from onnx_passes.core.registry import REGISTRY
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.expansion import MOST_NODES, expanded_size
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
@@ -61,19 +64,25 @@ def convert_to(version: int, model: ir.Model, editor: Editor) -> bool:
 
 
 def _find_out(version: int, model: ir.Model, editor: Editor) -> OpsetConversion:
-    """Find out what there is to do; downwards that depends on types and ranks, which are inferred where they miss."""
+    """Find out what there is to do; that depends on types and ranks, which are inferred where they miss."""
     from onnx_passes.graph.opset import OpsetConversion, OpsetError, target_versions
 
-    down = version in target_versions() and version < model.opset_imports.get("", version)
-    if down:
+    given = model.opset_imports.get("", version)
+    if version in target_versions() and version != given:
         editor.annotated |= _infer(model, gaps_only=True)
     try:
-        return OpsetConversion(model, version)
+        conversion = OpsetConversion(model, version)
     except OpsetError:
-        if not down or not _infer(model, gaps_only=False):
+        if not _infer(model, gaps_only=False):
             raise
         editor.annotated = True
-        return OpsetConversion(model, version)
+        conversion = OpsetConversion(model, version)
+    if version < given and model.functions and expanded_size(model) <= MOST_NODES:
+        # What types a function computes with is known where it is called.
+        called = InlinePass()(copy_model(model)).model
+        _infer(called, gaps_only=True)
+        OpsetConversion(called, version)
+    return conversion
 
 
 def _infer(model: ir.Model, *, gaps_only: bool) -> bool:
