@@ -145,3 +145,16 @@ def test_what_cannot_be_done_is_said(run, parts, options, code, reason):
     answer = run(parts, "eliminate", *options)
     assert answer.code == code
     assert reason in answer.err
+
+
+@pytest.mark.parametrize(("name", "code"), [("batch size", 0), ("?", 2), ("batch", 3)])
+def test_dimensions_with_spaces_get_a_size_and_what_is_no_name_is_refused(run, tmp_path, name: str, code: int):
+    model = ir.from_onnx_text(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[N,3] x) => (float[N,3] y) { y = Relu (x) }'
+    )
+    for value in (*model.graph.inputs, *model.graph.outputs):
+        value.shape = ir.Shape(["batch size", 3])
+    ir.save(model, tmp_path / "m.onnx")
+    answer = run("-o", tmp_path / "out.onnx", tmp_path / "m.onnx", "cleanup", "--shape", f"{name}=2")
+    assert answer.code == code, answer.err
+    assert code or str(ir.load(tmp_path / "out.onnx").graph.inputs[0].shape) == "[2,3]"

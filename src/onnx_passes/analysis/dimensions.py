@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.graph import annotations
+from onnx_passes.graph.extents import size_of, symbols_of
 
 
 def dynamic_inputs(graph: ir.Graph) -> dict[str, list[str]]:
@@ -27,7 +28,8 @@ def require_known(model: ir.Model, sizes: Mapping[str, int]) -> None:
         for value in annotations.values(model.graph)
         for dim in value.shape or ()
         if not isinstance(dim, int)
-        for name in _names(dim)
+        for name in (dim.value, *symbols_of(dim))
+        if name is not None
     }
     for name in sizes:
         if name not in known:
@@ -56,24 +58,5 @@ def _bound(
     if text is None:
         return dim
     if text not in known:
-        known[text] = sizes[text] if text in sizes else _evaluated(dim, sizes)
+        known[text] = size_of(dim, sizes)
     return known[text]
-
-
-def _evaluated(dim: ir.SymbolicDim, sizes: Mapping[str, int]) -> int | ir.SymbolicDim:
-    if (dim.value or "").isidentifier():
-        return dim
-    try:
-        return dim.evaluate(sizes)
-    except (ValueError, TypeError, SyntaxError):
-        return dim
-
-
-def _names(dim: ir.SymbolicDim) -> set[str]:
-    text = dim.value
-    if text is None or text.isidentifier():
-        return set() if text is None else {text}
-    try:
-        return {text, *dim.free_symbols()}
-    except (ValueError, TypeError, SyntaxError):
-        return {text}

@@ -253,6 +253,25 @@ def _names_in(text: str) -> set[str]:
     return {node.id.replace(_DOT, ".") for node in nodes if isinstance(node, ast.Name) and node not in functions}
 
 
+def symbols_of(dim: int | ir.SymbolicDim) -> set[str]:
+    """Return the names that a size is computed from: its text if that is not arithmetic, none if it has no letter."""
+    if isinstance(dim, int) or dim.value is None or not re.search(r"[^\W\d_]", dim.value):
+        return set()
+    return _names_in(dim.value)
+
+
+def size_of(dim: int | ir.SymbolicDim, sizes: Mapping[str, int]) -> int | ir.SymbolicDim:
+    """Return a dimension with sizes for the names that have one."""
+    if isinstance(dim, int) or dim.value is None or sizes.keys().isdisjoint({dim.value, *symbols_of(dim)}):
+        return dim
+    if dim.value in sizes:
+        return sizes[dim.value]
+    try:
+        return ir.SymbolicDim(dim.value).evaluate(sizes)
+    except (ArithmeticError, TypeError, ValueError):
+        return dim
+
+
 Terms = Mapping[Monomial, int]
 
 

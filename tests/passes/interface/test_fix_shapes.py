@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from onnx_passes import apply as run_pipeline
 from onnx_passes import passes
-from onnx_passes.core.errors import OnnxPassesError, PassFailedError, UsageError
+from onnx_passes.core.errors import OnnxPassesError, OptionError, PassFailedError, UsageError
 from onnx_passes.core.pipeline import parse_pipeline
 from onnx_passes.passes.interface.fix_shapes import FixShapes
+from onnx_passes.passes.interface.rename_dimensions import RenameDimensions
 from onnx_passes.rewrite.passes import RewriteRulePass
 from tests.passes.tools import check, model_of
 
@@ -107,3 +109,22 @@ def test_data_of_other_sizes_are_an_error():
     data = {"x": np.zeros((2, 3, 4, 4), np.float32), "s": np.zeros((2, 1), np.float32)}
     with pytest.raises(UsageError, match="shape"):
         run_pipeline(model_of(NET), "fix-shapes{x=[3, 3, 4, 4]}", inputs=[data])
+
+
+@pytest.mark.parametrize("name", ["batch size", "größe", "x.1/dim 0", "a b + 1", "1st"])
+def test_any_text_with_a_letter_is_a_name(name: str):
+    model = model_of("g (float[N, 3] x) => (float[M, 3] y) { a = Relu (x) y = Concat <axis = 0> (a, x) }")
+    model.graph.inputs[0].shape = ir.Shape([name, 3])
+    result = run_pipeline(model, [FixShapes(sizes={name: 2})])
+    assert shapes(result.model) == ["[2,3]", "[4,3]"]
+    renamed = run_pipeline(model, [RenameDimensions(names={name: "n"})])
+    assert shapes(renamed.model)[0] == "[n,3]"
+
+
+@pytest.mark.parametrize("name", ["?", "-1"])
+def test_what_says_nothing_is_no_name(name: str):
+    with pytest.raises(OptionError, match="is not the name of a dimension"):
+        FixShapes(sizes={name: 2})
+    model = model_of("g (float[N, 3] x) => (float[M, 3] y) { y = Relu (x) }")
+    model.graph.inputs[0].shape = ir.Shape([name, 3])
+    assert shapes(run_pipeline(model, [FixShapes(sizes={"x": [2, 3]})]).model) == ["[2,3]", "[2,3]"]

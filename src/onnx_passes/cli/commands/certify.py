@@ -85,12 +85,12 @@ def command(
 def _prepared(model: ir.Model, size: int) -> tuple[ir.Model, list[str]]:
     """Give dimensions that are not known a size, and infer all shapes."""
     from onnx_passes.api import apply
+    from onnx_passes.graph.extents import symbols_of
+    from onnx_passes.passes.interface.fix_shapes import FixShapes
 
-    names = {
-        str(dim.value) for value in model.graph.inputs for dim in value.shape or () if not isinstance(dim, int)
-    } - {"None"}
-    pipeline = f"fix-shapes{{{', '.join(f'{name}={size}' for name in sorted(names))}}}, shape-inference"
-    result = apply(model, pipeline if names else "shape-inference", verify=False)
+    names = {name for value in model.graph.inputs for dim in value.shape or () for name in symbols_of(dim)}
+    fixed = [FixShapes(sizes=dict.fromkeys(names, size))] if names else []
+    result = apply(model, [*fixed, "shape-inference"], verify=False)
     return result.model, [f"{name} = {size}" for name in sorted(names)]
 
 

@@ -12,6 +12,7 @@ from onnx_passes import passes
 from onnx_passes.core.errors import OptionError, PassFailedError, UsageError, did_you_mean
 from onnx_passes.core.options import named_by_user
 from onnx_passes.core.walk import all_graphs
+from onnx_passes.graph.extents import size_of, symbols_of
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
@@ -84,6 +85,11 @@ class FixShapes(EditorPass):
 
 def _parse(name: str, given: object) -> int | list[Size]:
     """Read a size, or the sizes of an input."""
+    if name.strip() in _OPEN:
+        raise OptionError(
+            f"'{name}' is not the name of a dimension: each one that is written so is another",
+            hint="give the shape of the input, as x=[1, 3, 224, 224]",
+        )
     if isinstance(given, list | tuple):
         return [None if str(size).strip() in _OPEN else _size(name, size) for size in cast("Sequence[object]", given)]
     return _size(name, given)
@@ -106,8 +112,8 @@ def _input(name: str, inputs: Mapping[str, ir.Value]) -> ir.Value:
 
 
 def _require_dimension(name: str, inputs: Mapping[str, ir.Value]) -> None:
-    symbols = [dim for value in inputs.values() for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)]
-    known = dict.fromkeys(symbol for dim in symbols for symbol in sorted(dim.free_symbols()))
+    dims = (dim for value in inputs.values() for dim in value.shape or ())
+    known = dict.fromkeys(symbol for dim in dims for symbol in sorted(symbols_of(dim)))
     if name not in known:
         some = f"dimensions: {', '.join(known)}" if known else "it has no dynamic dimension with a name"
         raise PassFailedError(
@@ -141,7 +147,7 @@ def _dimensions(value: ir.Value, sizes: Sequence[Size]) -> Iterator[tuple[str, i
             continue
         if isinstance(dim, int) and dim >= 0:
             raise PassFailedError(f"input '{value.name}' is declared as {value.shape}: {dim} cannot become {size}")
-        if isinstance(dim, ir.SymbolicDim) and dim.value is not None and set(dim.free_symbols()) == {dim.value}:
+        if isinstance(dim, ir.SymbolicDim) and dim.value is not None and symbols_of(dim) == {dim.value}:
             yield dim.value, size
 
 
@@ -157,7 +163,7 @@ def _fixed(value: ir.Value, named: Mapping[str, int], sizes: Sequence[Size] | No
     """Return the shape of a value with sizes for names, if it is another."""
     if value.shape is None:
         return None if sizes is None else ir.Shape([ir.SymbolicDim(None) if size is None else size for size in sizes])
-    dims = [dim.evaluate(named) if isinstance(dim, ir.SymbolicDim) else dim for dim in value.shape]
+    dims = [size_of(dim, named) for dim in value.shape]
     if sizes is not None:
         dims = [dim if size is None else size for dim, size in zip(dims, sizes, strict=True)]
     if dims == list(value.shape):

@@ -11,6 +11,7 @@ from onnx_passes import passes
 from onnx_passes.core.errors import OptionError, PassFailedError, did_you_mean
 from onnx_passes.core.options import named_by_user
 from onnx_passes.graph import annotations
+from onnx_passes.graph.extents import symbols_of
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
@@ -39,7 +40,7 @@ class RenameDimensions(EditorPass):
         """Write the new names wherever the old ones stand."""
         names = {old: str(new) for old, new in self.names.items() if old != new}
         values = [value for value in annotations.values(model.graph) if value.shape is not None]
-        known = dict.fromkeys(symbol for value in values for dim in value.shape or () for symbol in _symbols(dim))
+        known = dict.fromkeys(symbol for value in values for dim in value.shape or () for symbol in symbols_of(dim))
         for old, new in names.items():
             if old not in known and new not in known:
                 hint = did_you_mean(old, known) or f"dimensions: {', '.join(known) or 'none has a name'}"
@@ -56,7 +57,7 @@ class RenameDimensions(EditorPass):
         def put() -> None:
             for value in values:
                 assert value.shape is not None
-                if any(names.keys() & _symbols(dim) for dim in value.shape):
+                if any(names.keys() & symbols_of(dim) for dim in value.shape):
                     dims = [_renamed(dim, names) for dim in value.shape]
                     denotations = [value.shape.get_denotation(axis) for axis in range(len(dims))]
                     value.shape = ir.Shape(dims, denotations=denotations)
@@ -64,15 +65,9 @@ class RenameDimensions(EditorPass):
         editor.change("names of dimensions", (), put)
 
 
-def _symbols(dim: int | ir.SymbolicDim) -> set[str]:
-    if isinstance(dim, int) or dim.value is None:
-        return set()
-    return {dim.value} if _is_plain(dim) else set(dim.free_symbols())
-
-
 def _is_plain(dim: ir.SymbolicDim) -> bool:
     """Tell a name, however it is spelt, from an expression."""
-    return set(dim.free_symbols()) <= {dim.value}
+    return symbols_of(dim) <= {dim.value}
 
 
 def _renamed(dim: int | ir.SymbolicDim, names: Mapping[str, str]) -> int | ir.SymbolicDim:
