@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import io
 import json
 
 import numpy as np
 import onnx_ir as ir
 import pytest
+from rich.console import Console
 
 from onnx_passes import examples
 from onnx_passes.passes.analyse.inspection import inspect
-from onnx_passes.report.inspection import layer_lines
+from onnx_passes.report.inspection import layer_lines, show_inspection
+from onnx_passes.report.sizes import SizeNames
 
 MODEL = """
 <ir_version: 10, opset_import: ["": 20]>
@@ -95,6 +98,48 @@ def test_numbers_are_never_cut_however_narrow_the_terminal():
     assert lines[2].split()[-3:] == ["6.91", "M", "100.0"]
     assert all(len(line) <= 80 for line in lines)
     assert "6.91 M" in list(layer_lines(found.cost, 40))[2]
+
+
+DYNAMIC = """
+<ir_version: 9, opset_import: ["": 17]>
+segment (float[N, 1, H, W] x, float[2, 1, 3, 3] a, float[2, 2, 3, 3] b, float[2, 2, 3, 3] c) => (float[A, B, C, D] y)
+{
+    d = Conv<strides = [2, 2], pads = [1, 1, 1, 1]>(x, a)
+    e = Conv<strides = [2, 2], pads = [1, 1, 1, 1]>(d, b)
+    f = Conv<strides = [2, 2], pads = [1, 1, 1, 1]>(e, c)
+    y = Relu(f)
+}
+"""
+
+
+@pytest.mark.parametrize("width", [50, 80, 110, 160])
+def test_derived_sizes_have_short_names_and_the_operators_are_shown(width):
+    out = io.StringIO()
+    found = inspect(ir.from_onnx_text(DYNAMIC))
+    show_inspection(found, layers=True, console=Console(file=out, highlight=False, width=width))
+    text = out.getvalue()
+    shown, sizes = text.partition("sizes ")[::2]
+    assert "floor(" not in shown
+    assert "d1 = " in sizes
+    assert all(len(line) <= width for line in text.split("\n\n")[1].splitlines())
+    rows = [line.split()[:2] for line in text.split("\n\n")[1].splitlines()]
+    assert rows == [["nodes", "operator"], ["3", "Conv"], ["1", "Relu"], ["4", "total"]]
+    nodes = [line.split() for line in text.split("\n\n")[2].splitlines()]
+    assert [cells[0] for cells in nodes] == ["#", "1", "2", "3", "4"]
+
+
+def test_names_of_sizes_stand_for_their_formulas():
+    """Put in, they give the numbers that the formulas give, and no dimension has the name of one."""
+    found = inspect(ir.from_onnx_text(DYNAMIC.replace("N,", "d1,")))
+    names = SizeNames({"d1", "H", "W"})
+    formula = names.formula(found.cost.macs)
+    given = {"d1": 3, "H": 37, "W": 23}
+    lines = dict(line.split(" = ") for line in names.lines() if " = " in line)
+    assert not lines.keys() & given.keys()
+    for name, text in lines.items():
+        given[name] = eval(text, {"floor": lambda x: int(x // 1)}, given)
+    expected = inspect(ir.from_onnx_text(DYNAMIC.replace("N,", "d1,")), dimensions={"d1": 3, "H": 37, "W": 23})
+    assert eval(formula, {}, given) == expected.cost.macs
 
 
 def test_many_inputs_with_a_default_are_one_line(run, tmp_path):

@@ -106,3 +106,13 @@ def test_wires_that_are_too_long_for_bends_do_not_cost_more():
 
 def test_an_empty_graph_has_a_size():
     assert lay_out(scene(0, [])).width > 0
+
+
+def test_names_of_boxes_stay_distinct():
+    names = [f"/encoder/layer.{number}/attention/output/dense/MatMul" for number in range(20)]
+    boxes = tuple(Box(str(number), "node", "MatMul", name) for number, name in enumerate(names))
+    placed = lay_out(Scene("g", boxes, ()))
+    shown = [each.box.name for each in placed.boxes]
+    assert len(set(shown)) == 20
+    assert all(f"layer.{number}…" in text for number, text in enumerate(shown))
+    assert [box.name for box in placed.scene.boxes] == names

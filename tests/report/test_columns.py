@@ -3,8 +3,10 @@
 import io
 
 import pytest
+from rich.console import Console
 
 from onnx_passes.report.columns import Column, pass_cell, reflowed, table_lines, width_of, wrapped
+from onnx_passes.report.tables import fitted_table
 
 COLUMNS = (
     Column("name", shorten="front", least=6),
@@ -55,6 +57,24 @@ def test_no_line_is_too_long_and_no_number_is_cut(width):
     lines = laid_out(width)
     assert all(len(line) <= width for line in lines)
     assert "12,345" in lines[1]
+
+
+def test_names_in_a_column_stay_distinct():
+    rows = [[f"/layer.{number}/attention/MatMul", "1", "", ""] for number in range(10)]
+    lines = list(table_lines(COLUMNS, rows, 26))[1:]
+    assert len(set(lines)) == 10
+    assert all(f".{number}…" in line for number, line in enumerate(lines))
+
+
+@pytest.mark.parametrize("width", range(12, 90, 7))
+def test_the_first_columns_are_never_lost(width):
+    columns = [Column("n", right=True), Column("operator", shorten="front", least=8), Column("sum", right=True)]
+    out = io.StringIO()
+    Console(file=out, width=width).print(fitted_table(columns, [(["12", "MatMul", "x" * 70], "")], width))
+    [title, row] = out.getvalue().splitlines()
+    assert title.split()[:2] == ["n", "operator"]
+    assert row.split()[:2] == ["12", "MatMul"]
+    assert len(row) <= width
 
 
 def test_a_word_that_is_too_long_stays_whole():

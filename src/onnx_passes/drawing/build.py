@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_passes.core.text import shortened
+from onnx_passes.core.text import shortened, told_apart
 from onnx_passes.core.walk import all_graphs, all_nodes, holds_graphs
 from onnx_passes.drawing.cards import LONGEST, held_tensor, hint_of, label_of, rows_of
 from onnx_passes.drawing.scene import Box, Kind, Role, Row, Scene, Wire
@@ -96,6 +96,7 @@ class _Builder:
         self.wires: dict[tuple[str, str, str], Wire] = {}
         self._owners: dict[ir.Value, str] = {}
         self._nets: dict[ir.Value, str] = {}
+        self._ends = told_apart((value.name or "" for value in (*graph.inputs, *graph.outputs)), LONGEST)
 
     def scene(self, items: Sequence[ir.Node | Block], title: str, note: str) -> Scene:
         removed = () if self.part else self.marks.ghosts.nodes.get(self.graph, ())
@@ -155,7 +156,8 @@ class _Builder:
             name = value.name or "?"
             kind = "value" if self.part else kind
             hint = f"{kind} {name}: {label_of(value)}".rstrip(": ")
-            self.boxes[key] = Box(key, kind, shortened(name, LONGEST, front=True), hint=hint)
+            shown = self._ends.get(name) or shortened(name, LONGEST, front=True)
+            self.boxes[key] = Box(key, kind, shown, hint=hint)
         return key
 
     def _connect(self, key: str, values: Iterable[ir.Value], role: Role = "") -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from onnx_passes.core.text import shortened
+from onnx_passes.core.text import told_apart
 from onnx_passes.drawing.columns import Extent, columns
 from onnx_passes.drawing.layers import Layered, Net, layered
 from onnx_passes.drawing.ordering import order_layers
@@ -71,7 +71,9 @@ def text_width(text: str, size: float) -> float:
 
 def lay_out(scene: Scene) -> Placed:
     """Lay out a scene from top to bottom."""
-    sizes = [_size(box) for box in scene.boxes]
+    apart = told_apart((box.name for box in scene.boxes), NAME)
+    shown = [box if apart[box.name] == box.name else replace(box, name=apart[box.name]) for box in scene.boxes]
+    sizes = [_size(box) for box in shown]
     number = {box.key: index for index, box in enumerate(scene.boxes)}
     groups: dict[tuple[int, str], list[Wire]] = {}
     for wire in scene.wires:
@@ -92,7 +94,7 @@ def lay_out(scene: Scene) -> Placed:
     level = {item: depth for depth, layer in enumerate(graph.layers) for item in layer}
     boxes = tuple(
         PlacedBox(box, middles[i] - size.width / 2, tops[level[i]], size.width, size.height, size.inner)
-        for i, (box, size) in enumerate(zip(scene.boxes, sizes, strict=True))
+        for i, (box, size) in enumerate(zip(shown, sizes, strict=True))
     )
     wires: list[PlacedWire] = []
     for group, paths in zip(groups.items(), graph.paths, strict=True):
@@ -114,7 +116,7 @@ def _size(box: Box) -> _Size:
         return _Size(text_width(box.title, NORMAL) + 22, END)
     texts = [text_width(box.title, NORMAL) * 1.08 + (36 if box.role else 20)]
     if box.name:
-        texts.append(text_width(shortened(box.name, NAME, front=True), SMALL) + 16)
+        texts.append(text_width(box.name, SMALL) + 16)
     texts += [text_width(row.label, SMALL) + text_width(row.text, SMALL) + 30 for row in box.rows]
     lines = len(box.rows) + bool(box.name)
     width, height = max(64.0, *texts), HEAD + (lines * LINE + 8 if lines else 0)

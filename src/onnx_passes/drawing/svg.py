@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
-from onnx_passes.core.text import shortened
-from onnx_passes.drawing.layout import HEAD, LINE, NAME, NORMAL, SMALL, Placed, PlacedBox, PlacedWire, text_width
+from onnx_passes.drawing.layout import HEAD, LINE, NORMAL, SMALL, Placed, PlacedBox, PlacedWire, text_width
 from onnx_passes.drawing.palette import COLOURS, FAMILIES
 from onnx_passes.drawing.scene import Role
 
@@ -106,8 +105,7 @@ def _box(placed: PlacedBox, *, quiet: bool) -> Iterator[str]:
     yield f'<text class="op" x="{width / 2:.1f}" y="16.5">{sign}{_escaped(box.title)}</text>'
     y = HEAD + LINE
     if box.name:
-        name = shortened(box.name, NAME, front=True)
-        yield f'<text class="label plain" x="8" y="{y:.1f}">{_escaped(name)}</text>'
+        yield f'<text class="label plain" x="8" y="{y:.1f}">{_escaped(box.name)}</text>'
         y += LINE
     for row in box.rows:
         yield f'<text class="small" x="8" y="{y:.1f}"><tspan class="key">{_escaped(row.label)}</tspan></text>'

@@ -14,9 +14,12 @@ from itertools import pairwise
 from typing import Literal, TextIO
 
 from onnx_passes.core.pipeline import without_body
+from onnx_passes.core.text import told_apart
 
 _GAP = 2
 _LONG_NAME = 34
+_KEPT = 2
+"""So many columns are shown, however little room there is."""
 _ITEM = re.compile(r"([A-Z][a-z]+(?: [a-z]+)?:\s+)|  (?! )")
 """The start of a labelled paragraph, or of a line in a list."""
 _FULL_LINE = 100
@@ -49,8 +52,12 @@ def width_of(stream: TextIO, otherwise: int) -> int:
         return otherwise
 
 
-def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Return the width of every column, 0 for those that are left out."""
+def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, *, cut: bool = False) -> list[int]:
+    """Return the width of every column, 0 for those that are left out.
+
+    Where there is no room for all numbers, lines are too long or, with ``cut``, the last columns are left out: the
+    first ones say what a row is.
+    """
     titled = zip((column.title for column in columns), *rows, strict=True)
     natural = [max(_longest_line(cell) for cell in cells) for cells in titled]
     shown = list(range(len(columns)))
@@ -65,9 +72,12 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) ->
     floor = dict(zip(shown, needed, strict=True))
     while sum(widths) + _GAP * (len(shown) - 1) > width:
         wide = [i for i in shown if widths[i] > floor[i]]
-        if not wide:
+        if wide:
+            widths[max(wide, key=lambda i: widths[i])] -= 1
+        elif cut and len(shown) > _KEPT:
+            widths[shown.pop()] = 0
+        else:
             break
-        widths[max(wide, key=lambda i: widths[i])] -= 1
     return widths
 
 
@@ -93,8 +103,23 @@ def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], width:
     """Lay out rows as text, without a line of titles if no column has one."""
     widths = fit(columns, rows, width)
     titles = [column.title for column in columns]
-    for row in (titles, *rows) if any(titles) else rows:
+    shown = with_names_apart(columns, rows, widths)
+    for row in (titles, *shown) if any(titles) else shown:
         yield from row_lines(columns, row, widths)
+
+
+def with_names_apart(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], widths: Sequence[int]
+) -> list[list[str]]:
+    """Shorten the names of columns that are cut in front, so that different rows stay different."""
+    shown = [list(row) for row in rows]
+    for index, (column, width) in enumerate(zip(columns, widths, strict=True)):
+        if column.shorten != "front" or not width:
+            continue
+        apart = told_apart((row[index] for row in rows), width)
+        for row in shown:
+            row[index] = apart[row[index]]
+    return shown
 
 
 def row_lines(columns: Sequence[Column], row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:

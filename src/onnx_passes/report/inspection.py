@@ -19,10 +19,12 @@ from onnx_passes.passes.analyse.inspection import Inspection, Timed
 from onnx_passes.report.accumulators import accumulators_table
 from onnx_passes.report.channels import range_lines, statistics_lines
 from onnx_passes.report.columns import Column, table_lines, width_of, wrapped
+from onnx_passes.report.sizes import SizeNames
 from onnx_passes.report.tables import Row, fitted_table, seconds_text, size_text
 
 _LABEL = 11
-_TERMS = 4
+_CELL = 32
+"""Characters of a formula in a table."""
 _LISTED = 5
 _WRITTEN_OUT = ("quantized networks", "plug-in")
 """Where operators are defined that are written as standard ones before ONNX Runtime gets a model."""
@@ -33,28 +35,39 @@ _LEAST_SHARE = 0.01
 def show_inspection(found: Inspection, *, layers: bool = False, console: Console | None = None) -> None:
     """Print what was found on standard output, with a line for each node if asked for."""
     console = console or Console(highlight=False, width=width_of(sys.stdout, 240))
-    for label, lines in sections(found):
+    names = _names(found)
+    operators = operators_table(found, console.width, names)
+    nodes = list(layer_lines(found.cost, console.width, names)) if layers else []
+    for label, lines in sections(found, names):
         parts = [part for line in lines for part in wrapped(line, console.width - _LABEL - 1)]
         for index, part in enumerate(parts):
             text = Text(f"{label if index == 0 else '':{_LABEL}} ", style="bold") + Text(part, style="not bold")
             console.print(text, soft_wrap=True)
     console.print()
-    console.print(operators_table(found, console.width))
+    console.print(operators)
     if found.streamlined is not None and found.streamlined.accumulators:
         console.print()
         console.print(accumulators_table(found.streamlined, console.width))
     for lines in (range_lines(found, console.width), statistics_lines(found, console.width)):
         for line in lines:
             console.out(line, highlight=False)
-    if layers:
+    if nodes:
         console.print()
-        for line in layer_lines(found.cost, console.width):
+        for line in nodes:
             console.out(line, highlight=False)
 
 
-def sections(found: Inspection) -> Iterator[tuple[str, list[str]]]:
-    """Say what was found in lines, by label; labels without lines have nothing to say."""
+def _names(found: Inspection) -> SizeNames:
+    return SizeNames({*found.dynamic, *found.cost.symbols})
+
+
+def sections(found: Inspection, names: SizeNames | None = None) -> Iterator[tuple[str, list[str]]]:
+    """Say what was found in lines, by label; labels without lines have nothing to say.
+
+    ``names`` are the short names of sizes, which those of amounts here join.
+    """
     summary, cost, graph = found.summary, found.cost, found.statistics
+    names = _names(found) if names is None else names
     yield "model", [summary.name + (f" (by {summary.producer})" if summary.producer else "")]
     yield "IR version", [str(summary.ir_version)]
     yield "opsets", [", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in summary.opsets.items())]
@@ -62,8 +75,11 @@ def sections(found: Inspection) -> Iterator[tuple[str, list[str]]]:
     yield "output", [str(port) for port in summary.outputs]
     yield "dynamic", list(_dynamic(found))
     yield "parameters", [f"{summary.size.parameters:,} ({size_text(summary.size.bytes)})", *_weights(found)]
-    yield "compute", [f"{amount_text(cost.macs)} MACs", f"{amount_text(cost.operations)} other operations"]
-    yield "memory", list(_memory(cost))
+    yield (
+        "compute",
+        [f"{amount_text(cost.macs, names)} MACs", f"{amount_text(cost.operations, names)} other operations"],
+    )
+    yield "memory", list(_memory(cost, names))
     yield (
         "graph",
         [
@@ -75,7 +91,7 @@ def sections(found: Inspection) -> Iterator[tuple[str, list[str]]]:
     yield "functions", [", ".join(summary.functions)] if summary.functions else []
     yield "quantizers", [f"{number:6,} {kind}" for kind, number in found.quantizers.most_common()]
     yield "integers", [] if found.streamlined is None else [str(found.streamlined)]
-    yield "bits", [] if found.bits is None else list(_bits(found.bits))
+    yield "bits", [] if found.bits is None else list(_bits(found.bits, names))
     datatypes = ", ".join(f"{name} {number}" for name, number in summary.datatypes.most_common())
     yield "datatypes", [datatypes] if datatypes else []
     yield "no shape", [count(summary.values_without_shape, "value")] if summary.values_without_shape else []
@@ -86,6 +102,7 @@ def sections(found: Inspection) -> Iterator[tuple[str, list[str]]]:
     yield "unused", [f"input '{name}'" for name in graph.unused_inputs]
     yield "repaired", list(summary.repairs)
     yield "note", list(found.notes)
+    yield "sizes", list(names.lines())
 
 
 def _inputs(found: Inspection) -> Iterator[str]:
@@ -112,19 +129,20 @@ def _weights(found: Inspection) -> Iterator[str]:
         yield f"{weights.elements:,} {name} in {count(weights.tensors, 'tensor')}{held}"
 
 
-def _memory(cost: ModelCost) -> Iterator[str]:
-    yield f"{bytes_text(cost.peak.bytes)} of activations at most, at {cost.peak.at}" + (
+def _memory(cost: ModelCost, names: SizeNames) -> Iterator[str]:
+    yield f"{bytes_text(cost.peak.bytes, names)} of activations at most, at {cost.peak.at}" + (
         f", without {count(cost.peak.unknown, 'value')} of unknown size" if cost.peak.unknown else ""
     )
-    read, weights = bytes_text(cost.read_bytes), bytes_text(cost.weight_bytes)
+    read, weights = bytes_text(cost.read_bytes, names), bytes_text(cost.weight_bytes, names)
     yield f"{read} of activations and {weights} of weights read"
-    yield f"{bytes_text(cost.written_bytes)} written"
+    yield f"{bytes_text(cost.written_bytes, names)} written"
 
 
-def _bits(found: ModelBitCost) -> Iterator[str]:
-    yield f"{amount_text(found.bops)} bit operations, {bytes_text(-(-found.weight_bits // 8))} of weights"
+def _bits(found: ModelBitCost, names: SizeNames) -> Iterator[str]:
+    yield f"{amount_text(found.bops, names)} bit operations, {bytes_text(-(-found.weight_bits // 8), names)} of weights"
     for (left, right), (macs, bops) in found.by_types().items():
-        yield f"{left} × {right}: {amount_text(macs)} MACs without zero weights, {amount_text(bops)} bit operations"
+        products, bit_operations = amount_text(macs, names), amount_text(bops, names)
+        yield f"{left} × {right}: {products} MACs without zero weights, {bit_operations} bit operations"
 
 
 def _bodies(found: Inspection) -> Iterator[str]:
@@ -182,7 +200,7 @@ def _trial(found: Inspection) -> Iterator[str]:
         yield f"ONNX Runtime lacks {', '.join(rewritten)}: standard operators ran instead"
 
 
-def operators_table(found: Inspection, width: int) -> Table:
+def operators_table(found: Inspection, width: int, names: SizeNames | None = None) -> Table:
     """Tabulate operators: nodes, MACs and their share, other operations."""
     columns = [
         Column("nodes", right=True),
@@ -191,6 +209,7 @@ def operators_table(found: Inspection, width: int) -> Table:
         Column("%", right=True),
         Column("other operations", right=True),
     ]
+    names = _names(found) if names is None else names
     costs = found.cost.by_operator()
     rows: list[Row] = []
     for name, number in found.summary.size.operators.most_common():
@@ -198,13 +217,13 @@ def operators_table(found: Inspection, width: int) -> Table:
         cells = [
             f"{number:,}",
             name,
-            amount_text(macs) if macs else "",
+            amount_text(macs, names, _CELL) if macs else "",
             _percent(found.cost.share(macs)),
-            amount_text(operations) if operations else "",
+            amount_text(operations, names, _CELL) if operations else "",
         ]
         rows.append((cells, ""))
-    total_cells = [f"{found.summary.size.nodes:,}", "total", amount_text(found.cost.macs), ""]
-    rows.append(([*total_cells, amount_text(found.cost.operations)], "bold"))
+    total_cells = [f"{found.summary.size.nodes:,}", "total", amount_text(found.cost.macs, names, _CELL), ""]
+    rows.append(([*total_cells, amount_text(found.cost.operations, names, _CELL)], "bold"))
     return fitted_table(columns, rows, width)
 
 
@@ -222,28 +241,29 @@ _LAYER_COLUMNS = (
 )
 
 
-def layer_lines(cost: ModelCost, width: int = 240) -> Iterator[str]:
+def layer_lines(cost: ModelCost, width: int = 240, names: SizeNames | None = None) -> Iterator[str]:
     """List every node: shapes (without scalars), MACs and their share, parameters, and the bytes that it moves.
 
     A table of rich would take its time on many thousand nodes.
     """
-    rows = [[str(number), *_layer_cells(cost, layer)] for number, layer in enumerate(cost.layers, 1)]
+    names = SizeNames(cost.symbols) if names is None else names
+    rows = [[str(number), *_layer_cells(cost, layer, names)] for number, layer in enumerate(cost.layers, 1)]
     return table_lines(_LAYER_COLUMNS, rows, width)
 
 
-def _layer_cells(cost: ModelCost, layer: Layer) -> list[str]:
+def _layer_cells(cost: ModelCost, layer: Layer, names: SizeNames) -> list[str]:
     parts = (layer.weight_bytes, layer.read_bytes, layer.written_bytes)
     moved = None if None in parts else total(parts)
     return [
         f"{'  ' if layer.scope else ''}{layer.name}",
         layer.operator.rpartition("::")[2],
-        ", ".join(shape for shape in layer.inputs if shape not in ("", SCALAR)),
-        ", ".join(filter(None, layer.outputs)),
-        "?" if layer.macs is None else amount_text(layer.macs) if layer.macs else "",
+        ", ".join(names.shape(shape) for shape in layer.inputs if shape not in ("", SCALAR)),
+        ", ".join(map(names.shape, filter(None, layer.outputs))),
+        "?" if layer.macs is None else amount_text(layer.macs, names, _CELL) if layer.macs else "",
         _percent(cost.share(layer.macs)),
-        "?" if layer.operations is None else amount_text(layer.operations) if layer.operations else "",
+        "?" if layer.operations is None else amount_text(layer.operations, names, _CELL) if layer.operations else "",
         f"{layer.parameters:,}" if layer.parameters else "",
-        "?" if moved is None else bytes_text(moved) if moved else "",
+        "?" if moved is None else bytes_text(moved, names, _CELL) if moved else "",
     ]
 
 
@@ -251,22 +271,14 @@ def _percent(share: float) -> str:
     return f"{share * 100:.1f}" if share else ""
 
 
-def amount_text(amount: Amount) -> str:
+def amount_text(amount: Amount, names: SizeNames, width: int | None = None) -> str:
     """Print a number with a unit, ``4.09 G``, or a formula, shortened where it is long."""
-    return _formula(amount, "") if isinstance(amount, Extent) else _number(amount)
+    return names.formula(amount, "", width) if isinstance(amount, Extent) else _number(amount)
 
 
-def bytes_text(amount: Amount) -> str:
+def bytes_text(amount: Amount, names: SizeNames, width: int | None = None) -> str:
     """Print a number of bytes, or a formula for it."""
-    return _formula(amount, " B") if isinstance(amount, Extent) else size_text(amount)
-
-
-def _formula(amount: Extent, unit: str) -> str:
-    if len(amount.terms) <= _TERMS:
-        return f"{amount}{unit}"
-    first = sorted(amount.terms.items(), key=lambda term: (-len(term[0]), -term[1], term[0]))[:_TERMS]
-    rest = len(amount.terms) - _TERMS
-    return f"{Extent(dict(first))} + … ({rest} more terms, give numbers with --dim){unit}"
+    return names.formula(amount, " B", width) if isinstance(amount, Extent) else size_text(amount)
 
 
 def _number(amount: int) -> str:

@@ -14,7 +14,7 @@ from onnx_passes.core.evidence import PROOFS
 from onnx_passes.core.naming import fold
 from onnx_passes.core.pipeline import without_body
 from onnx_passes.core.records import Inference, ModelSize, RuleRecord, RunRecord, Status, StepRecord
-from onnx_passes.report.columns import Column, cell_lines, fit, pass_cell, width_of
+from onnx_passes.report.columns import Column, cell_lines, fit, pass_cell, width_of, with_names_apart
 
 _WIDE = 100
 """From here on evidence is told in full."""
@@ -63,7 +63,7 @@ def standard_error() -> Console:
 
 def fitted_table(columns: Sequence[Column], rows: Sequence[Row], width: int) -> Table:
     """Lay out rows so that they fit into a width; widths are settled here, not by rich, which would cut numbers."""
-    widths = fit(columns, [cells for cells, _ in rows], width)
+    widths = fit(columns, [cells for cells, _ in rows], width, cut=True)
     table = Table(box=None, pad_edge=False, header_style="bold")
     shown = [index for index, size in enumerate(widths) if size]
     for index in shown:
@@ -71,7 +71,8 @@ def fitted_table(columns: Sequence[Column], rows: Sequence[Row], width: int) -> 
         table.add_column(
             Text(column.title), justify="right" if column.right else "left", no_wrap=True, min_width=widths[index]
         )
-    for cells, style in rows:
+    styles = [style for _, style in rows]
+    for cells, style in zip(with_names_apart(columns, [cells for cells, _ in rows], widths), styles, strict=True):
         lines = (cell_lines(columns[index], cells[index], widths[index]) for index in shown)
         table.add_row(*(Text("\n".join(each)) for each in lines), style=style)
     return table
