@@ -42,7 +42,7 @@ def test_a_folder_keeps_its_structure_and_a_failure_does_not_stop_the_rest(run, 
     assert nodes(tmp_path / "out" / "sub" / "b.onnx") == 2
     lines = {line.split()[0]: line for line in answer.err.splitlines() if line.strip()}
     assert "4 → 2" in lines["a.onnx"]
-    assert "verified: proved" in lines["a.onnx"]
+    assert "verified: bits:proved" in lines["a.onnx"]
     assert "failed: this is not an ONNX model" in lines["bad.onnx"]
     assert f"{models}/bad.onnx: this is not an ONNX model" in answer.err
     assert "3 models, 2 written, 1 failed" in answer.err

@@ -107,7 +107,7 @@ def test_what_goes_in_and_comes_out_is_changed_and_verified(run, parts, tmp_path
     result = ir.load(target)
     assert [value.name for value in result.graph.inputs] == inputs
     assert [value.name for value in result.graph.outputs] == outputs
-    assert json.loads(answer.out)["level"] == "sampled"
+    assert json.loads(answer.out)["level"] == "bits:sampled"
 
 
 def test_a_configuration_changes_the_interface_too(run, parts, tmp_path):

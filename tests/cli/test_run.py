@@ -232,7 +232,7 @@ def test_a_pass_may_come_first_and_the_output_last(run, model, tmp_path):
     assert answer.code == 0, answer.err
     last = answer.err.strip().splitlines()[-1]
     assert last.startswith("model.onnxtxt: 4 → 2 nodes (−50 %), ")
-    assert ", verified: proved" in last
+    assert ", verified: bits:proved" in last
     assert run("simplify", tmp_path / "out.onnx", "-q").err == ""
 
 

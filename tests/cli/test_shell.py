@@ -84,7 +84,7 @@ save {tmp_path / "out.onnx"}
 """
     code, out, err = piped(path, script, capsys=capsys, monkeypatch=monkeypatch)
     assert (code, err) == (0, "")
-    assert "→ 1  eliminate-identity: 2 nodes (−1), proved" in out
+    assert "→ 1  eliminate-identity: 2 nodes (−1), bits:proved" in out
     assert "number 1\n2\n" in out
     assert "- Identity(x)" in out
     assert "\neliminate-identity\n" in out

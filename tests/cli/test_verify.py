@@ -53,7 +53,7 @@ def test_inputs_and_expected_outputs_come_from_files(run, model, wrong, tmp_path
 def test_evidence_is_shown_and_recorded(run, model, tmp_path):
     answer = run("--json", "-o", tmp_path / "o.onnx", model, "cleanup")
     steps = {step["pass"]: step for step in json.loads(answer.out)["steps"]}
-    assert steps["remove-unused-nodes"]["evidence"]["level"] == "sampled"
+    assert steps["remove-unused-nodes"]["evidence"]["level"] == "bits:sampled"
     assert "bit-equal on 7 samples" in answer.err
 
 
@@ -157,7 +157,7 @@ def test_required_evidence_decides_about_the_exit_code(run, model, tmp_path):
     target.unlink()
     answer = run("--require", "proved", "-o", target, model, "convert-opset21, cleanup")
     assert answer.code == 1
-    assert "evidence is weaker than 'proved'" in answer.err
+    assert "'bits:proved' is required" in answer.err
     answer = run("--require", "proofed", "-o", target, model, "cleanup")
     assert answer.code == 2
     assert "proved" in answer.err

@@ -1,61 +1,169 @@
-"""Steps are as well known as the weakest of their rewrites, or as what runs showed."""
+"""Evidence is composed along a run, on both axes: what is preserved, and how that is known."""
+
+import itertools
 
 import pytest
 
-from onnx_passes.core.evidence import LADDER, STEP, Evidence, RewriteProof, combined, grouped, rank, weakest
+from onnx_passes.core.evidence import (
+    KNOWN,
+    PRESERVED,
+    SEMANTICS,
+    STEP,
+    Evidence,
+    Finding,
+    RewriteProof,
+    StepEvidence,
+    findings_in,
+    grouped,
+    is_weaker,
+    level_of,
+    reaches,
+)
 
-PROVED = RewriteProof(1, "A", "proved", "certificate")
-HERE = RewriteProof(2, "B", "proved-here", "finite domain", ("16 integers",))
-REALS = RewriteProof(3, "C", "equal-in-reals", "affine", (), 1e-7)
-NONE = RewriteProof(4, "D", reason="too large")
-SAMPLED, TOLERANCE = Evidence("sampled"), Evidence("tolerance")
+RULE = RewriteProof(1, "A", SEMANTICS, "proved", "certificate")
+HERE = RewriteProof(2, "B", SEMANTICS, "proved-here", "labelled run", ("16 elements",))
+FLOATS = RewriteProof(3, "C", ("bits",), "proved-here", "every value compared")
+EXACT = RewriteProof(4, "D", ("levels", "reals"), "proved-here", "exact thresholds")
+REALS = RewriteProof(5, "E", ("reals",), "proved", "identity over the reals", (), 1e-7)
+NONE = RewriteProof(6, "F", reason="too large")
+EQUAL, CLOSE = Evidence("bits:sampled"), Evidence("tolerance:sampled")
+UNVERIFIED, FAILED, UNCHANGED = Evidence("unverified"), Evidence("failed"), Evidence("unchanged")
 
 
-def test_levels_are_ordered() -> None:
-    assert [rank(level) for level in LADDER] == sorted(rank(level) for level in LADDER)
-    assert rank("unchanged") < rank("proved") < rank("unverified") < rank("failed")
-    assert weakest(["proved", "sampled", "proved-here"]) == "sampled"
-    assert weakest([]) == "unchanged"
+def step(shown: Evidence | None, *proofs: RewriteProof, rewrites: int | None = None) -> StepEvidence:
+    return StepEvidence(shown, proofs, len(proofs) if rewrites is None else rewrites, modified=True)
 
 
 @pytest.mark.parametrize(
-    ("evidence", "proofs", "rewrites", "level"),
+    ("evidence", "level"),
     [
-        (SAMPLED, [PROVED, HERE], 2, "proved-here"),
-        (TOLERANCE, [PROVED, REALS], 2, "equal-in-reals"),
-        (Evidence("unverified"), [PROVED], 1, "proved"),
-        (SAMPLED, [PROVED, NONE], 2, "sampled"),
-        (SAMPLED, [PROVED], 2, "sampled"),
-        (SAMPLED, [], 0, "sampled"),
-        (SAMPLED, [RewriteProof(STEP, "E", "proved", "nothing changed")], 0, "proved"),
-        (Evidence("failed"), [PROVED], 1, "failed"),
-        (Evidence("unchanged"), [REALS], 1, "unchanged"),
-        (None, [PROVED], 1, "proved"),
-        (None, [], 0, "unverified"),
+        (step(EQUAL, RULE), "bits:proved"),
+        (step(EQUAL, RULE, HERE), "bits:proved-here"),
+        (step(CLOSE, RULE, REALS), "reals:proved"),
+        (step(EQUAL, REALS), "bits:sampled, reals:proved"),
+        (step(CLOSE, EXACT), "levels:proved-here"),
+        (step(EQUAL, FLOATS), "bits:proved-here"),
+        (step(EQUAL, RULE, NONE), "bits:sampled"),
+        (step(CLOSE, RULE, NONE), "tolerance:sampled"),
+        (step(EQUAL, RULE, rewrites=2), "bits:sampled"),
+        (step(EQUAL), "bits:sampled"),
+        (step(Evidence("bits:tested")), "bits:tested"),
+        (step(Evidence("metric:sampled")), "metric:sampled"),
+        (step(EQUAL, RewriteProof(STEP, "G", SEMANTICS, "proved-here"), rewrites=0), "bits:proved-here"),
+        (
+            step(EQUAL, RULE, RewriteProof(STEP, "G", reason="beside its rewrites, a weight was changed")),
+            "bits:sampled",
+        ),
+        (step(FAILED, RULE), "failed"),
+        (step(UNVERIFIED, RULE), "unverified"),
+        (step(UNCHANGED, REALS), "unchanged"),
+        (step(None, RULE), "unverified"),
+        (StepEvidence(None, (), 0, modified=False), "unchanged"),
     ],
 )
-def test_level_of_a_step(evidence: Evidence | None, proofs: list[RewriteProof], rewrites: int, level: str) -> None:
-    assert combined(evidence, proofs, rewrites, modified=True) == level
+def test_level_of_a_step(evidence: StepEvidence, level: str) -> None:
+    assert level_of([evidence]) == level
 
 
-def test_a_step_that_changes_nothing_needs_no_evidence() -> None:
-    assert combined(None, [], 0, modified=False) == "unchanged"
+@pytest.mark.parametrize(
+    ("steps", "level"),
+    [
+        ([], "unchanged"),
+        ([step(UNCHANGED), step(EQUAL, RULE)], "bits:proved"),
+        # Real numbers after bits: the floats before were those of the original.
+        ([step(EQUAL, FLOATS), step(CLOSE, EXACT)], "levels:proved-here"),
+        ([step(EQUAL, FLOATS), step(CLOSE, REALS)], "reals:proved-here"),
+        ([step(EQUAL), step(CLOSE, REALS)], "reals:sampled"),
+        # Floats after real numbers keep the rounding errors that were made before: nothing but what was run.
+        ([step(CLOSE, REALS), step(EQUAL, FLOATS)], "tolerance:sampled"),
+        ([step(CLOSE, EXACT), step(CLOSE, FLOATS)], "tolerance:sampled"),
+        ([step(EQUAL, EXACT), step(EQUAL, FLOATS)], "bits:sampled"),
+        ([step(CLOSE, EXACT), step(EQUAL)], "tolerance:sampled"),
+        # What holds in every semantics keeps them all.
+        ([step(CLOSE, EXACT), step(EQUAL, HERE), step(CLOSE, EXACT)], "levels:proved-here"),
+        ([step(CLOSE, REALS), step(CLOSE, EXACT)], "reals:proved-here"),
+        ([step(EQUAL, RULE), step(UNVERIFIED, RULE)], "unverified"),
+        ([step(FAILED), step(UNVERIFIED)], "failed"),
+        ([step(EQUAL, RULE), step(Evidence("metric:sampled"))], "metric:sampled"),
+        ([step(Evidence("bits:tested")), step(EQUAL)], "bits:sampled"),
+    ],
+)
+def test_level_of_steps_that_follow_one_another(steps: list[StepEvidence], level: str) -> None:
+    assert level_of(steps) == level
 
 
-def test_rewrites_of_which_the_same_is_known_are_listed_together() -> None:
-    again = RewriteProof(7, "B", "proved-here", "finite domain", ("16 integers",))
+def test_rewrites_of_one_step_follow_one_another_in_the_order_of_their_numbers() -> None:
+    assert level_of([step(CLOSE, EXACT, FLOATS)]) == "levels:proved-here"  # 4 after 3
+    late = RewriteProof(7, "C", ("bits",), "proved-here", "every value compared")
+    assert level_of([step(CLOSE, late, EXACT)]) == "tolerance:sampled"
+
+
+@pytest.mark.parametrize("first", [(RULE,), (FLOATS,), (EXACT,), (REALS,), ()])
+@pytest.mark.parametrize("second", [(RULE,), (FLOATS,), (EXACT,), (REALS,), ()])
+@pytest.mark.parametrize("shown", list(itertools.product((EQUAL, CLOSE), repeat=2)))
+def test_a_run_is_never_stronger_than_its_steps(first, second, shown) -> None:
+    steps = [step(shown[0], *first), step(shown[1], *second)]
+    for finding in findings_in(level_of(steps)):
+        assert all(reaches(level_of([each]), finding) for each in steps)
+
+
+def test_findings_are_compared_on_both_axes() -> None:
+    findings = [Finding(preserved, known) for preserved in PRESERVED for known in KNOWN]
+    for a, b in itertools.product(findings, repeat=2):
+        stronger = PRESERVED.index(a.preserved) <= PRESERVED.index(b.preserved)
+        assert a.covers(b) == (stronger and KNOWN.index(a.known) <= KNOWN.index(b.known))
+        assert Finding.parse(str(a)) == a
+
+
+@pytest.mark.parametrize("text", ["", "sampled", "bits:", "bits:certain", "unverified"])
+def test_a_text_that_is_not_a_finding_does_not_parse(text: str) -> None:
+    with pytest.raises(ValueError, match="not a finding"):
+        Finding.parse(text)
+
+
+def test_bits_on_samples_are_not_a_proof_and_a_proof_over_the_reals_not_equal_bits() -> None:
+    level = "bits:sampled, reals:proved"
+    assert reaches(level, Finding("bits", "sampled"))
+    assert reaches(level, Finding("reals", "proved"))
+    assert reaches(level, Finding("tolerance", "tested"))
+    assert not reaches(level, Finding("bits", "proved-here"))
+    assert not reaches(level, Finding("levels", "proved-here"))
+    assert reaches("unchanged", Finding("bits", "proved"))
+    assert not reaches("unverified", Finding("metric", "sampled"))
+
+
+@pytest.mark.parametrize(
+    ("level", "other", "weaker"),
+    [
+        ("bits:sampled", "bits:sampled", False),
+        ("bits:sampled", "unchanged", True),
+        ("unchanged", "bits:proved", False),
+        ("tolerance:sampled", "bits:sampled", True),
+        ("reals:proved", "bits:sampled, reals:proved", True),
+        ("unverified", "metric:sampled", True),
+        ("metric:sampled", "unverified", False),
+    ],
+)
+def test_levels_of_two_runs_are_compared(level: str, other: str, weaker: bool) -> None:
+    assert is_weaker(level, other) == weaker
+
+
+def test_rewrites_with_the_same_proof_are_listed_together() -> None:
+    again = RewriteProof(7, "B", SEMANTICS, "proved-here", "labelled run", ("16 elements",))
     assert grouped([HERE, NONE, again]) == [
         {
+            "level": "bits:proved-here",
             "rule": "B",
-            "level": "proved-here",
-            "method": "finite domain",
-            "facts": ("16 integers",),
+            "preserves": SEMANTICS,
+            "known": "proved-here",
+            "method": "labelled run",
+            "facts": ("16 elements",),
             "applications": [2, 7],
         },
-        {"rule": "D", "reason": "too large", "applications": [4]},
+        {"rule": "F", "reason": "too large", "applications": [6]},
     ]
 
 
 def test_text() -> None:
-    assert REALS.text == "equal-in-reals (affine; at most 1e-07 off)"
+    assert REALS.text == "reals:proved (identity over the reals; at most 1e-07 off)"
     assert NONE.text == "not proved: too large"

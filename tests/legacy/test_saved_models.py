@@ -93,7 +93,7 @@ def test_operators_of_their_own_become_those_defined_here():
     ]
     assert not result.model.functions
     assert OPERATORS not in result.model.opset_imports
-    assert result.steps[-1].evidence.level == "sampled"
+    assert result.steps[-1].evidence.level == "bits:sampled"
     x = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
     expected = run_model(quantized(), {"x": x})["y"]
     np.testing.assert_array_equal(run_model(result.model, {"x": x})["y"], expected)

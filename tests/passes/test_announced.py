@@ -127,7 +127,7 @@ def test_replaced_values_are_checked_where_they_stand(pass_: str):
 def test_what_is_the_same_needs_no_window(pass_: str):
     step = apply(model_of(pass_), pass_).record.steps[-1]
     assert step.evidence is not None
-    assert (step.evidence.level, step.evidence.windows) == ("sampled", 0)
+    assert (step.evidence.level, step.evidence.windows) == ("bits:sampled", 0)
 
 
 def test_functions_stay_until_all_calls_are_inlined():

@@ -46,7 +46,7 @@ class Tricky:
     model_text: str
     kind: str
     samples: tuple[Sample, ...] = ()
-    levels: frozenset[str] = frozenset({"sampled"})
+    levels: frozenset[str] = frozenset({"bits:sampled"})
 
     def model(self) -> ir.Model:
         """Return the host, anew."""

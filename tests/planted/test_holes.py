@@ -113,7 +113,7 @@ NANS = text(
 def test_nan_raises_no_alarm(right):
     step = apply(ir.from_onnx_text(NANS), right).steps[0]
     assert step.modified
-    assert step.evidence.level == "sampled"
+    assert step.evidence.level == "bits:sampled"
 
 
 def test_nan_in_another_place_is_an_alarm():

@@ -219,7 +219,7 @@ TRICKY = [
         SwapsChoices,
         rows("bool[3] c, float[2,3] x, float[1,3] z", "a@ = Not(c) b@ = Where(a@, x, z) y@ = Neg(b@)"),
         "rule",
-        levels=frozenset({"sampled", "tolerance"}),
+        levels=frozenset({"bits:sampled", "tolerance:sampled"}),
     ),
     Tricky(
         "division by powers of two",
@@ -247,7 +247,7 @@ TRICKY = [
         AddsLater,
         rows("float[24] x, float[24] z", "a@ = Add(x, z) b@ = Add(a@, x) c@ = Add(b@, z) y@ = Neg(c@)"),
         "rule",
-        levels=frozenset({"tolerance", "sampled"}),
+        levels=frozenset({"tolerance:sampled", "bits:sampled"}),
     ),
     Tricky(
         "in branches that capture",

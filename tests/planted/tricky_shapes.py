@@ -151,6 +151,6 @@ TRICKY = [
             "y = Identity(x) a = Neg(x) b = Identity(a) z = Identity(b) w = Identity(z)",
         ),
         "rule",
-        levels=frozenset({"sampled"}),
+        levels=frozenset({"bits:sampled"}),
     ),
 ]

@@ -21,7 +21,7 @@ def proofs(element: str = "float", shape: str = "[3]", opset: int = 18):
 
 def test_in_the_domain() -> None:
     [proof] = proofs()
-    assert proof.level == "proved"
+    assert proof.level == "bits:proved"
     assert any("certificate" in fact for fact in proof.facts)
 
 

@@ -107,7 +107,7 @@ def test_a_failed_run_shows_how_metrics_went():
 
 def test_tables_keep_their_columns_in_80_characters():
     made = record()
-    made.steps[1].evidence = Evidence("sampled", samples=3, windows=4)
+    made.steps[1].evidence = Evidence("bits:sampled", samples=3, windows=4)
     made.steps[1].text = "inner{member.option-of-some-length=3, another.option=[1, 2, 3]}"
     made.before.operators["some.long.domain.of.a.vendor::AnOperatorWithAVeryLongNameThatGoesOnAndOn"] = 2
     lines = shown(made, width=80, rules=True).splitlines()

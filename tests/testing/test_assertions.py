@@ -8,7 +8,7 @@ import pytest
 import onnx_passes
 from onnx_passes import Transformation, passes
 from onnx_passes.core.errors import OnnxPassesError
-from onnx_passes.core.evidence import rank
+from onnx_passes.core.evidence import Finding, reaches
 from onnx_passes.testing import assert_same_graph, check_pass
 from onnx_passes.verify.failure import PostconditionError
 
@@ -23,7 +23,7 @@ AFTER = f"{HEAD} other (float[2] x) => (float[2] y) {{ y = Relu(x) }}"
 def test_a_pass_that_does_what_is_expected():
     result = check_pass(BEFORE, "eliminate-neutral-element", AFTER)
     assert result.modified
-    assert rank(result.record.level) <= rank("sampled")
+    assert reaches(result.record.level, Finding("bits", "sampled"))
 
 
 def test_models_of_any_kind():

@@ -89,7 +89,7 @@ def test_what_is_changed_runs_before_and_after():
     runs, levels = runs_of(Document, Rename)
     assert runs > 0
     assert runs % 2 == 0
-    assert levels == ["sampled", "sampled"]
+    assert levels == ["bits:sampled", "bits:sampled"]
 
 
 def test_a_change_that_is_kept_secret_is_found():

@@ -95,7 +95,7 @@ def test_baseline_and_value_after_each_pass_are_recorded():
     result = run(linear(), [Scale(by=10), Scale(by=0.1)], {"accuracy": None})
     assert result.record.metrics == {"accuracy": 1.0}
     assert [step.metrics["accuracy"] for step in result.steps] == [pytest.approx(4 / 7), 1.0]
-    assert [step.evidence.level for step in result.steps] == ["metric", "metric"]
+    assert [step.evidence.level for step in result.steps] == ["metric:sampled", "metric:sampled"]
     data = json.loads(json.dumps(result.record.to_json(), allow_nan=False))
     assert data["metrics"] == {"accuracy": 1.0}
     assert data["steps"][0]["metrics"]["accuracy"] == pytest.approx(4 / 7)

@@ -61,7 +61,7 @@ class Proved(Verification):
 
 def _knows_neg(application: Application, owner: Pass) -> Proof | Unproved:
     if "Neg" in application.rule or (application.root is not None and application.root.op_type == "Neg"):
-        return Proof("proved", "certificate", ("for all floats",))
+        return Proof("proved", "certificate", ("for all floats",), is_of_rule=True)
     return Unproved("nothing is known of it")
 
 
@@ -73,14 +73,14 @@ def test_a_step_is_known_by_its_weakest_rewrite() -> None:
     result = apply(_model(), "eliminate", verify=Proved(_knows_neg, _knows_all))
     steps = [step for step in result.record.leaves() if step.applications]
     assert sum(step.applications for step in steps) == sum(len(step.proofs) for step in steps) == 2
-    assert {proof.level for step in steps for proof in step.proofs} == {"proved", "proved-here"}
-    assert result.record.level == "proved-here"
-    assert result.record.to_json()["level"] == "proved-here"
+    assert {proof.level for step in steps for proof in step.proofs} == {"bits:proved", "bits:proved-here"}
+    assert result.record.level == "bits:proved-here"
+    assert result.record.to_json()["level"] == "bits:proved-here"
 
 
 def test_what_is_not_proved_is_as_well_known_as_runs_show() -> None:
     result = apply(_model(), "eliminate", verify=Proved(_knows_neg))
-    assert result.record.level == "sampled"
+    assert result.record.level == "bits:sampled"
     missing = [proof for step in result.steps for proof in step.proofs if not proof.level]
     assert [proof.reason for proof in missing] == ["nothing is known of it"]
 
@@ -102,7 +102,7 @@ def test_a_method_that_fails_is_a_reason_and_no_more() -> None:
 
 def test_proofs_can_be_switched_off() -> None:
     result = apply(_model(), "eliminate", verify=Proved(_knows_all, prove=False))
-    assert result.record.level == "sampled"
+    assert result.record.level == "bits:sampled"
     assert not any(step.proofs for step in result.steps)
 
 
@@ -126,7 +126,7 @@ def test_a_pass_that_announces_nothing_is_known_by_runs_alone() -> None:
 
     result = apply(_model(), DropFirst(), verify=Proved(_knows_all))
     assert not any(step.proofs for step in result.steps if step.name == "drop-first")
-    assert result.record.level == "sampled"
+    assert result.record.level == "bits:sampled"
 
 
 def test_an_annotation_that_leaves_nodes_as_they_are_is_proved() -> None:
@@ -134,7 +134,7 @@ def test_an_annotation_that_leaves_nodes_as_they_are_is_proved() -> None:
     assert [step.level for step in result.record.leaves() if step.modified] == ["unchanged"]
     result = apply(_model(), "eliminate, shape-inference, unique-names", verify=Proved(_knows_all))
     inference = next(step for step in result.record.leaves() if step.name == "shape-inference" and step.modified)
-    assert inference.level == "proved"
+    assert inference.level == "bits:proved-here"
 
 
 def test_table_shows_the_least_known_first() -> None:
@@ -145,12 +145,12 @@ def test_table_shows_the_least_known_first() -> None:
     assert "not proved" in lines[1]
     assert "nothing is known of it" in lines[1]
     assert "certificate; for all floats" in lines[2]
-    assert lines[-1] == "rewrites: 1 proved, 1 not proved"
+    assert lines[-1] == "rewrites: 1 bits:proved, 1 not proved"
 
 
 def test_a_check_between_steps_is_no_step_that_weakens_a_run() -> None:
     result = apply(_model(), "eliminate, verify", verify=Proved(_knows_all))
     assert result.steps[-1].evidence is not None
-    assert result.steps[-1].evidence.level == "sampled"
-    assert result.record.level == "proved-here"
-    assert apply(_model(), "verify").record.level == "sampled"
+    assert result.steps[-1].evidence.level == "bits:sampled"
+    assert result.record.level == "bits:proved-here"
+    assert apply(_model(), "verify").record.level == "bits:sampled"

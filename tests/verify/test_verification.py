@@ -115,7 +115,7 @@ def test_first_bad_application_is_found_among_good_ones():
 def test_good_pass_leaves_evidence():
     result = apply(model(), "cleanup")
     levels = {step.name: step.evidence.level for step in result.steps if step.evidence is not None}
-    assert levels["unique-names"] == "sampled"
+    assert levels["unique-names"] == "bits:sampled"
     assert levels["remove-unused-nodes"] == "unchanged"
     evidence = next(step.evidence for step in result.steps if step.name == "unique-names")
     assert evidence.samples >= 2
@@ -128,7 +128,7 @@ def test_tolerance_is_measured_against_the_original(factor, fine):
     Scaled = passes.verify.tolerance(type("Scaled", (Scale,), {}))
     if fine:
         step = apply(model(), Scaled(factor=factor)).steps[0]
-        assert step.evidence.level == "tolerance"
+        assert step.evidence.level == "tolerance:sampled"
         assert 0 < step.evidence.max_rel < 1e-5
     else:
         with pytest.raises(PostconditionError):
@@ -229,7 +229,7 @@ def test_nan_and_infinities_are_no_alarm():
     """
     x = np.array([-1, 0], np.float32)
     result = apply(ir.from_onnx_text(text), "cleanup", inputs=[x])
-    assert all(step.evidence.level in ("sampled", "unchanged") for step in result.steps if step.evidence)
+    assert all(step.evidence.level in ("bits:sampled", "unchanged") for step in result.steps if step.evidence)
 
 
 def test_signed_zero_counts():
@@ -269,7 +269,7 @@ def test_final_mode_checks_once_at_the_end():
     with pytest.raises(PostconditionError):
         apply(model(), [BreakAdds(), "cleanup"], verify=Verification(mode="final"))
     steps = apply(model(), "cleanup", verify=Verification(mode="final")).steps
-    assert [s.evidence.level for s in steps if s.evidence and s.modified][-1] == "sampled"
+    assert [s.evidence.level for s in steps if s.evidence and s.modified][-1] == "bits:sampled"
 
 
 def test_verification_can_be_switched_off():
@@ -348,7 +348,7 @@ def test_generated_samples_that_the_model_cannot_take_are_left_out():
         g (float[N] x) => (float[M] y) { s = Constant<value_ints = [2]>() unused = Neg(x) y = Reshape(x, s) }
     """
     steps = apply(ir.from_onnx_text(text), "remove-unused-nodes").steps
-    assert steps[0].evidence.level == "sampled"
+    assert steps[0].evidence.level == "bits:sampled"
     assert steps[0].evidence.samples == 1
 
 
@@ -368,13 +368,13 @@ def test_steps_that_leave_the_structure_alone_are_checked_once_at_the_end():
     executor = Counting()
     steps = apply(model(), "unique-names, topological-sort, unique-names", verify=Verification(executor=executor)).steps
     assert executor.prepared == 2
-    assert [step.evidence.level for step in steps] == ["sampled", "unchanged", "unchanged"]
+    assert [step.evidence.level for step in steps] == ["bits:sampled", "unchanged", "unchanged"]
 
 
 def test_steps_in_between_say_where_they_were_checked():
     text = MODEL.replace("n = Neg(a)", "n = Neg(a)\n    unused = Abs(n)")
     steps = apply(ir.from_onnx_text(text), "fixpoint{max=1}(unique-names, remove-unused-nodes)").steps
-    assert [step.evidence.level for step in steps[1:]] == ["sampled", "sampled"]
+    assert [step.evidence.level for step in steps[1:]] == ["bits:sampled", "bits:sampled"]
     assert steps[1].evidence.reason == "checked after step 3"
 
 

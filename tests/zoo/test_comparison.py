@@ -11,7 +11,7 @@ from onnx_passes.zoo.page import write_page
 
 ROW = ModelRow(
     *("m.onnx", 1, "/zoo/m.onnx", "00", {}, "ok"),
-    evidence="sampled",
+    evidence="bits:sampled",
     nodes_before=12,
     nodes_after=10,
     bytes_after=1000,
@@ -32,7 +32,7 @@ def compared(tmp_path: Path, old: ModelRow, new: ModelRow, **thresholds: float):
     ("worse", "what"),
     [
         (replace(ROW, nodes_after=11), "nodes"),
-        (replace(ROW, evidence="tolerance"), "evidence"),
+        (replace(ROW, evidence="tolerance:sampled"), "evidence"),
         (replace(ROW, evidence=""), "evidence"),
         (replace(ROW, bytes_after=1011), "size"),
         (replace(ROW, cpu_seconds=1.6), "time"),

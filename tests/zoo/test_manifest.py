@@ -17,11 +17,11 @@ def test_what_is_recorded_is_read(tmp_path: Path):
         run = manifest.begin(DECIDING, 2, 1)
         row = ModelRow("a.onnx", run, "/zoo/a.onnx", "00", {}, "ok", operators_after={"Add": 1}, output="a.onnx")
         manifest.record(row)
-        manifest.record(replace(row, evidence="sampled"))
+        manifest.record(replace(row, evidence="bits:sampled"))
         assert manifest.runs()[run].finished is None
         manifest.finish(run, 3)
     with read(tmp_path / "out") as manifest:
-        assert manifest.rows() == {"a.onnx": replace(row, evidence="sampled")}
+        assert manifest.rows() == {"a.onnx": replace(row, evidence="bits:sampled")}
         (found,) = manifest.runs().values()
     assert (found.deciding, found.models, found.up_to_date, found.exit_code) == (DECIDING, 2, 1, 3)
 

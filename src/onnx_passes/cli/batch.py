@@ -55,7 +55,8 @@ def _document(job: Job, answer: Answer) -> dict[str, Any]:
     head = {"model": str(job.source), "output": None if "error" in answer else str(job.target)}
     if "error" in answer:
         return {**head, "status": "failed", "error": answer["error"]}
-    return {**head, "status": "ok", "file_bytes": answer["summary"]["bytes"], "record": answer["record"]}
+    status = "unverified" if answer["summary"]["obstacle"] else "ok"
+    return {**head, "status": status, "file_bytes": answer["summary"]["bytes"], "record": answer["record"]}
 
 
 def line_of(job: Job, answer: Answer) -> str:
@@ -78,7 +79,11 @@ def _show(done: Sequence[Done], *, quiet: bool) -> None:
         rows = [
             (job.name, None, f"failed: {answer['error']['message']}")
             if "error" in answer
-            else (job.name, RunSummary.from_json(answer["summary"]), "ok")
+            else (
+                job.name,
+                summary := RunSummary.from_json(answer["summary"]),
+                "unverified" if summary.obstacle else "ok",
+            )
             for job, answer in done
         ]
         console = standard_error()
@@ -86,8 +91,13 @@ def _show(done: Sequence[Done], *, quiet: bool) -> None:
         for job, answer in done:
             for note in answer.get("notes", ()):
                 click.echo(f"{job.name}: note: {note}", err=True)
+    made = [(job, RunSummary.from_json(answer["summary"])) for job, answer in done if "error" not in answer]
+    warnings = [warning for job, summary in made if (warning := summary.warning(job.name))]
+    for warning in warnings:
+        click.echo(warning, err=True)
     for job, answer in failed:
         text = str(answer["text"]).removeprefix("onnx-passes: ")
         click.echo(text if text.startswith(str(job.source)) else f"{job.source}: {text}", err=True)
     if not quiet:
-        click.echo(f"{count(done, 'model')}, {len(done) - len(failed)} written, {len(failed)} failed", err=True)
+        unverified = f", {len(warnings)} not verified" if warnings else ""
+        click.echo(f"{count(done, 'model')}, {len(made)} written{unverified}, {len(failed)} failed", err=True)

@@ -103,8 +103,9 @@ _CHECKING = (
     ),
     click.option(
         "--require",
-        metavar="LEVEL",
-        help="Fail unless every step has evidence of this level: proved-here, sampled, tolerance, …",
+        metavar="WHAT[:HOW]",
+        help="Fail unless the run preserves bits, levels, reals, tolerance or metric, known at least as proved, "
+        "proved-here, tested or sampled [default: sampled].",
     ),
     click.option("--prove/--no-prove", default=Choices.prove, help="Look for proofs of rewrites [default: prove]."),
     click.option("--memory", metavar="SIZE", help="How much local checks may keep in memory [default: 256MiB]."),

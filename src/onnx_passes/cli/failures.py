@@ -12,13 +12,14 @@ from onnx_passes.cli.signals import Terminated
 from onnx_passes.core.errors import ExitCode, OnnxPassesError
 from onnx_passes.core.failures import describe_failure
 
-Kind = Literal["verification", "usage", "pass", "internal", "interrupted"]
+Kind = Literal["verification", "usage", "pass", "internal", "unverified", "interrupted"]
 INTERRUPTED, TERMINATED = 130, 143
 _KINDS: dict[int, Kind] = {
     ExitCode.VERIFICATION: "verification",
     ExitCode.USAGE: "usage",
     ExitCode.PASS: "pass",
     ExitCode.INTERNAL: "internal",
+    ExitCode.UNVERIFIED: "unverified",
     INTERRUPTED: "interrupted",
     TERMINATED: "interrupted",
 }
@@ -87,7 +88,7 @@ def _of_click(error: click.ClickException) -> ErrorReport:
 
 
 def _of_ours(error: OnnxPassesError) -> ErrorReport:
-    text = str(error) if error.exit_code is ExitCode.VERIFICATION else f"{_NAME}: {error}"
+    text = str(error) if error.exit_code in (ExitCode.VERIFICATION, ExitCode.UNVERIFIED) else f"{_NAME}: {error}"
     return ErrorReport(error.exit_code, text=text, **describe_failure(error))
 
 

@@ -27,7 +27,8 @@ VARIABLE = "_ONNX_PASSES_COMPLETE"
 """Environment variable by which a shell asks for completions."""
 
 _EPILOG = """\b
-Exit codes: 0 ok, 1 verification failed, 2 usage or bad input, 3 a pass failed, 4 internal error.
+Exit codes: 0 ok, 1 verification failed, 2 usage or bad input, 3 a pass failed, 4 internal error,
+5 the evidence that --require asks for cannot be had, since the model could not be run.
 Without a command, 'run' is meant, with passes behind the model or before it:
   onnx-passes -o out.onnx model.onnx cleanup      onnx-passes simplify in.onnx out.onnx
   onnx-passes -o out/ -j 4 models/ simplify       a whole folder; docs/how-to/everyday.md has more"""

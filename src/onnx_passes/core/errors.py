@@ -20,6 +20,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     PASS = 3
     INTERNAL = 4
+    UNVERIFIED = 5
 
 
 class OnnxPassesError(Exception, Displayed):

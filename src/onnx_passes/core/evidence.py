@@ -1,25 +1,77 @@
-"""The ladder of evidence, from proof down to nothing: what runs showed of steps, and what is proved of rewrites."""
+"""Evidence on two axes: what is preserved, and how well that is known.
+
+Rewrites follow one another, so evidence is composed along a run. Semantics that every rewrite preserves are preserved
+by the run: floats bit by bit, quantization levels of exact arithmetic, or real numbers. Exact arithmetic may follow
+floats, since the floats are then those of the original. Floats must not follow exact arithmetic: a rewrite that keeps
+the floats of a model which is equal to the original in real numbers alone keeps its rounding errors, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
-LADDER = ("proved", "proved-here", "equal-in-reals", "tested", "sampled", "tolerance", "metric", "unverified")
-"""Levels of evidence, the strongest first."""
-PROOFS = LADDER[:3]
-"""Those that hold for every input."""
+PRESERVED = ("bits", "levels", "reals", "tolerance", "metric")
+"""What may be preserved, the strongest first.
+
+All bits of all outputs; the quantization levels of exact arithmetic; the real function, of which floats are a rounding;
+results within a tolerance of those of the original model; the metrics of the task.
+"""
+SEMANTICS = PRESERVED[:3]
+"""What a proof may be about."""
+KNOWN = ("proved", "proved-here", "tested", "sampled")
+"""How that may be known, the strongest first.
+
+By a proof of the rule for its whole domain; by a proof of this application for all inputs; by tests of the changed
+fragments on drawn values; by running the whole model on samples.
+"""
 UNCHANGED = "unchanged"
-"""The level of what changed nothing: above all others."""
+UNVERIFIED = "unverified"
 FAILED = "failed"
 STEP = 0
-"""The number of what is proved of a step as a whole, not of one of its rewrites."""
+"""The application number of a proof about a whole step."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is preserved, and how that is known."""
+
+    preserved: str
+    known: str
+
+    def __str__(self) -> str:
+        return f"{self.preserved}:{self.known}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the finding that ``str`` wrote. Raises ValueError for any other text."""
+        preserved, _, known = text.partition(":")
+        if preserved not in PRESERVED or known not in KNOWN:
+            raise ValueError(f"'{text}' is not a finding")
+        return cls(preserved, known)
+
+    @property
+    def is_proof(self) -> bool:
+        """Return whether it holds for every input."""
+        return self.known in KNOWN[:2]
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Return its place on both axes, the strongest first."""
+        return PRESERVED.index(self.preserved), KNOWN.index(self.known)
+
+    def covers(self, other: Finding) -> bool:
+        """Return whether it is at least as strong as another finding, on both axes."""
+        return all(mine <= yours for mine, yours in zip(self.rank, other.rank, strict=True))
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What running the model showed of a step: by which check, on how many samples, how close."""
+    """What running the model showed of a step: by which check, on how many samples, how close.
+
+    ``level`` is the text of a finding, or one of ``unchanged``, ``unverified`` and ``failed``.
+    """
 
     level: str
     claim: str = ""
@@ -32,6 +84,11 @@ class Evidence:
     seconds: float = 0.0
     reason: str = ""
 
+    @property
+    def finding(self) -> Finding | None:
+        """Return what was found; None if nothing changed or nothing could be checked."""
+        return Finding.parse(self.level) if ":" in self.level else None
+
     def to_json(self) -> dict[str, Any]:
         """Return plain data, without what is empty."""
         return {key: value for key, value in vars(self).items() if value not in (None, "", 0)}
@@ -39,55 +96,138 @@ class Evidence:
 
 @dataclass(frozen=True)
 class RewriteProof:
-    """What is proved of one rewrite, by which method and from which facts; without a level, the reason why nothing."""
+    """What is proved of one rewrite, by which method and from which facts.
+
+    ``preserves`` are the semantics in which old and new values are equal. It is empty if there is no proof, for a
+    ``reason``.
+    """
 
     application: int
     rule: str
-    level: str = ""
+    preserves: tuple[str, ...] = ()
+    known: str = ""
     method: str = ""
     facts: tuple[str, ...] = ()
     bound: float | None = None
     reason: str = ""
 
     @property
+    def level(self) -> str:
+        """Return the strongest finding as text; empty if there is no proof."""
+        strongest = min(self.preserves, key=PRESERVED.index, default="")
+        return f"{strongest}:{self.known}" if strongest else ""
+
+    @property
     def text(self) -> str:
-        """Say it in one line."""
-        if not self.level:
+        """Return one line for people."""
+        if not self.preserves:
             return f"not proved: {self.reason}"
         bound = () if self.bound is None else (f"at most {self.bound:.2g} off",)
         return f"{self.level} ({'; '.join((self.method, *self.facts, *bound))})"
 
 
-def rank(level: str) -> int:
-    """Return the place of a level on the ladder: the less, the stronger."""
-    return LADDER.index(level) if level in LADDER else -1 if level == UNCHANGED else len(LADDER)
+@dataclass(frozen=True)
+class StepEvidence:
+    """All evidence of a step: what running it showed, and the proofs of its rewrites, of which there are so many."""
+
+    shown: Evidence | None
+    proofs: Sequence[RewriteProof]
+    rewrites: int
+    modified: bool
+
+    @property
+    def status(self) -> str:
+        """Return the status that no proof outweighs, of a step that failed, did not run or changed nothing."""
+        if self.shown is None:
+            return UNVERIFIED if self.modified else UNCHANGED
+        return self.shown.level if self.shown.finding is None else ""
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether something is known of each of its rewrites by itself."""
+        complete = len(self.proofs) == self.rewrites or any(proof.application == STEP for proof in self.proofs)
+        return bool(self.proofs) and complete and all(proof.preserves for proof in self.proofs)
+
+    @property
+    def is_proved(self) -> bool:
+        """Return whether each of its rewrites is proved for every input."""
+        return self.is_known and all(proof.known in KNOWN[:2] for proof in self.proofs)
 
 
-def weakest(levels: Iterable[str]) -> str:
-    """Return the weakest of some levels; ``unchanged`` if there are none."""
-    return max(levels, key=rank, default=UNCHANGED)
+def level_of(steps: Iterable[StepEvidence]) -> str:
+    """Return the level of steps that follow one another: their strongest findings as text, or a status."""
+    steps = list(steps)
+    statuses = {step.status for step in steps}
+    for status in (FAILED, UNVERIFIED):
+        if status in statuses:
+            return status
+    changed = [step for step in steps if step.status != UNCHANGED]
+    return ", ".join(map(str, _findings(changed))) if changed else UNCHANGED
 
 
-def combined(evidence: Evidence | None, proofs: Sequence[RewriteProof], rewrites: int, *, modified: bool) -> str:
-    """Return the level of a step: the weakest proof if all of its rewrites have one, else what runs showed of it.
+def findings_in(level: str) -> tuple[Finding, ...]:
+    """Return the findings that a level lists."""
+    return tuple(map(Finding.parse, level.split(", "))) if ":" in level else ()
 
-    A run that failed is not outweighed by any proof.
-    """
-    shown = evidence.level if evidence is not None else "unverified" if modified else UNCHANGED
-    complete = len(proofs) == rewrites or any(proof.application == STEP for proof in proofs)
-    if shown == FAILED or not proofs or not complete or not all(proof.level for proof in proofs):
-        return shown
-    return min(shown, weakest(proof.level for proof in proofs), key=rank)
+
+def reaches(level: str, wanted: Finding) -> bool:
+    """Return whether a level is at least as strong as a finding."""
+    return level == UNCHANGED or any(finding.covers(wanted) for finding in findings_in(level))
+
+
+def is_weaker(level: str, other: str) -> bool:
+    """Return whether a level lacks a finding that another one has."""
+    if level in (other, UNCHANGED):
+        return False
+    return other == UNCHANGED or any(not reaches(level, finding) for finding in findings_in(other))
+
+
+def _findings(steps: Sequence[StepEvidence]) -> list[Finding]:
+    """Compose the evidence of steps; findings that another one covers are left out."""
+    kept: Mapping[str, int] = dict.fromkeys(SEMANTICS, 0)
+    for step in steps:
+        kept = _after(kept, step)
+    found = {Finding(semantics, KNOWN[known]) for semantics, known in kept.items()}
+    shown = [step.shown.finding for step in steps if step.shown is not None and step.shown.finding is not None]
+    worst = [max((finding.rank[axis] for finding in shown), default=0) for axis in (0, 1)]
+    found.add(Finding(PRESERVED[worst[0]], KNOWN[worst[1]]))
+    strongest = [each for each in found if not any(other != each and other.covers(each) for other in found)]
+    return sorted(strongest, key=lambda finding: finding.rank)
+
+
+def _after(kept: Mapping[str, int], step: StepEvidence) -> Mapping[str, int]:
+    """Return the semantics that are preserved up to and with a step, each with the place of how that is known."""
+    ways: list[Mapping[str, int]] = []
+    if step.is_known:
+        proved = kept
+        for proof in sorted(step.proofs, key=lambda proof: proof.application):
+            proved = _composed(proved, proof.preserves, KNOWN.index(proof.known))
+        ways.append(proved)
+    shown = None if step.shown is None else step.shown.finding
+    if shown is not None and shown.preserved == "bits":
+        ways.append(_composed(kept, ("bits",), KNOWN.index(shown.known)))
+    return {name: min(way[name] for way in ways if name in way) for name in SEMANTICS if any(name in w for w in ways)}
+
+
+def _composed(kept: Mapping[str, int], preserves: Collection[str], known: int) -> Mapping[str, int]:
+    found = {name: max(kept[name], known) for name in preserves if name in kept}
+    if "bits" in kept:
+        after_bits = max(kept["bits"], known)
+        found.update({name: min(found.get(name, after_bits), after_bits) for name in preserves})
+    return found
 
 
 def grouped(proofs: Iterable[RewriteProof]) -> list[dict[str, Any]]:
-    """Return plain data, in which rewrites of which the same is known are listed together."""
+    """Return plain data that lists rewrites together of which the same is known."""
     groups: dict[RewriteProof, list[int]] = {}
     for proof in proofs:
-        key = RewriteProof(0, proof.rule, proof.level, proof.method, proof.facts, proof.bound, proof.reason)
+        key = RewriteProof(
+            0, proof.rule, proof.preserves, proof.known, proof.method, proof.facts, proof.bound, proof.reason
+        )
         groups.setdefault(key, []).append(proof.application)
     return [
         {
+            **({"level": key.level} if key.level else {}),
             **{
                 name: value
                 for name, value in vars(key).items()

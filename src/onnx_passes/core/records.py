@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from onnx_passes.core.display import Displayed
-from onnx_passes.core.evidence import Evidence, RewriteProof, combined, grouped
+from onnx_passes.core.evidence import UNVERIFIED, Evidence, RewriteProof, StepEvidence, grouped, level_of
 from onnx_passes.core.plain import finite
 from onnx_passes.core.text import shortened
 
@@ -115,9 +115,14 @@ class StepRecord(Displayed):
         return f"<StepRecord {self.number} {shortened(self.text, _LONGEST)}: {', '.join(outcome)}>"
 
     @property
+    def all_evidence(self) -> StepEvidence:
+        """Return what runs showed of the step together with the proofs of its rewrites."""
+        return StepEvidence(self.evidence, self.proofs, self.applications, self.modified)
+
+    @property
     def level(self) -> str:
-        """Return how well it is known that the step kept the results."""
-        return combined(self.evidence, self.proofs, self.applications, modified=self.modified)
+        """Return what the step preserves and how that is known, as text."""
+        return level_of([self.all_evidence])
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for a report; an analysis result must be plain data itself to appear."""
@@ -249,6 +254,15 @@ class RunRecord(Displayed):
     def modified(self) -> bool:
         """Tell whether any step changed the model."""
         return any(step.modified for step in self.steps)
+
+    @property
+    def obstacle(self) -> str:
+        """Return why the run could not be verified; empty if it was, or if nobody asked for it."""
+        if self.level != UNVERIFIED:
+            return ""
+        steps = [step for step in self.leaves() if step.all_evidence.status == UNVERIFIED]
+        reasons = [step.evidence.reason for step in steps if step.evidence is not None and step.evidence.reason]
+        return next(iter(reasons), "no reason is known")
 
     def leaves(self) -> Iterator[StepRecord]:
         """Iterate over the steps that did work themselves: no sequences of other steps."""

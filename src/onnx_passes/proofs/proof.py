@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from onnx_passes.core.evidence import SEMANTICS
+
 ProofLevel = Literal["proved", "proved-here", "equal-in-reals", "tested"]
 LEVELS: tuple[ProofLevel, ...] = ("proved", "proved-here", "equal-in-reals", "tested")
 """Levels of proofs, the strongest first."""
@@ -28,7 +30,8 @@ class Proof:
     where that is known; ``tested`` that no difference was found, as for sizes that stand for others. ``facts`` are what
     the proof rests on, one sentence each: ``accumulator ≤ 2¹⁷ < 2²⁴``; ``assumptions`` are those among them that are
     not known to hold. ``holds`` is what is proved if they do; ``level``, what is known whether they do or not.
-    ``flags`` are those of fast math without which bits may differ.
+    ``flags`` are those of fast math without which bits may differ. ``semantics`` are those in which both are the same,
+    all that the level implies unless a method says less. ``is_of_rule`` is set if it holds for all that a rule matches.
     """
 
     holds: ProofLevel
@@ -37,6 +40,8 @@ class Proof:
     bound: float | None = None
     flags: tuple[str, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
+    semantics: tuple[str, ...] = ()
+    is_of_rule: bool = False
 
     def __post_init__(self) -> None:
         """List assumptions among the facts."""
@@ -52,6 +57,16 @@ class Proof:
     def keeps_bits(self) -> bool:
         """Tell whether it speaks of bits, not of real numbers, however well that is known."""
         return "equal-in-reals" not in (self.holds, *(each.leaves for each in self.assumptions))
+
+    @property
+    def preserves(self) -> tuple[str, ...]:
+        """Return the semantics in which both computations are the same."""
+        return (self.semantics or SEMANTICS) if self.keeps_bits else SEMANTICS[-1:]
+
+    @property
+    def known(self) -> str:
+        """Return how well that is known, as a word of the evidence of a run."""
+        return "tested" if self.level == "tested" else "proved" if self.is_of_rule else "proved-here"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, without what is empty."""

@@ -46,6 +46,10 @@ class Domain:
         return "; ".join(part for part in parts if part)
 
 
+_BY_FLOATS = ("solver (floats)", "exhaustive")
+"""Methods that look at floats, not at real numbers."""
+
+
 @dataclass(frozen=True)
 class RuleCertificate:
     """What is known of one rule; ``missing`` says why it is not proved, where it is not.
@@ -83,7 +87,16 @@ class RuleCertificate:
         if self.flags:
             facts.append(f"flags: {', '.join(self.flags)}")
         holds = "equal-in-reals" if self.method.startswith(REALS) else "proved"
-        return Proof(holds, self.method, tuple(facts), assumptions=self.assumes)
+        # Floats that were compared one by one say nothing of numbers between them.
+        by_floats = any(method in self.method for method in _BY_FLOATS)
+        return Proof(
+            holds,
+            self.method,
+            tuple(facts),
+            assumptions=self.assumes,
+            semantics=("bits",) if by_floats else (),
+            is_of_rule=True,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, without what is empty."""

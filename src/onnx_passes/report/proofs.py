@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from onnx_passes.core.evidence import LADDER, PROOFS, STEP, RewriteProof, rank
+from onnx_passes.core.evidence import PRESERVED, STEP, Finding, RewriteProof
 from onnx_passes.core.records import RunRecord, StepRecord
 from onnx_passes.report.columns import Column
 from onnx_passes.report.tables import Row, fitted_table, standard_error
@@ -39,7 +39,7 @@ def proofs_table(record: RunRecord, width: int) -> Table:
     groups: dict[tuple[str, str, str, str], list[RewriteProof]] = {}
     for step, proof in _rewrites(record):
         groups.setdefault((step.name, proof.rule, proof.level, proof.method or proof.reason), []).append(proof)
-    ordered = sorted(groups.items(), key=lambda group: (-rank(group[0][2] or LADDER[-1]), -len(group[1])))
+    ordered = sorted(groups.items(), key=lambda group: (_strength(group[0][2]), -len(group[1])))
     rows: list[Row] = []
     for (step, rule, level, how), proofs in ordered[:_MOST]:
         rows.append(([step, rule, str(len(proofs)), level or "not proved", _because(how, proofs)], ""))
@@ -53,9 +53,15 @@ def proofs_line(record: RunRecord) -> str:
     counts = Counter(proof.level for _, proof in _rewrites(record))
     if not counts:
         return ""
-    known = [f"{counts[level]:,} {level}" for level in PROOFS if counts[level]]
-    missing = record.applications - sum(counts[level] for level in PROOFS)
+    levels = sorted(filter(None, counts), key=_strength, reverse=True)
+    known = [f"{counts[level]:,} {level}" for level in levels]
+    missing = record.applications - sum(counts[level] for level in levels)
     return f"rewrites: {', '.join([*known, *([f'{missing:,} not proved'] if missing else [])])}"
+
+
+def _strength(level: str) -> tuple[int, ...]:
+    """Return a key that sorts levels, those without a proof first, then the weakest."""
+    return tuple(-place for place in Finding.parse(level).rank) if level else (-len(PRESERVED),)
 
 
 def _rewrites(record: RunRecord) -> Iterator[tuple[StepRecord, RewriteProof]]:

@@ -27,24 +27,32 @@ class RunSummary:
     opset: tuple[int | None, int | None]
     cpu: float
     level: str
+    obstacle: str = ""
+    """Why the run could not be verified."""
 
     @classmethod
     def of(cls, record: RunRecord, stored: Pair | None = None) -> Self:
         """Sum up a run; bytes are those of files where these are known, else those of weights."""
         before, after = record.before, record.after
         sizes = stored or (before.bytes, after.bytes)
-        return cls((before.nodes, after.nodes), sizes, (before.opset, after.opset), record.cpu, record.level)
+        return cls(
+            (before.nodes, after.nodes), sizes, (before.opset, after.opset), record.cpu, record.level, record.obstacle
+        )
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read what ``vars`` of a summary were written as."""
         nodes, size, opset = (tuple(data[key]) for key in ("nodes", "bytes", "opset"))
-        return cls(nodes, size, opset, data["cpu"], data["level"])
+        return cls(nodes, size, opset, data["cpu"], data["level"], data.get("obstacle", ""))
 
     def line(self, name: str) -> str:
         """Say it in one line."""
         parts = [self.nodes_text, self.bytes_text, self._opset, f"{self.cpu:.1f} s", self.evidence]
         return f"{name}: {', '.join(filter(None, parts))}"
+
+    def warning(self, name: str) -> str:
+        """Return a warning about a result that could not be verified; empty if it was, or if nobody asked for it."""
+        return f"warning: {name} could not be verified: {self.obstacle.splitlines()[0]}" if self.obstacle else ""
 
     @property
     def nodes_text(self) -> str:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from onnx_passes.core.evidence import PROOFS
+from onnx_passes.core.evidence import UNCHANGED, UNVERIFIED, findings_in
 from onnx_passes.core.naming import fold
 from onnx_passes.core.pipeline import without_body
 from onnx_passes.core.records import Inference, ModelSize, RuleRecord, RunRecord, Status, StepRecord
@@ -187,7 +187,7 @@ def model_table(before: ModelSize, after: ModelSize, width: int) -> Table:
 def evidence_text(step: StepRecord, *, short: bool = False) -> str:
     """Say in a few words, or in fewer, how well it is known that a step kept the results."""
     shown, proved = _shown_text(step, short=short), sum(bool(proof.level) for proof in step.proofs)
-    if step.level in PROOFS:
+    if any(finding.is_proof for finding in findings_in(step.level)):
         return step.level if short or not shown else f"{step.level}; {shown}"
     return f"{shown}; {proved} of {step.applications} rewrites proved" if shown and proved and not short else shown
 
@@ -197,9 +197,10 @@ def _shown_text(step: StepRecord, *, short: bool) -> str:
     evidence = step.evidence
     if evidence is None or evidence.level == "unchanged":
         return ""
-    if evidence.level == "sampled":
+    preserved = evidence.finding.preserved if evidence.finding is not None else ""
+    if preserved == "bits":
         text = "bit-equal"
-    elif evidence.level == "tolerance":
+    elif preserved == "tolerance":
         greatest = evidence.max_abs
         text = "within tolerance" if greatest is None else f"within {greatest:.1e}" if greatest else "no difference"
     else:
@@ -218,7 +219,7 @@ def _shown_text(step: StepRecord, *, short: bool) -> str:
 
 def evidence_words(record: RunRecord) -> str:
     """Say in a few words how well it is known that a run kept the results."""
-    return {"sampled": "bit-equal", "tolerance": "within tolerance", "unchanged": ""}.get(record.level, record.level)
+    return "" if record.level == UNCHANGED else record.level
 
 
 def metric_text(value: float) -> str:
@@ -273,7 +274,7 @@ def size_text(size: float) -> str:
 
 
 def _reasons(record: RunRecord) -> list[str]:
-    found = [step.evidence for step in record.steps if step.evidence is not None and step.level == "unverified"]
+    found = [step.evidence for step in record.steps if step.evidence is not None and step.level == UNVERIFIED]
     return [evidence.reason for evidence in found if evidence.reason]
 
 

@@ -8,7 +8,7 @@ from onnx_passes.graph.copy import copy_model
 from onnx_passes.history.recording import Recording
 from onnx_passes.session.data import plan_of
 from onnx_passes.session.states import SessionState
-from onnx_passes.verify.comparison.levels import level_of
+from onnx_passes.verify.comparison.levels import level_of_run
 
 
 def replay(state: SessionState) -> Result:
@@ -20,7 +20,7 @@ def replay(state: SessionState) -> Result:
     run, before = result.record, [each.result for each in state.path() if each.result is not None]
     _take_over([step for each in before for step in each.steps], run.steps)
     run.cpu, run.wall = sum(each.record.cpu for each in before), sum(each.record.wall for each in before)
-    run.level = level_of(run)
+    run.level = level_of_run(run)
     return result
 
 

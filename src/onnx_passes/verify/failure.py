@@ -21,6 +21,12 @@ class VerificationError(OnnxPassesError):
     exit_code = ExitCode.VERIFICATION
 
 
+class UnverifiedError(VerificationError):
+    """Evidence is required of a run that could not be verified."""
+
+    exit_code = ExitCode.UNVERIFIED
+
+
 class PostconditionError(OnnxPassesError, ir.passes.PostconditionError):
     """A pass did not keep its promise."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError, UsageError
-from onnx_passes.core.evidence import Evidence
+from onnx_passes.core.evidence import Evidence, Finding
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Plan, Step
 from onnx_passes.core.records import RunRecord, StepRecord
@@ -234,7 +234,7 @@ class Measuring(Instrument):
         for name, limits in self.ranges.items():
             self._require(name, limits, values, record, step, "the run")
         record.evidence = record.evidence or Evidence(
-            "metric",
+            str(Finding("metric", "sampled")),
             f"metric({', '.join(values)})",
             samples=self._data.count,
             engine=self._engine,

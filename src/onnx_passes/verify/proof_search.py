@@ -12,10 +12,11 @@ from onnx_passes.core.base import Pass
 from onnx_passes.core.evidence import STEP, RewriteProof
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Application, StepRecord
-from onnx_passes.graph.wiring import wiring
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.comparison.declarations import ChangesInterface
 from onnx_passes.verify.comparison.promise import claim_of
+from onnx_passes.verify.proving.accounts import METHOD, Accounts
+from onnx_passes.verify.proving.constants import StoredConstants
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.here import prove_here
 from onnx_passes.verify.run.execute import Executor
@@ -60,34 +61,42 @@ class Here:
 
 
 class ProofSearch:
-    """Asks methods, the cheapest first, for a proof of each rewrite, and keeps what they find with its step.
+    """Asks methods, the cheapest first, for a proof of each rewrite, and keeps the proofs with the step.
 
-    Only a pass all of whose changes are announced, and which keeps the interface, is known by its rewrites; an
-    annotation by leaving nodes as they are.
+    Rewrites are proved from the values that they replace. That nothing else changed is found out at the end of the
+    step, by comparing the model with a snapshot: changes that replace no value are proved so, and a step that changed
+    anything beside its rewrites is not proved, whatever is proved of these.
     """
 
-    def __init__(self, methods: Sequence[Method]) -> None:
+    def __init__(self, methods: Sequence[Method], executor: Executor) -> None:
         self._methods = methods
+        self._executor = executor
+        self._accounts: Accounts | None = None
         self._pass: Pass | None = None
-        self._is_ready = False
-        self._waiting: tuple[Application, RewriteProof] | None = None
-        self._wiring: int | None = None
+        self._waiting: tuple[Application, RewriteProof | None] | None = None
 
     def before_pass(self, step: Step, model: ir.Model) -> None:
-        """Get ready for the rewrites of a pass."""
+        """Prepare for the rewrites of a pass."""
+        self._accounts = self._accounts or Accounts(model)
         is_known = step.pass_.announces() and not isinstance(step.pass_, ChangesInterface)
         self._pass = step.pass_ if is_known else None
-        self._waiting, self._is_ready, self._model = None, False, model
-        self._wiring = wiring(model) if step.pass_.kind == "annotation" else None
+        self._model, self._is_ready, self._waiting = model, False, None
+        self._stored = StoredConstants(Facts(model, self._executor))
+        self._without_values: list[Application] = []
 
     def after_pass(self, record: StepRecord, model: ir.Model) -> None:
-        """See whether an annotation kept to its kind."""
-        if record.modified and self._wiring is not None and wiring(model) == self._wiring:
-            record.proofs = [RewriteProof(STEP, record.name, "proved", "all nodes, inputs and weights are the same")]
-        self._wiring = None
+        """Conclude the proofs of a step from the model that it left."""
+        if record.has_children or self._accounts is None:
+            return
+        self._conclude_stored(record)
+        if record.modified:
+            started = time.perf_counter()
+            self._conclude(record, self._accounts, self._accounts.objection(model))
+            record.proving += time.perf_counter() - started
+            self._accounts = None
 
     def before_rewrite(self, application: Application) -> None:
-        """Look for a proof, as long as the graph is as before."""
+        """Look for a proof while the graph is as before."""
         if self._pass is None:
             return
         started = time.perf_counter()
@@ -95,16 +104,29 @@ class ProofSearch:
         application.step.proving += time.perf_counter() - started
 
     def after_rewrite(self, application: Application) -> None:
-        """Keep what was found: nobody vetoed the rewrite."""
-        if self._waiting is not None and self._waiting[0] is application:
+        """Keep the proof of a rewrite that no instrument vetoed."""
+        if self._accounts is not None:
+            self._accounts.follow(application)
+        if self._waiting is None or self._waiting[0] is not application:
+            return
+        assert self._pass is not None
+        if self._waiting[1] is not None:
             application.step.proofs.append(self._waiting[1])
-            assert self._pass is not None
             for method in self._methods:
                 method.follow(application, application.owner or self._pass)
+        elif not application.replaced:
+            self._without_values.append(application)
+        if self._stored.is_full:
+            self._conclude_stored(application.step)
         self._waiting = None
 
-    def _prove(self, application: Application, owner: Pass) -> RewriteProof:
-        number, rule = application.number, application.rule
+    def _prove(self, application: Application, owner: Pass) -> RewriteProof | None:
+        """Return the first proof, or the reasons why there is none; None if that is known at the end of the step."""
+        if application.settled and application.replaced:
+            found = self._stored.add(application)
+            return None if found is None else _kept(application.number, application.rule, found)
+        if not application.replaced and not application.added and application.update is None:
+            return None
         reasons: list[str] = []
         if not self._is_ready:
             self._is_ready = True
@@ -116,7 +138,28 @@ class ProofSearch:
             except Exception as error:  # noqa: BLE001 - what cannot be proved is still checked by running it
                 found = Unproved(f"the search for a proof failed: {type(error).__name__}: {error}")
             if isinstance(found, Proof):
-                return RewriteProof(number, rule, found.level, found.method, found.facts, found.bound)
+                return _kept(application.number, application.rule, found)
             if found is not None:
                 reasons.append(found.reason)
-        return RewriteProof(number, rule, reason="; ".join(dict.fromkeys(reasons)) or "no method of proof applies")
+        why = "; ".join(dict.fromkeys(reasons)) or "no method of proof applies"
+        return _kept(application.number, application.rule, Unproved(why))
+
+    def _conclude_stored(self, record: StepRecord) -> None:
+        started = time.perf_counter()
+        record.proofs.extend(_kept(*known) for known in self._stored.finish())
+        record.proving += time.perf_counter() - started
+
+    def _conclude(self, record: StepRecord, accounts: Accounts, objection: str) -> None:
+        """Prove changes that replace no value, or the step, by the account of what has changed."""
+        found = Unproved(objection) if objection else Proof("proved-here", METHOD, ("the same objects compute it",))
+        record.proofs.extend(_kept(each.number, each.rule, found) for each in self._without_values)
+        if isinstance(found, Proof) and not accounts.computes_otherwise and not record.applications:
+            record.proofs.append(_kept(STEP, record.name, found))
+        elif objection and record.proofs:
+            record.proofs.append(_kept(STEP, record.name, Unproved(f"beside its rewrites, {objection}")))
+
+
+def _kept(number: int, rule: str, found: Proof | Unproved) -> RewriteProof:
+    if isinstance(found, Unproved):
+        return RewriteProof(number, rule, reason=found.reason)
+    return RewriteProof(number, rule, found.preserves, found.known, found.method, found.facts, found.bound)

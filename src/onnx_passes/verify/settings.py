@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import onnx_ir as ir
 
+from onnx_passes.core.evidence import Finding
 from onnx_passes.verify.comparison.promise import DEFAULT, Limits
 from onnx_passes.verify.run.activations import LIMIT
 from onnx_passes.verify.run.execute import Executor
@@ -25,7 +26,7 @@ class Settings:
     ``samples`` is how many inputs are generated, ``special`` whether NaN, infinities, the largest and the smallest
     numbers are tried, too; by default that depends on the size of the model. ``source`` returns the model that the run
     starts with, anew each time; without it a copy is kept. ``memory`` limits the values that are kept for local checks,
-    ``require`` is the level of evidence that every step must reach, ``prove`` whether rewrites are proved.
+    ``require`` is a finding that the run must reach, or its text, ``prove`` whether rewrites are proved.
     """
 
     inputs: Sequence[Any] = ()
@@ -39,7 +40,7 @@ class Settings:
     reproducer: Path | None = None
     source: Callable[[], ir.Model] | None = None
     memory: int = LIMIT
-    require: str | None = None
+    require: Finding | str | None = None
     prove: bool = True
 
     def __post_init__(self) -> None:

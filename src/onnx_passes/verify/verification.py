@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnx_passes.core.evidence import UNVERIFIED, Finding, reaches
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Application, RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.proofs.certified import Certified
 from onnx_passes.verify.claims import StructureClaim
-from onnx_passes.verify.comparison.levels import below, level_of, obstacle
+from onnx_passes.verify.comparison.levels import level_of_run, obstacles, parse_level
 from onnx_passes.verify.comparison.promise import EXPLICIT, Limits, promise_of
-from onnx_passes.verify.failure import Failure, VerificationError, failed_step
+from onnx_passes.verify.failure import Failure, UnverifiedError, VerificationError, failed_step
 from onnx_passes.verify.local.piecewise import Piecewise, beyond_memory
 from onnx_passes.verify.proof_search import Here, Method, ProofSearch
 from onnx_passes.verify.settings import Mode, Settings
@@ -37,7 +38,7 @@ class Verification(Settings, Instrument):
         """Choose how to verify this model, and get ready for it."""
         self._before: ir.Model | None = None
         self._strategy = self._choose(run, model)
-        self._proofs = ProofSearch(self._methods()) if self.prove else None
+        self._proofs = ProofSearch(self._methods(), self.executor) if self.prove else None
 
     def _choose(self, run: RunRecord, model: ir.Model) -> Strategy:
         too_large = "" if self.inputs or self.expect else beyond_memory(model, self.executor)
@@ -49,7 +50,7 @@ class Verification(Settings, Instrument):
 
     def _methods(self) -> list[Method]:
         # What is proved bit by bit, of the rule or here, is worth more than what is proved over the reals.
-        return [Certified("proved"), Here(self.executor), Certified("equal-in-reals")]
+        return [Certified("proved"), Here(self.executor), Certified("equal-in-reals"), Certified("tested")]
 
     def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> str | None:
         """Keep the model if the pass promises something about it, and get ready to look at rewrites."""
@@ -76,18 +77,21 @@ class Verification(Settings, Instrument):
         """Hold a pass to the structure and the results that it promises."""
         if not record.has_children:
             self._require_structure(record, step, model)
-        self._strategy.after_pass(record, step, model)
         if self._proofs is not None:
             self._proofs.after_pass(record, model)
+        self._strategy.after_pass(record, step, model)
 
     def after_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Check what is left, and say how well the whole run is known to be right."""
         self._strategy.after_pipeline(model)
-        run.level = level_of(run)
-        weak = below(run, self.require) if self.require else []
-        if weak:
-            names = ", ".join(f"{s.name} (step {s.number}: {obstacle(s, self.require or '')})" for s in weak[:5])
-            raise VerificationError(f"evidence is weaker than '{self.require}': {names}")
+        run.level = level_of_run(run)
+        if self.require is None:
+            return
+        wanted = self.require if isinstance(self.require, Finding) else parse_level(self.require)
+        if not reaches(run.level, wanted):
+            kind = UnverifiedError if run.level == UNVERIFIED else VerificationError
+            told = "; ".join(obstacles(run, wanted)[:5])
+            raise kind(f"'{wanted}' is required, the run is {run.level}: {told}")
 
     def _require_structure(self, record: StepRecord, step: Step, model: ir.Model) -> None:
         """Hold a pass to the structure that it promises, unless it was stopped before it got there."""

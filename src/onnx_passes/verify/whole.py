@@ -9,7 +9,7 @@ from typing import NoReturn
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError, UsageError
-from onnx_passes.core.evidence import Evidence
+from onnx_passes.core.evidence import Evidence, Finding
 from onnx_passes.core.plan import Plan, Step
 from onnx_passes.core.records import Application, RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
@@ -243,7 +243,7 @@ class WholeModel:
         if given.unit and (doubt := says_nothing(results)):
             record.notes.append(doubt)
         if baseline.ties is not None and not promise.is_equality:
-            evidence = replace(evidence, level="tolerance", reason=str(baseline.ties))
+            evidence = replace(evidence, level=str(Finding("tolerance", "sampled")), reason=str(baseline.ties))
         baseline.unit = max(baseline.unit, given.unit)
         baseline.accept(results, as_original=promise.claim.kind == "metric" or given.unit > 0)
         self._settle(evidence, after=record.number)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.core.evidence import rank
+from onnx_passes.core.evidence import UNVERIFIED, is_weaker
 from onnx_passes.report.tables import size_text
 from onnx_passes.zoo.manifest import ModelRow, read
 
@@ -122,10 +122,9 @@ def _differences(old: ModelRow, new: ModelRow, thresholds: Thresholds) -> Iterat
         before, after = texts
         return Difference(new.model, what, before, after, is_worse)
 
-    levels = [rank(old.evidence), rank(new.evidence)]
+    levels = [level or UNVERIFIED for level in (old.evidence, new.evidence)]
     if levels[0] != levels[1]:
-        words = [level or "unverified" for level in (old.evidence, new.evidence)]
-        yield difference("evidence", words, levels[1] > levels[0])
+        yield difference("evidence", levels, is_weaker(levels[1], levels[0]))
     nodes = [_number(old, "nodes"), _number(new, "nodes")]
     if nodes[0] != nodes[1]:
         yield difference("nodes", [str(number) for number in nodes], nodes[1] > nodes[0])

@@ -32,7 +32,7 @@ def test_gives_every_quantizer_parameters_of_its_own() -> None:
     initializers = result.model.graph.initializers.values()
     assert len(initializers) == 7
     assert all(len(value.uses()) == 1 for value in initializers)
-    assert all(step.evidence is None or step.evidence.level in ("unchanged", "sampled") for step in result.steps)
+    assert all(step.evidence is None or step.evidence.level in ("unchanged", "bits:sampled") for step in result.steps)
 
 
 def test_writes_gemm_as_product_and_sum() -> None:

@@ -48,10 +48,10 @@ def test_cuts_from_values_to_values_and_keeps_what_the_part_needs():
 def test_the_part_is_held_against_the_same_values_inside_the_original():
     result = run_pipeline(net(), "extract{inputs=[a, s], outputs=[c, b]}, cleanup")
     step = next(step for step in result.record.steps if step.name == "extract")
-    assert step.evidence.level == "sampled"
+    assert step.evidence.level == "bits:sampled"
     assert step.evidence.samples >= 3
     assert names(result.model.graph.outputs) == ["c", "b"]
-    assert result.record.level == "sampled"
+    assert result.record.level == "bits:sampled"
 
 
 class CutsWrong(Extract):
@@ -94,7 +94,7 @@ def test_data_of_the_original_are_taken_as_such():
     result = run_pipeline(net(), "extract{inputs=[b, s], outputs=[c]}", inputs=[{"x": x, "s": x}])
     np.testing.assert_array_equal(run(result.model, {"b": np.maximum(x, 0), "s": x})[0], np.maximum(x, 0) + x)
     assert result.record.steps[-1].evidence is not None
-    assert result.record.level == "sampled"
+    assert result.record.level == "bits:sampled"
 
 
 def test_values_that_subgraphs_read_can_be_cut():
@@ -107,7 +107,7 @@ def test_values_that_subgraphs_read_can_be_cut():
     check(result.model)
     assert names(result.model.graph.inputs) == ["a", "c"]
     assert [node.op_type for node in result.model.graph] == ["If"]
-    assert result.record.level == "sampled"
+    assert result.record.level == "bits:sampled"
 
 
 def test_a_node_with_another_result_that_is_needed_stays():
@@ -115,7 +115,7 @@ def test_a_node_with_another_result_that_is_needed_stays():
     result = run_pipeline(model_of(text), "extract{inputs=[x, a], outputs=[y]}")
     check(result.model)
     assert names(result.model.graph.inputs) == ["x", "a"]
-    assert result.record.level == "sampled"
+    assert result.record.level == "bits:sampled"
 
 
 def test_what_is_cut_already_is_left_alone():
@@ -131,7 +131,7 @@ def test_inputs_with_a_default_of_old_models_go_with_what_reads_them():
     result = run_pipeline(model_of(text, ir_version=3, opset=8), "extract{inputs=[a], outputs=[y]}")
     assert names(result.model.graph.inputs) == ["a", "v"]
     assert list(result.model.graph.initializers) == ["v"]
-    assert result.record.level == "sampled"
+    assert result.record.level == "bits:sampled"
 
 
 @pytest.mark.parametrize(

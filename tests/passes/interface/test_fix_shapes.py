@@ -38,7 +38,7 @@ def test_the_shape_of_an_input_fixes_its_names_everywhere():
 def test_all_samples_have_the_sizes_and_every_step_is_verified():
     result = run_pipeline(model_of(NET), "eliminate-identity, fix-shapes{batch=4, H=5, W=6}, cleanup")
     fixed = next(step for step in result.record.steps if step.name == "fix-shapes")
-    assert fixed.evidence.level == "sampled"
+    assert fixed.evidence.level == "bits:sampled"
     assert fixed.evidence.samples >= 3
 
 

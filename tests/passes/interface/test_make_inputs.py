@@ -33,7 +33,7 @@ def test_one_becomes_the_other_and_is_verified(before: str, text: str, after: st
     result = run_pipeline(model_of(before), text)
     check(result.model)
     assert_same_graph(result.model, model_of(after))
-    assert next(step for step in result.record.steps if step.modified).evidence.level == "sampled"
+    assert next(step for step in result.record.steps if step.modified).evidence.level == "bits:sampled"
 
 
 def test_constants_become_inputs():
@@ -56,7 +56,7 @@ def test_values_come_from_files(tmp_path: Path, kind: str):
         np.savez(path, **({"w": array, "other": X} if kind == "npz" else {"any": array}))
     result = run_pipeline(model_of(TAKEN), f"make-initializers{{w='{path}'}}")
     np.testing.assert_array_equal(run(result.model, {"x": X})[0], X * array)
-    assert result.record.level == "sampled"
+    assert result.record.level == "bits:sampled"
 
 
 def test_a_number_fills_an_input():

@@ -37,13 +37,13 @@ def test_outputs_are_as_asked_and_held_against_the_same_values_before(text: str,
     assert len(result.model.graph) == nodes
     assert all(str(value.shape) == "[N,3]" for value in result.model.graph.outputs)
     step = next(step for step in result.record.steps if step.name == text.partition("{")[0])
-    assert (step.modified, step.evidence.level) == (True, "sampled")
+    assert (step.modified, step.evidence.level) == (True, "bits:sampled")
 
 
 def test_what_follows_keeps_new_outputs_and_is_verified_on_them():
     result = run_pipeline(model_of(NET), "add-outputs{names=[a]}, simplify")
     assert returned(result.model) == ["y", "z", "a"]
-    assert result.record.level == "sampled"
+    assert result.record.level == "bits:sampled"
 
 
 @pytest.mark.parametrize("text", ["add-outputs{names=[y]}", "set-outputs{names=[y, z]}"])

@@ -25,13 +25,13 @@ def test_inputs_and_outputs_get_their_names_and_are_verified_under_them():
     result = run_pipeline(model_of(NET), "rename-interface{x=image, z='scores/0'}, simplify")
     check(result.model)
     assert interface(result.model) == (["image", "s"], ["y", "scores/0"])
-    assert result.record.steps[0].evidence.level == "sampled"
+    assert result.record.steps[0].evidence.level == "bits:sampled"
 
 
 def test_names_can_be_exchanged():
     result = run_pipeline(model_of(NET), "rename-interface{x=s, s=x}")
     assert interface(result.model)[0] == ["s", "x"]
-    assert result.record.level == "sampled"
+    assert result.record.level == "bits:sampled"
     assert value(result.model, "a").producer().inputs[0].name == "s"
 
 
@@ -43,7 +43,7 @@ def test_a_value_inside_makes_way():
     assert interface(result.model)[0] == ["a", "s"]
     assert result.model.graph[0].outputs[0].name == "a_1"
     assert annotations.get(value(result.model, "y")) == {"SCALE_TENSOR": "a"}
-    assert result.record.level == "sampled"
+    assert result.record.level == "bits:sampled"
 
 
 def test_the_same_name_changes_nothing():

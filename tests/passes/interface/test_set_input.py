@@ -67,7 +67,7 @@ def test_data_go_there_and_back(scale, bias, kind):
 def test_every_step_is_verified_on_scaled_integers():
     result = run_pipeline(model_of(NET), "set-input{type=UINT8, scale=0.00392}, cleanup")
     step = next(step for step in result.record.steps if step.name == "set-input")
-    assert step.evidence.level == "sampled"
+    assert step.evidence.level == "bits:sampled"
 
 
 def test_data_of_the_original_are_taken_as_integers():

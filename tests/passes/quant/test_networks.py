@@ -47,7 +47,7 @@ def test_all_of_qcdq_becomes_quant(path: Path):
     result = onnx_passes.apply(str(path), "convert-qcdq")
     assert not LINEAR & set(operators(result.model.graph))
     assert result.steps[-1].evidence is not None
-    assert result.steps[-1].evidence.level == "sampled"
+    assert result.steps[-1].evidence.level == "bits:sampled"
     assert_close_to_reference(result.model, path)
 
 

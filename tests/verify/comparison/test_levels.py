@@ -5,9 +5,9 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import PassResult, RewriteRulePass, Transformation, apply, passes
-from onnx_passes.core.errors import UsageError
-from onnx_passes.verify.comparison.levels import LADDER, parse_level
-from onnx_passes.verify.failure import VerificationError
+from onnx_passes.core.errors import ExitCode, UsageError
+from onnx_passes.verify.comparison.levels import parse_level
+from onnx_passes.verify.failure import UnverifiedError, VerificationError
 from onnx_passes.verify.verification import Verification
 
 HEAD = '<ir_version: 10, opset_import: ["": 20, "mystery": 1]>'
@@ -47,11 +47,11 @@ class Idle(Transformation):
 @pytest.mark.parametrize(
     ("text", "pipeline", "level"),
     [
-        (PLAIN, "remove-unused-nodes", "proved-here"),
-        (PLAIN, Swap(), "sampled"),
-        (PLAIN, ["remove-unused-nodes", Rescale()], "tolerance"),
+        (PLAIN, "remove-unused-nodes", "bits:proved-here"),
+        (PLAIN, Swap(), "bits:sampled"),
+        (PLAIN, ["remove-unused-nodes", Rescale()], "tolerance:sampled"),
         (PLAIN, Idle(), "unchanged"),
-        (MYSTERY, "remove-unused-nodes", "proved-here"),
+        (MYSTERY, "remove-unused-nodes", "unverified"),
         (MYSTERY, Swap(), "unverified"),
         (MYSTERY, Idle(), "unchanged"),
     ],
@@ -62,22 +62,48 @@ def test_run_is_as_good_as_its_weakest_step(text, pipeline, level):
     assert record.to_json()["level"] == level
 
 
-@pytest.mark.parametrize("required", LADDER[:-1])
+WORDS = {
+    "proved": "bits:proved",
+    "proved-here": "levels:proved-here",
+    "equal-in-reals": "reals:proved-here",
+    "tested": "bits:tested",
+    "sampled": "bits:sampled",
+    "tolerance": "tolerance:sampled",
+    "metric": "metric:sampled",
+    "bits": "bits:sampled",
+    "reals": "reals:sampled",
+    "levels:proved": "levels:proved",
+}
+
+
+@pytest.mark.parametrize(("text", "finding"), WORDS.items())
+def test_words_name_findings(text: str, finding: str):
+    assert str(parse_level(text)) == finding
+
+
+@pytest.mark.parametrize("required", WORDS)
 def test_required_level_is_a_condition(required):
     model, pipeline = ir.from_onnx_text(PLAIN), ["remove-unused-nodes", Rescale()]
     verification = Verification(require=required)
     if required in ("tolerance", "metric"):
         assert apply(model, pipeline, verify=verification).modified
     else:
-        with pytest.raises(VerificationError, match=f"weaker than '{required}'.*rescale \\(step 2: tolerance"):
+        with pytest.raises(
+            VerificationError, match=f"'{WORDS[required]}' is required.*rescale \\(step 2\\): tolerance"
+        ):
             apply(model, pipeline, verify=verification)
 
 
-def test_what_cannot_be_checked_never_counts_as_fine():
-    with pytest.raises(VerificationError, match="unverified"):
-        apply(ir.from_onnx_text(MYSTERY), Swap(), verify=Verification(require="metric"))
+def test_a_run_that_could_not_execute_has_no_evidence_at_all():
+    for pipeline in (Swap(), "remove-unused-nodes"):
+        with pytest.raises(UnverifiedError, match="unverified") as raised:
+            apply(ir.from_onnx_text(MYSTERY), pipeline, verify=Verification(require="metric"))
+        assert raised.value.exit_code == ExitCode.UNVERIFIED
 
 
-def test_unknown_level_is_an_error_with_the_nearest():
-    with pytest.raises(UsageError, match="sampled"):
-        parse_level("sample")
+@pytest.mark.parametrize(
+    ("text", "hint"), [("sample", "sampled"), ("bit", "bits"), ("bits:prove", "proved"), ("", "HOW")]
+)
+def test_unknown_level_is_an_error_with_the_nearest(text: str, hint: str):
+    with pytest.raises(UsageError, match=hint):
+        parse_level(text)

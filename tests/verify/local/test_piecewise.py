@@ -108,10 +108,10 @@ class RewriteProduct(Transformation, RewriteRulePass):
 def test_rewrites_are_tested_where_they_stand_and_the_run_says_why():
     result = checked(AbsOfNeg)
     (step,) = result.steps
-    assert step.evidence.level == "tested"
+    assert step.evidence.level == "bits:tested"
     assert step.evidence.windows == 1
     assert step.evidence.samples >= 2
-    assert result.record.level == "tested"
+    assert result.record.level == "bits:tested"
     assert "more than the 3 GiB of --memory-limit" in step.notes[0]
 
 
@@ -128,7 +128,7 @@ def test_a_rewrite_that_is_wrong_is_caught():
 def test_a_product_with_a_big_weight_is_tested_with_that_weight():
     given = model()
     given.graph.initializers["w"].const_value = ir.Tensor(np.eye(WIDTH, dtype=np.float32), name="w")
-    assert checked(RewriteProduct, given).steps[0].evidence.level == "tested"
+    assert checked(RewriteProduct, given).steps[0].evidence.level == "bits:tested"
     with pytest.raises(PostconditionError):
         checked(RewriteProduct(wrong=True), given)
 
@@ -146,7 +146,7 @@ def test_what_cannot_run_by_itself_is_not_verified():
     evidence = result.steps[0].evidence
     assert evidence.level == "unverified"
     assert "the shape of 'h' is not known" in evidence.reason
-    with pytest.raises(VerificationError, match="evidence is weaker than 'tolerance'"):
+    with pytest.raises(VerificationError, match="'tolerance:sampled' is required, the run is unverified"):
         checked(AbsOfNeg, model(shapes=False), require="tolerance")
 
 
@@ -155,9 +155,9 @@ def test_simplify_is_verified_step_by_step():
     result = checked("simplify")
     assert [node.op_type for node in result.model.graph] == ["MatMul", "Neg", "Abs", "MatMul"]
     assert {step.evidence.level for step in result.steps if step.modified and not step.has_children} <= {
-        "tested",
+        "bits:tested",
         "unchanged",
-        "tolerance",
+        "tolerance:tested",
     }
 
 
@@ -165,7 +165,7 @@ def test_a_model_that_fits_runs_as_a_whole():
     small = ir.from_onnx_text(
         '<ir_version: 10, opset_import: ["": 20]> g (float[2] x) => (float[2] y) { n = Neg(x)  y = Abs(n) }'
     )
-    assert checked(AbsOfNeg, small).steps[0].evidence.level == "sampled"
+    assert checked(AbsOfNeg, small).steps[0].evidence.level == "bits:sampled"
 
 
 def test_results_of_big_weights_become_inputs_and_what_is_made_of_them_alone_goes():

@@ -150,7 +150,7 @@ def test_right_change_where_no_sample_came_is_sampled(mode):
     model = ir.from_onnx_text(branches(SAME, "t0 = Neg(size) t1 = Neg(t0) t = Identity(t1)"))
     result = apply(model, DropsIdentities, verify=Verification(mode=mode))
     assert result.steps[0].applications == 1
-    assert result.steps[0].evidence.level == "sampled"
+    assert result.steps[0].evidence.level == "bits:sampled"
 
 
 def test_branch_that_takes_no_value_of_the_model_runs_on_generated_ones():
@@ -173,7 +173,7 @@ def test_change_that_nothing_can_run_is_unverified():
     assert step.applications == 1
     assert step.evidence.level == "unverified"
     assert step.evidence.reason == "branch never ran: then_branch of If 'y'"
-    with pytest.raises(VerificationError, match="weaker than 'sampled'"):
+    with pytest.raises(VerificationError, match="'bits:sampled' is required, the run is unverified"):
         apply(ir.from_onnx_text(branches(SAME, IMPOSSIBLE)), DropsIdentities, verify=Verification(require="sampled"))
 
 
@@ -181,7 +181,7 @@ def test_step_that_leaves_it_alone_is_sampled():
     model = ir.from_onnx_text(branches("e0 = Neg(size) e1 = Neg(e0) e = Neg(e1)", IMPOSSIBLE.replace("Neg", "Abs")))
     step = apply(model, DropsIdentities).steps[0]
     assert step.applications == 1
-    assert step.evidence.level == "sampled"
+    assert step.evidence.level == "bits:sampled"
 
 
 @passes.verify.equality
@@ -197,17 +197,17 @@ def test_only_the_step_that_changed_it_is_unverified():
     host = host.replace("big = ", "less = Neg(size) kept = Neg(less) big = ")
     result = apply(ir.from_onnx_text(host), [DropsOutside(), DropsIdentities()])
     assert [step.applications for step in result.steps] == [1, 1]
-    assert [step.evidence.level for step in result.steps] == ["sampled", "unverified"]
+    assert [step.evidence.level for step in result.steps] == ["bits:sampled", "unverified"]
 
 
 def test_branch_that_is_folded_away_needs_no_run():
     host = branches(SAME, WRONG).replace("never = Less(least, zero)", "never = Constant<value = bool {0}>()")
     result = apply(ir.from_onnx_text(host), "fold-if")
     assert not any(node.op_type == "If" for node in result.model.graph)
-    assert result.steps[0].evidence.level == "sampled"
+    assert result.steps[0].evidence.level == "bits:sampled"
 
 
 def test_weights_moved_out_of_a_branch_are_followed():
     host = branches(SAME, "two = Constant<value = float {2.0}>() t = Mul(size, two)")
     result = apply(ir.from_onnx_text(host), "cleanup")
-    assert all(step.evidence.level in ("sampled", "unchanged") for step in result.record.leaves())
+    assert all(step.evidence.level in ("bits:sampled", "unchanged") for step in result.record.leaves())

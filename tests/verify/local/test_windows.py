@@ -46,7 +46,7 @@ class Counting(Executor):
 
 def test_every_application_is_checked_on_its_own():
     evidence = apply(model(), DropDoubleNegation).steps[0].evidence
-    assert evidence.level == "sampled"
+    assert evidence.level == "bits:sampled"
     assert evidence.windows == 12
 
 
@@ -89,7 +89,7 @@ def test_tolerated_local_difference_is_noted_when_the_outputs_are_fine():
 
     hidden = f"{HEAD} g (float[3] x) => (float[3] y) {{ a = Abs(x) c = Sub(a, a) y = Relu(c) }}"
     step = apply(ir.from_onnx_text(hidden), Shift).steps[0]
-    assert step.evidence.level == "sampled"
+    assert step.evidence.level == "bits:sampled"
     assert any("differs locally" in note for note in step.notes)
 
 
@@ -113,7 +113,7 @@ def test_later_applications_read_what_earlier_ones_put_in():
 
     mixed = f"{HEAD} g (float[3] x) => (float[3] y) {{ t = Tanh(x) a = Neg(t) b = Neg(a) y = Relu(b) }}"
     steps = apply(ir.from_onnx_text(mixed), [Rescale(), DropDoubleNegation()]).steps
-    assert [step.evidence.level for step in steps] == ["tolerance", "tolerance"]
+    assert [step.evidence.level for step in steps] == ["tolerance:sampled", "tolerance:sampled"]
     assert steps[1].evidence.windows == 1
 
 
@@ -124,7 +124,7 @@ def test_rewrites_in_subgraphs_are_left_to_the_whole_model():
             else_branch = e () => (float[3] v) {{ v = Abs(x) }}>
     }}"""
     evidence = apply(ir.from_onnx_text(text), DropDoubleNegation).steps[0].evidence
-    assert evidence.level == "sampled"
+    assert evidence.level == "bits:sampled"
     assert evidence.windows == 0
 
 
@@ -142,7 +142,7 @@ def test_many_rewrites_are_left_to_the_whole_model():
     chain = "\n".join(f"a{i} = Neg(v{i}) v{i + 1} = Neg(a{i})" for i in range(300))
     text = f"{HEAD} g (float[3] v0) => (float[3] y) {{ {chain} y = Relu(v300) }}"
     evidence = apply(ir.from_onnx_text(text), DropDoubleNegation).steps[0].evidence
-    assert evidence.level == "sampled"
+    assert evidence.level == "bits:sampled"
     assert 0 < evidence.windows < 300
 
 

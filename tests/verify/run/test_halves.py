@@ -46,7 +46,7 @@ def test_every_result_is_rounded_as_numpy_rounds_it():
 
 def test_removing_a_dead_node_keeps_its_promise_of_equality():
     result = apply(ir.from_onnx_text(DEAD.replace("DEAD", "s = Shape (a)")), "remove-unused-nodes", inputs=[data()])
-    assert result.steps[0].evidence.level == "sampled"
+    assert result.steps[0].evidence.level == "bits:sampled"
 
 
 def test_what_was_inferred_before_does_not_change_results():

@@ -57,5 +57,5 @@ def test_such_models_are_verified():
     model = ir.from_onnx_text(PICKY)
     result = onnx_passes.apply(model, "eliminate-involution")
     assert result.modified
-    assert result.record.level == "sampled"
+    assert result.record.level == "bits:sampled"
     assert compare_models(model, result.model).equal

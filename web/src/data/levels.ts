@@ -6,12 +6,15 @@ export type Trust = "none" | "proof" | "tested" | "close" | "doubt" | "failed";
 
 export function trust(level: string | undefined): Trust {
   if (!level || level === "unchanged") return "none";
-  if (level.startsWith("proved") || level === "equal-in-reals") return "proof";
-  if (level === "tested" || level === "sampled") return "tested";
-  return level === "tolerance" || level === "metric" ? "close" : "doubt";
+  if (isProved(level)) return "proof";
+  if (level.includes("bits:")) return "tested";
+  return level.startsWith("tolerance:") || level.startsWith("metric:") ? "close" : "doubt";
 }
 
-const PROOFS = ["proved", "proved-here", "equal-in-reals"];
+/** Levels are findings, as `bits:sampled, reals:proved`: what is preserved, and how that is known. */
+function isProved(level: string): boolean {
+  return level.includes(":proved");
+}
 
 /** The level of a step: of files without proofs, that of what runs showed. */
 export function levelOf(step: StepRecord): string | undefined {
@@ -22,8 +25,9 @@ export function levelOf(step: StepRecord): string | undefined {
 export function knownText(step: StepRecord): string {
   const shown = step.evidence ? evidenceText(step.evidence) : "";
   const level = levelOf(step);
-  if (level && PROOFS.includes(level)) return shown ? `${level}; ${shown}` : level;
-  const proved = PROOFS.reduce((sum, each) => sum + (step.proved?.[each] ?? 0), 0);
+  if (level && isProved(level)) return shown ? `${level}; ${shown}` : level;
+  const counts = Object.entries(step.proved ?? {});
+  const proved = counts.reduce((sum, [each, count]) => sum + (each ? count : 0), 0);
   return proved ? `${shown}; ${proved} of ${plural(step.applications, "rewrite")} proved` : shown;
 }
 
@@ -38,8 +42,8 @@ export function proofLines(proof: Proof): string[] {
 export function evidenceText(evidence: Evidence): string {
   const parts: string[] = [];
   const { level, max_abs: error, samples, windows, reason } = evidence;
-  if (level === "sampled" || level === "tested") parts.push("bit-equal");
-  else if (level === "tolerance") parts.push(error === undefined ? "within tolerance" : `within ${numberText(error)}`);
+  if (level.startsWith("bits:")) parts.push("bit-equal");
+  else if (level.startsWith("tolerance:")) parts.push(error === undefined ? "within tolerance" : `within ${numberText(error)}`);
   else parts.push(level);
   if (samples) parts.push(`on ${plural(samples, "sample")}`);
   if (windows) parts.push(`and ${plural(windows, "rewrite")} each`);

@@ -1,13 +1,11 @@
 import type { StepRecord } from "../data/contract";
 import { knownText, levelOf, type Trust, trust } from "../data/levels";
 
-const TEXT: Record<string, string> = { sampled: "bit-equal", tested: "tested", tolerance: "tolerance", "equal-in-reals": "equal in reals", "proved-here": "proved here" };
-
 /** How well it is known that results are kept: a colour, and the word for those who do not see it. */
 export function Badge({ level, title }: { level: string; title?: string }) {
   return (
     <span class={`badge trust-${trust(level)}`} title={title ?? level}>
-      {TEXT[level] ?? level}
+      {level}
     </span>
   );
 }

@@ -3,7 +3,7 @@ import { Bars } from "../charts/Bars";
 import { BitsChart } from "../charts/BitsChart";
 import { LineChart, type Point } from "../charts/LineChart";
 import { OperatorsChart, short } from "../charts/OperatorsChart";
-import type { RuleRecord } from "../data/contract";
+import type { RuleRecord, StepRecord } from "../data/contract";
 import { asNumber, bytesText, numberText, plural, secondsText, signed } from "../data/words";
 import { useStore } from "./context";
 import { Failure } from "./Failure";
@@ -75,18 +75,36 @@ function Panel({ title, size = "", children }: { title: string; size?: "double" 
   );
 }
 
-const LEVELS: [string, string][] = [
-  ["proved", "proved for all inputs, shapes and types"],
-  ["proved-here", "proved for every input here"],
-  ["equal-in-reals", "equal in reals, but for rounding"],
-  ["", "not proved"],
-];
+const PRESERVED = ["bits", "levels", "reals"];
+const NAMES: Record<string, string> = {
+  bits: "equal bits",
+  levels: "equal levels in exact arithmetic",
+  reals: "equal in reals, but for rounding",
+  proved: "by the rule",
+  "proved-here": "for every input here",
+};
+
+/** What the proofs of a report say, the strongest first, and last what is not proved. */
+function levelsOf(steps: StepRecord[]): string[] {
+  const found = new Set(steps.flatMap((step) => Object.keys(step.proved ?? {})));
+  const rank = (level: string): number => {
+    const [preserved = "", known] = level.split(":");
+    return level ? 2 * PRESERVED.indexOf(preserved) + (known === "proved" ? 0 : 1) : 2 * PRESERVED.length;
+  };
+  return [...found].sort((a, b) => rank(a) - rank(b));
+}
+
+function levelText(level: string): string {
+  return level ? level.split(":").map((word) => NAMES[word] ?? word).join(", ") : "not proved";
+}
 
 /** How many rewrites are proved, and how far. */
 function Proofs() {
   const { steps } = useStore().report.run;
   const count = (level: string): number => steps.reduce((sum, step) => sum + (step.proved?.[level] ?? 0), 0);
-  const bars = LEVELS.map(([level, name]) => ({ name, value: count(level), text: numberText(count(level)) })).filter((bar) => bar.value);
+  const bars = levelsOf(steps)
+    .map((level) => ({ name: levelText(level), value: count(level), text: numberText(count(level)) }))
+    .filter((bar) => bar.value);
   return bars.length ? (
     <Panel title="Rewrites by what is proved">
       <Bars bars={bars} />

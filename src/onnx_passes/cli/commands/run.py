@@ -139,6 +139,10 @@ def _is_same_file(a: Path, b: Path) -> bool:
 
 def _report(done: Done, source: str, choices: Choices) -> None:
     record = done.result.record
+    name = "standard input" if source == "-" else Path(source).name
+    if warning := done.summary.warning(name):
+        # Also with --quiet: a result that nothing has checked must not look like one that is right.
+        click.echo(warning, err=True)
     if choices.record is not None:
         write_text(choices.record, json.dumps(record.to_json(), indent=2, default=str) + "\n")
     if choices.as_json:
@@ -149,4 +153,4 @@ def _report(done: Done, source: str, choices: Choices) -> None:
 
         show_run(record, rules=choices.time)
         show_proofs(record, table=choices.evidence)
-        click.echo(done.summary.line("standard input" if source == "-" else Path(source).name), err=True)
+        click.echo(done.summary.line(name), err=True)

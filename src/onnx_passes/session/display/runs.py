@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from onnx_passes.api import Result
+from onnx_passes.core.evidence import FAILED, PRESERVED, UNVERIFIED, findings_in
 from onnx_passes.core.pipeline import without_body
 from onnx_passes.core.records import ModelSize, RunRecord, Status, StepRecord
 from onnx_passes.core.text import shortened
@@ -28,7 +29,6 @@ _LONGEST = 100
 """Characters of pipeline text that are shown."""
 _STEPS = 16
 """More steps than this are folded away."""
-_KINDS = {"sampled": "good", "tolerance": "near", "metric": "near", "unverified": "open", "failed": "bad"}
 
 
 def result_page(result: Result) -> Html:
@@ -51,7 +51,7 @@ def run_page(run: RunRecord) -> Html:
                 f": {run.before.nodes} → ",
                 strong(f"{run.after.nodes} nodes"),
                 f", {count(run.applications, 'rewrite')}, {run.cpu:.2f} s CPU ",
-                badge(evidence_words(run), _KINDS.get(run.level, "good")),
+                badge(evidence_words(run), level_kind(run.level)),
             ),
             steps if len(shown) <= _STEPS else folded(summary, steps),
             folded("operators", operators_table(run.before, run.after)) if run.modified else "",
@@ -122,6 +122,15 @@ def steps_table(steps: Iterable[StepRecord], metrics: list[str]) -> Html:
     return table(header, rows, numbers=range(1, 5 + len(metrics)))
 
 
+def level_kind(level: str) -> str:
+    """Return the kind of badge for a level of evidence."""
+    if level in (UNVERIFIED, FAILED):
+        return "open" if level == UNVERIFIED else "bad"
+    findings = findings_in(level)
+    exact = any(finding.is_proof or finding.preserved == PRESERVED[0] for finding in findings)
+    return "good" if exact or not findings else "near"
+
+
 def evidence_badge(step: StepRecord) -> Html:
     """Say how well it is known that a step kept the results."""
     if step.status is Status.FAILED:
@@ -130,7 +139,7 @@ def evidence_badge(step: StepRecord) -> Html:
         return quiet(f"skipped: {step.reason}")
     if not step.modified:
         return quiet("unchanged")
-    return badge(evidence_text(step), _KINDS.get(step.level, "good"))
+    return badge(evidence_text(step), level_kind(step.level))
 
 
 def operators_table(before: ModelSize, after: ModelSize) -> Html:

@@ -6,12 +6,10 @@ from onnx_passes.core.pipeline import without_body
 from onnx_passes.report.tables import signed
 from onnx_passes.session.display.html import Html, badge, code, element, joined, quiet, strong, table, title
 from onnx_passes.session.display.models import model_page
-from onnx_passes.session.display.runs import run_page
+from onnx_passes.session.display.runs import level_kind, run_page
 from onnx_passes.session.session import Session
 from onnx_passes.session.states import SessionState, Steps
 from onnx_passes.session.writing import Pipeline
-
-_KINDS = {"bit-equal": "good", "within tolerance": "near", "metric": "near", "unverified": "open"}
 
 
 def session_page(session: Session) -> Html:
@@ -32,7 +30,7 @@ def steps_page(steps: Steps) -> Html:
         now = state.number == steps.current
         text = code(without_body(state.text))
         shown = element("span", text, " ← now" if now else "", of="now" if now else "" if holds else "quiet")
-        evidence = badge(state.evidence, _KINDS.get(state.evidence, "good")) if holds else quiet("undone")
+        evidence = badge(state.evidence, level_kind(state.evidence)) if holds else quiet("undone")
         rows.append((state.number, shown, nodes, signed(change), evidence))
     return table(("step", "pass", "nodes", "Δ", "evidence"), rows, numbers=(0, 2, 3))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from onnx_passes.core.evidence import Evidence
+from onnx_passes.core.evidence import Evidence, Finding
 from onnx_passes.verify.comparison.compare import Comparison
 from onnx_passes.verify.comparison.promise import Promise
 
@@ -30,7 +30,7 @@ def evidence_of(
     """Sum up how results compare on samples, or in windows of the model; what is not equal is no more than promised."""
     equal = all(comparison.equal for comparison in comparisons)
     return Evidence(
-        level="sampled" if equal else "metric" if promise.claim.kind == "metric" else "tolerance",
+        level=str(Finding("bits" if equal else "metric" if promise.claim.kind == "metric" else "tolerance", "sampled")),
         claim=str(promise.claim),
         samples=samples,
         windows=windows,

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.base import Pass
 from onnx_passes.core.errors import ModelError
-from onnx_passes.core.evidence import Evidence
+from onnx_passes.core.evidence import Evidence, Finding
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Application, StepRecord
 from onnx_passes.graph.hashing.fingerprint import Fingerprinter
@@ -21,7 +21,7 @@ from onnx_passes.verify.local.windows import Windows, evidence_of_checks
 from onnx_passes.verify.run.activations import Activations
 from onnx_passes.verify.run.execute import ExecutionError, Executor
 
-LEVEL = "tested"
+LEVEL = str(Finding("bits", "tested"))
 
 
 def beyond_memory(model: ir.Model, executor: Executor) -> str:
@@ -104,8 +104,9 @@ class Piecewise:
     def _check(self, record: StepRecord, step: Step) -> Evidence:
         windows, started = self._windows, time.perf_counter()
         if windows is None or not windows.windows:
-            if self._settled and self._settled == record.applications:
-                return Evidence(LEVEL, reason="old and new values are known to be the same")
+            if record.all_evidence.is_proved:
+                # Constants that were stored are computed again and compared, without the model.
+                return Evidence(LEVEL, reason="each rewrite is proved")
             return self._unchecked(record.applications - self._settled)
         try:
             checks = windows.run(self._executor)
@@ -123,7 +124,7 @@ class Piecewise:
         if missed:
             return self._unchecked(missed)
         found = evidence_of_checks(checks, self._promise_of(step.pass_), started)
-        return replace(found, level=LEVEL if found.level == "sampled" else found.level)
+        return replace(found, level=str(Finding(found.finding.preserved, "tested")) if found.finding else found.level)
 
     def _unchecked(self, missed: int) -> Evidence:
         rewrites = "1 rewrite" if missed == 1 else f"{missed} rewrites"

@@ -37,4 +37,4 @@ def prove_finite(found: Pointwise, facts: Facts, ignores: Collection[str]) -> Pr
         *((f"where {facts.assumed}",) if facts.assumed else ()),
         *((SIGNS,) if signs_differ(old, new) else ()),
     ]
-    return Proof("proved-here", METHOD, tuple(said))
+    return Proof("proved-here", METHOD, tuple(said), semantics=("bits",))

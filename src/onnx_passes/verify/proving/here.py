@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Iterator
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.core.records import Application
 from onnx_passes.proofs.proof import Proof, Unproved
-from onnx_passes.verify.proving import real_steps, scaled
 from onnx_passes.verify.proving.coefficients import prove_coefficients
 from onnx_passes.verify.proving.congruence import prove_congruent
 from onnx_passes.verify.proving.constants import prove_constant
@@ -27,15 +26,13 @@ from onnx_passes.verify.proving.labelled import moves_alone, prove_labelled
 from onnx_passes.verify.proving.pointwise import Pointwise, pointwise
 from onnx_passes.verify.proving.real_steps import prove_real_steps
 from onnx_passes.verify.proving.reshaped import keeps_order, prove_reshaped
+from onnx_passes.verify.proving.same_definition import prove_same_definition
 from onnx_passes.verify.proving.scaled import prove_scaled
 from onnx_passes.verify.proving.shapes import prove_shapes, reads_shapes_alone
 from onnx_passes.verify.proving.sides import NoSidesError, sides_of
 from onnx_passes.verify.proving.steps import prove_steps
-from onnx_passes.verify.proving.unchanged import prove_unchanged
 
 Attempt = Callable[[], Proof | Unproved]
-_IN_REAL_NUMBERS = (real_steps.METHOD, scaled.METHOD)
-"""Methods by which two sides mean the same, of which floats may be another rounding."""
 _UNFORESEEN = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 
 
@@ -53,14 +50,16 @@ def prove_here(application: Application, facts: Facts, ignores: Collection[str] 
             # A rewrite that no method foresaw is not proved, and no reason to end a run.
             found = Unproved(f"{type(error).__name__}: {error}")
         if isinstance(found, Proof):
-            facts.keeps_bits = found.level == "proved-here" and found.method not in _IN_REAL_NUMBERS
+            facts.keeps_bits = "bits" in found.preserves
             return found
         refuted = found if found.refuted else refuted
     return refuted or found
 
 
 def _attempts(application: Application, facts: Facts, ignores: frozenset[str]) -> Iterator[Attempt]:
-    yield lambda: prove_unchanged(application)
+    if application.update is not None and application.root is not None:
+        update, root = application.update, application.root
+        yield lambda: prove_same_definition(root, update)
     if not application.replaced:
         return
     try:

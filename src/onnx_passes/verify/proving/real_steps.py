@@ -51,4 +51,4 @@ def prove_real_steps(found: Pointwise, facts: Facts) -> Proof | Unproved:
         "floats of the old side are rounded, and go elsewhere at ties",
         *((f"where {facts.assumed}",) if isinstance(domain, Points) and facts.assumed else ()),
     ]
-    return Proof("proved-here", METHOD, tuple(said))
+    return Proof("proved-here", METHOD, tuple(said), semantics=("levels", "reals"))

@@ -21,25 +21,9 @@ class SideBySide:
     """Runs sides on arrays for the values that they read; ``dtype_of`` says of which type values are taken to be."""
 
     def __init__(self, sides: Sequence[Side], facts: Facts, dtype_of: DtypeOf | None = None) -> None:
-        self._dtype_of = dtype_of or _dtype
-        self._sources = shared_sources(sides)
-        self._weights: list[ir.Value] = []
-        self._nodes: list[ir.Node] = []
-        self._names = 0
-        known: Copied = {value: self._made(value) for value in self._sources}
-        inputs = list(known.values())
-        self._outputs = [self._copy(side, known) for side in sides]
-        graph = ir.Graph(
-            inputs,
-            list(dict.fromkeys(value for values in self._outputs for value in values)),
-            nodes=self._nodes,
-            initializers=self._weights,
-            opset_imports=dict(facts.model.opset_imports),
-            name="sides",
-        )
-        functions = list(facts.model.functions.values())
-        whole = ir.Model(graph, ir_version=facts.model.ir_version, functions=functions)
-        self._ready = facts.executor.prepare(whole, engine="onnxruntime")
+        copies = Copies(shared_sources(sides), dtype_of)
+        self._outputs = [copies.add(side) for side in sides]
+        self._ready = facts.executor.prepare(copies.model(facts.model), engine="onnxruntime")
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
         """Return the results of each side for arrays in the order of the sources. Raises ExecutionError."""
@@ -47,7 +31,34 @@ class SideBySide:
         found = self._ready.run(sample)
         return [[found[str(value.name)] for value in values] for values in self._outputs]
 
-    def _copy(self, side: Side, known: Copied) -> list[ir.Value]:
+
+class Copies:
+    """A model of copied sides, which stays as it is when the nodes that were copied change."""
+
+    def __init__(self, sources: Sequence[ir.Value] = (), dtype_of: DtypeOf | None = None) -> None:
+        self._dtype_of = dtype_of or _dtype
+        self._weights: list[ir.Value] = []
+        self._nodes: list[ir.Node] = []
+        self._outputs: dict[ir.Value, None] = {}
+        self._names = 0
+        self._known: Copied = {value: self._made(value) for value in sources}
+        self._inputs = list(self._known.values())
+
+    def model(self, like: ir.Model) -> ir.Model:
+        """Return the model, with operator sets and functions of another one."""
+        graph = ir.Graph(
+            self._inputs,
+            list(self._outputs),
+            nodes=self._nodes,
+            initializers=self._weights,
+            opset_imports=dict(like.opset_imports),
+            name="sides",
+        )
+        return ir.Model(graph, ir_version=like.ir_version, functions=list(like.functions.values()))
+
+    def add(self, side: Side) -> list[ir.Value]:
+        """Copy a side, and return its results as outputs of the model."""
+        known = self._known
         for node in side.nodes:
             if node.outputs[0] in known:
                 continue
@@ -57,7 +68,9 @@ class SideBySide:
             for output, made in zip(node.outputs, copy.outputs, strict=True):
                 self._describe(made, output)
                 known[output] = made
-        return [self._result(self._resolve(value, known)) for value in side.results]
+        results = [self._result(self._resolve(value, known)) for value in side.results]
+        self._outputs.update(dict.fromkeys(results))
+        return results
 
     def _resolve(self, value: ir.Value, known: Copied) -> ir.Value:
         if value not in known:

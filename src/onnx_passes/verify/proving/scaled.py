@@ -56,7 +56,8 @@ def _prove(old: Side, new: Side, forms: Forms) -> Proof | Unproved:
             same = f"scale and bias are the same real numbers: all {amount} compared without rounding"
         else:
             same = f"all {amount} scales and biases agree to {closely:.0e} of their size, {exactly} without rounding"
-        return Proof("proved-here", METHOD, (said, same, "the model holds them rounded, by at most 2⁻²⁴ of each"))
+        rounded = "the model holds them rounded, by at most 2⁻²⁴ of each"
+        return Proof("proved-here", METHOD, (said, same, rounded), semantics=("levels", "reals"))
     apart = max(_apart(a, b) for a, b in pairs)
     if apart > _CLOSE:
         return Unproved(f"scale or bias differ by {apart:.2g} of their size")

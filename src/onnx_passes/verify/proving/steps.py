@@ -65,7 +65,7 @@ def prove_steps(found: Pointwise, facts: Facts, ignores: Collection[str]) -> Pro
         *((SIGNS,) if compared.signs_differ else ()),
         *(("no NaN comes in",) if domain is None and "nnan" in ignores else ()),
     ]
-    return Proof("proved-here", METHOD, tuple(said))
+    return Proof("proved-here", METHOD, tuple(said), semantics=("bits",))
 
 
 class _Compared:

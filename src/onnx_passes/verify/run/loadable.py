@@ -90,9 +90,9 @@ def findings(model: ir.Model, executor: Executor | None = None) -> Findings:
     profile = replace(given.profile, optimized=True, round_halves=False, session_options=options)
     user = Executor(profile, given.functions, given.resources)
     if not can_fork():
-        return Findings(**_tried(model, user))
+        return Findings(**_tried(model, user, given))
     try:
-        child = Child(lambda: (_nothing, _tried(model, user)), user.resources)
+        child = Child(lambda: (_nothing, _tried(model, user, given)), user.resources)
     except DiedError as error:
         return Findings(runtime=f"it crashes ({error})")
     except TimeoutError:
@@ -108,10 +108,11 @@ def _nothing(*_: object) -> list[Any]:
     return []
 
 
-def _tried(model: ir.Model, executor: Executor) -> dict[str, str]:
+def _tried(model: ir.Model, user: Executor, given: Executor) -> dict[str, str]:
     checker = _refusal(lambda: _check(model))
-    runtime, lacking = _refusal(lambda: _session(model, executor)), ""
-    if any(reason in runtime for reason in _NOT_HERE) and not _refusal(lambda: _stand_in(model, executor)):
+    runtime, lacking = _refusal(lambda: _session(model, user)), ""
+    # An optimized session does not find weights again that a function of the stand-in has taken in.
+    if any(reason in runtime for reason in _NOT_HERE) and not _refusal(lambda: _stand_in(model, given)):
         # Operators of quantized networks, and types that only other machines compute with.
         lacking = f"ONNX Runtime here cannot run the result: {runtime}" if _NOT_HERE[0] in runtime else ""
         runtime = ""
