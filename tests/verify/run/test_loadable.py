@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from onnx_passes import Transformation, apply, passes
+from onnx_passes import Transformation, apply, examples, passes
 from onnx_passes.core.base import PassResult
 from onnx_passes.verify.run import loadable
 from onnx_passes.verify.run.child import can_fork
@@ -106,3 +106,12 @@ def test_a_model_with_big_weights_loads():
     large.graph.register_initializer(weight)
     node.replace_input_with(1, weight)
     assert findings(large) == Findings()
+
+
+def test_weights_of_operators_that_are_written_as_functions_are_found():
+    result = apply(str(examples.path("digits-mlp")), "streamline", verify=False)
+    assert any(node.op_type == "MultiThreshold" for node in result.model.graph)
+    assert findings(result.model).runtime == ""
+    injected = apply(result.model, "inject-ops", verify=False)
+    assert injected.model.functions
+    assert findings(injected.model).runtime == ""

@@ -6,7 +6,7 @@ that is tried in a process of its own, which may crash. Weights are neither copi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from onnx_passes.graph.external import stub
 from onnx_passes.graph.serialise import serialise
 from onnx_passes.graph.uses import is_overwritten
 from onnx_passes.graph.weightless import weightless
+from onnx_passes.graph.wire import PROTOBUF_LIMIT
 from onnx_passes.verify.run.child import Child, ChildError, DiedError, can_fork
 from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.run.pack import WEIGHTS
@@ -140,7 +141,17 @@ def _session(model: ir.Model, executor: Executor) -> None:
     """Load a model as it is written, but with the big weights handed over."""
     handed: dict[str, Any] = {}
     outer = set(model.graph.initializers.values()) - set(model.graph.inputs)
+    if not model.functions:
+        try:
+            return _load(model, executor, outer, handed)
+        except Exception:
+            # ONNX Runtime does not always find weights again that are handed over: it may need them in place.
+            if not handed:
+                raise
+    return _load(model, executor, set(), {})
 
+
+def _load(model: ir.Model, executor: Executor, outer: Collection[ir.Value], handed: dict[str, Any]) -> None:
     def stand_in(value: ir.Value, tensor: ir.TensorProtocol) -> ir.TensorProtocol:
         held = executor.handed(tensor) if value in outer and not is_overwritten(value) else None
         if held is None:
@@ -148,12 +159,16 @@ def _session(model: ir.Model, executor: Executor) -> None:
         handed[value.name or ""] = held
         return stub(tensor, value.name or "", WEIGHTS, 0)
 
-    executor.session_maker(serialise(model, stand_in, "loading").SerializeToString(), handed)()
+    proto = serialise(model, stand_in, "loading")
+    if proto.ByteSize() > PROTOBUF_LIMIT:
+        raise MemoryError
+    executor.session_maker(proto.SerializeToString(), handed)()
 
 
 def _stand_in(model: ir.Model, executor: Executor) -> None:
     """Load what verification runs in place of a model."""
-    _, session = executor.session_of(model)
+    profile = replace(executor.profile, optimized=False, round_halves=True)
+    _, session = Executor(profile, executor.functions, executor.resources).session_of(model)
     session()
 
 
