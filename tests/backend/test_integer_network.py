@@ -14,8 +14,7 @@ from onnx_passes import IntegerNetwork, examples, integer_network
 from onnx_passes.backend.network import Edge
 from onnx_passes.verify.samples.generate import generate
 from tests.backend.interpreter import interpret
-from tests.helpers.outside import as_parameters, outside_models
-from tests.helpers.thorough import some
+from tests.helpers.small_models import files
 from tests.passes.streamline.networks import networks
 from tests.passes.streamline.tools import DOMAIN, network, numbers, quant
 from tests.passes.tools import model_of
@@ -186,16 +185,13 @@ def test_random_networks(model: ir.Model):
     assert_computes_the_same(integer_network(model, verify=False))
 
 
-MODELS_OF_OTHERS = [
-    path
-    for path in outside_models("zoo", "brevitas", "ort-quantized")
-    # The same networks in another form; a hundred million products.
-    if not path.stem.endswith(("__dynamo", "__dynbatch")) and path.stem != "mobilenet_v1_w025_4w4a"
-]
+def is_quick(path: Path) -> bool:
+    """Leave out the same networks in another form, and a hundred million products."""
+    return not path.stem.endswith(("__dynamo", "__dynbatch")) and path.stem != "mobilenet_v1_w025_4w4a"
 
 
-@pytest.mark.parametrize("path", some(as_parameters(MODELS_OF_OTHERS), every=5))
-def test_networks_of_others(path: Path, tmp_path: Path):
+@pytest.mark.parametrize("path", files("zoo", "brevitas", "ort-quantized", every=5, keep=is_quick), indirect=True)
+def test_networks_in_integers(path: Path, tmp_path: Path):
     found = integer_network(path, verify=False)
     assert all(layer.reason for layer in found.floats)
     assert_computes_the_same(found, samples=1)

@@ -19,7 +19,7 @@ from onnx_passes.graph import wire
 from onnx_passes.graph.hashing.fingerprint import full_hash, structural_hash
 from onnx_passes.graph.load import load, origin
 from onnx_passes.graph.save import save
-from tests.helpers.outside import outside_models
+from tests.helpers.small_models import files
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
 TEXT = f"""{HEAD}
@@ -399,18 +399,15 @@ def test_types_without_representation_are_refused():
     assert refusal(model) == "ModelProto: the model cannot be represented: Map types are not supported yet"
 
 
-@pytest.mark.models
-def test_real_models_load_and_survive_being_saved(tmp_path):
-    paths = outside_models()
-    assert paths
-    for path in paths:
-        model = load(path)
-        save(model, tmp_path / "m.onnx")
-        again = load(tmp_path / "m.onnx")
-        assert structural_hash(again) == structural_hash(model), path
-        assert not origin(again).repairs, path
-        save(again, tmp_path / "m.onnx", external=True)
-        assert full_hash(load(tmp_path / "m.onnx")) == full_hash(again), path
+@pytest.mark.parametrize("path", files(), indirect=True)
+def test_models_load_and_survive_being_saved(path, tmp_path):
+    model = load(path)
+    save(model, tmp_path / "m.onnx")
+    again = load(tmp_path / "m.onnx")
+    assert structural_hash(again) == structural_hash(model)
+    assert not origin(again).repairs
+    save(again, tmp_path / "m.onnx", external=True)
+    assert full_hash(load(tmp_path / "m.onnx")) == full_hash(again)
 
 
 def test_small_weights_are_decoded_once_and_written_as_they_came():

@@ -18,7 +18,7 @@ from onnx_passes.graph.opset_breaks import BREAKS
 from onnx_passes.passes.convert.convert_opset import ConvertOpset
 from onnx_passes.testing import assert_same_graph
 from tests.graph.test_opset import CASES, assert_same, check, feeds, parse, session
-from tests.helpers.outside import outside
+from tests.helpers.small_models import named
 from tests.helpers.thorough import THOROUGH, some
 
 X, X3, XN = (
@@ -541,21 +541,28 @@ def test_operators_of_onnx_go_down_as_far_as_they_mean_the_same():
     assert converted > refused > 0
 
 
-@pytest.mark.models
-@pytest.mark.parametrize(
-    ("name", "targets"),
-    [
-        ("efficientnet_mini__dy", (17, 13, 9)),
-        ("gru_2l__ts", (13, 11, 9)),
-        ("script_loop_if__ts", (13, 9)),
-        ("swift_f0", (17, 13)),
-        ("ppocrv6_det_tiny", (11, 9)),
-    ],
-)
-def test_real_models_go_down_and_give_the_same_results(name, targets):
-    proto = ir.to_proto(load(outside(f"float/{name}")))
+LOWEST = {
+    "float/small_cnn": (17, 13, 9),
+    "float/small_residual": (13, 9),
+    "float/small_lstm": (13, 11, 9),
+    "float/small_branches": (13, 9),
+    "float/small_loop": (13, 9),
+    "float/small_upsampler": (13, 11),
+    "float/small_perceptron": (17, 11, 9),
+    "float/efficientnet_mini__dy": (17, 13, 9),
+    "float/gru_2l__ts": (13, 11, 9),
+    "float/script_loop_if__ts": (13, 9),
+    "float/swift_f0": (17, 13),
+    "float/ppocrv6_det_tiny": (11, 9),
+}
+"""The versions that these networks can be written in."""
+
+
+@pytest.mark.parametrize(("path", "targets"), named(LOWEST), indirect=["path"])
+def test_networks_go_down_and_give_the_same_results(path, targets):
+    proto = ir.to_proto(load(path))
     inputs = {key: np.asarray(np.abs(array)) for key, array in feeds(proto).items()}
-    if name == "ppocrv6_det_tiny":
+    if path.stem == "ppocrv6_det_tiny":
         inputs = {"x": np.resize(inputs["x"], (1, 3, 64, 64))}
     expected = session(proto).run(None, inputs)
     for target in targets:

@@ -215,6 +215,46 @@ def decoder() -> ir.Model:
     return net.model()
 
 
+def decoder_with_past() -> ir.Model:
+    """Attention to what came before: positions and a window of a triangular mask, found by arithmetic of sizes."""
+    net = Net("int64[1,T] tokens, float[1,2,P,8] past", "float[1,T,16] y", opset=17)
+    scalars = {"zero": 0, "one": 1, "two": 2, "step": 1}
+    zero, one, two, step = (net.constant(name, number) for name, number in scalars.items())
+    ax, last, row = net.constant("ax", [0]), net.constant("last", [-1]), net.constant("row", [2])
+    column = net.constant("column", [3])
+    net.add(f"ps = Shape(past) p = Gather<axis=0>(ps, {two}) ts = Shape(tokens) t = Gather<axis=0>(ts, {one})")
+    net.add(f"all = Add(p, t) places = Range(p, all, {step}) pp = Unsqueeze(places, {ax})")
+    net.add(f"e = Gather({net.weight('table', 9, 16)}, tokens) w = Gather({net.weight('positions', 32, 16)}, pp)")
+    net.add("x = Add(e, w)")
+    for part in "qkv":
+        net.linear("x", f"{part}0", 16, 16)
+        net.heads(f"{part}0", part, 2, 8)
+    net.add("ks = Concat<axis=2>(past, k) kt = Transpose<perm=[0,1,3,2]>(ks) qk = MatMul(q, kt)")
+    net.weights["triangle"] = np.tril(np.ones((1, 1, 32, 32), np.bool_))
+    net.add(f"a1 = Unsqueeze(all, {ax}) f0 = Sub(all, t) f1 = Unsqueeze(f0, {ax})")
+    net.add(f"rows = Slice(triangle, f1, a1, {row}, {net.constant('s1', [1])})")
+    net.add(f"window = Slice(rows, {ax}, a1, {column}, {net.constant('s2', [1])})")
+    net.add(f"m = Where(window, qk, {net.constant('low', -1e4, np.float32)}) s = Softmax<axis=-1>(m)")
+    net.add("vs = Concat<axis=2>(past, v) o = MatMul(s, vs) ot = Transpose<perm=[0,2,1,3]>(o) os = Shape(ot)")
+    net.add(f"b = Gather<axis=0>(os, {zero}) l = Gather<axis=0>(os, {one})")
+    net.add(f"b1 = Unsqueeze(b, {ax}) l1 = Unsqueeze(l, {ax}) to = Concat<axis=0>(b1, l1, {last}) y = Reshape(ot, to)")
+    return net.model()
+
+
+def encoder_stack() -> ir.Model:
+    """Four blocks of a transformer, one like the other."""
+    net = Net("float[1,6,16] x", "float[1,6,16] y", opset=20)
+    last = "x"
+    for block in range(4):
+        net.layer_norm(last, f"ln{block}", 16)
+        net.attention(f"ln{block}", f"at{block}", 2, 8)
+        net.linear(f"at{block}", f"f{block}", 16, 16)
+        net.gelu(f"f{block}", f"ge{block}")
+        last = f"ge{block}"
+    net.add(f"y = Identity({last})")
+    return net.model()
+
+
 @network
 def lstm() -> ir.Model:
     """A recurrent layer between transposes, with states made from shapes."""

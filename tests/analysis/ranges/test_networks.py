@@ -12,11 +12,10 @@ import onnx_passes
 from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.graph.tensor_types import datatype_of
 from tests.analysis.ranges.soundness import require_sound
-from tests.helpers.outside import as_parameters, outside, outside_models
-from tests.helpers.thorough import some
+from tests.helpers.small_models import files, named
 
 NOT_EXECUTABLE = {"im2col_matmul", "quant_dynamic_bitwidth_input", "xnorpopcount_matmul"}
-PATHS = [path for path in outside_models("zoo", "brevitas", "qcdq", "edge") if path.stem not in NOT_EXECUTABLE]
+PATHS = files("zoo", "brevitas", "qcdq", "edge", every=3, keep=lambda path: path.stem not in NOT_EXECUTABLE)
 
 
 def prepared(path: Path) -> ir.Model:
@@ -24,7 +23,7 @@ def prepared(path: Path) -> ir.Model:
     return onnx_passes.apply(model, "remove-initializers-from-inputs, shape-inference", verify=False).model
 
 
-@pytest.mark.parametrize("path", some(as_parameters(PATHS), every=3))
+@pytest.mark.parametrize("path", PATHS, indirect=True)
 def test_no_value_of_a_network_leaves_its_range_or_its_grid(path: Path) -> None:
     model = prepared(path)
     random = np.random.default_rng(0)
@@ -40,10 +39,15 @@ def test_no_value_of_a_network_leaves_its_range_or_its_grid(path: Path) -> None:
     assert path.parent.name == "edge" or checked["bounded"] > 0.9 * checked["values"]
 
 
-@pytest.mark.models
-@pytest.mark.parametrize("name", ["brevitas/mobilenet_v1_w025_4w4a", "brevitas/resnet18_w8_4w4a", "zoo/TFC_2W2A"])
-def test_all_accumulators_behind_a_quantizer_are_integers_of_few_bits(name: str) -> None:
-    model = prepared(outside(name))
+INTEGERS = (
+    *("brevitas/small_cnv", "brevitas/small_residual", "brevitas/small_separable", "zoo/small_tfc_2w2a"),
+    *("brevitas/mobilenet_v1_w025_4w4a", "brevitas/resnet18_w8_4w4a", "zoo/TFC_2W2A"),
+)
+
+
+@pytest.mark.parametrize("path", named(INTEGERS), indirect=True)
+def test_all_accumulators_behind_a_quantizer_are_integers_of_few_bits(path: Path) -> None:
+    model = prepared(path)
     found = ranges_of(model)
     layers = [node for node in model.graph if node.op_type in ("Conv", "Gemm", "MatMul")]
     grids = [found[node.outputs[0]].grid for node in layers]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -9,7 +11,7 @@ import pytest
 import onnx_passes
 from onnx_passes import examples
 from onnx_passes.analysis.bit_cost import ModelBitCost
-from tests.helpers.outside import outside
+from tests.helpers.small_models import named
 from tests.passes.streamline.tools import network, quant
 
 WEIGHTS = np.array([[1, 0, -1], [0, 0, 2], [3, 1, 0], [-2, 0, 1]], np.float32)
@@ -82,22 +84,33 @@ def test_the_example_costs_what_qonnx_counts():
     )
 
 
-@pytest.mark.models
+FULLY_CONNECTED = (
+    *("zoo/small_fixed_point", "brevitas/small_gemm"),
+    *("zoo/qkeras_jettagging", "zoo/unsw_nb15-mlp-w2a2", "brevitas/mlp_w2a2_bias_nobn"),
+)
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["zoo/qkeras_jettagging", "zoo/unsw_nb15-mlp-w2a2", "brevitas/mlp_w2a2_bias_nobn"])
-def test_networks_of_others_cost_what_qonnx_counts(name: str):
-    path = outside(name)
+@pytest.mark.parametrize("path", named(FULLY_CONNECTED), indirect=True)
+def test_networks_cost_what_qonnx_counts(path: Path):
     theirs, ours = counted_by_qonnx(path), one_sample(path)
     assert (ours.bops, ours.nonzero_weight_bits) == (theirs["total_bops"], theirs["total_mem_w_bits"])
 
 
-@pytest.mark.models
+AVERAGED = {
+    "brevitas/small_averaged": ("SCALEDINT<4>", 4, "SCALEDINT<4>", 4),
+    "brevitas/resnet8_w4a4_fashion": ("SCALEDINT<8>", 8, "SCALEDINT<8>", 8),
+}
+"""Networks whose last layer reads an average: the type of what it reads, its bits, and those of its weights."""
+
+
 @pytest.mark.filterwarnings("ignore")
-def test_what_is_averaged_and_truncated_keeps_its_bits():
-    """Behind AveragePool and Trunc qonnx counts floats of 32 bits, here integers of 8 go in."""
-    path = outside("brevitas/resnet8_w4a4_fashion")
+@pytest.mark.parametrize(("path", "last_layer"), named(AVERAGED), indirect=["path"])
+def test_what_is_averaged_and_truncated_keeps_its_bits(path: Path, last_layer: tuple[str, int, str, int]):
+    """Behind AveragePool and Trunc qonnx counts floats of 32 bits, here integers go in."""
+    read, bits, weight, weight_bits = last_layer
     theirs, ours = counted_by_qonnx(path), one_sample(path)
     last = ours.layers[-1]
     assert isinstance(last.nonzero_macs, int)
-    assert (last.input, last.weight) == ("SCALEDINT<8>", "SCALEDINT<8>")
-    assert theirs["total_bops"] - ours.bops == last.nonzero_macs * (32 - 8) * 8
+    assert (last.input, last.weight) == (read, weight)
+    assert theirs["total_bops"] - ours.bops == last.nonzero_macs * (32 - bits) * weight_bits

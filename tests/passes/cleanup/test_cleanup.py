@@ -13,9 +13,8 @@ from onnx_passes.graph.hashing.fingerprint import Fingerprinter
 from onnx_passes.graph.load import load
 from onnx_passes.passes.check.checker import Checker
 from onnx_passes.passes.cleanup.cleanup import Cleanup
-from tests.helpers.outside import as_parameters, outside_models
 from tests.helpers.random_models import random_inputs, random_model, shuffle_names_and_order
-from tests.helpers.thorough import some
+from tests.helpers.small_models import files
 from tests.passes.tools import apply, assert_equal_results, check, model_of, operators, run
 
 UNTIDY = """g (float[2] x, float[2] free) => (float[2] y) <float[2] w = {1, 2}, float[2] free = {9, 9}> {
@@ -106,7 +105,7 @@ def try_to_run(model: ir.Model) -> tuple[dict[str, np.ndarray], list[np.ndarray]
         return None
 
 
-@pytest.mark.parametrize("path", some(as_parameters(outside_models()), every=5))
+@pytest.mark.parametrize("path", files(every=5), indirect=True)
 def test_real_models_stay_valid_and_compute_the_same(path: Path):
     model = load(path)
     valid, ran = is_valid(model), try_to_run(model)

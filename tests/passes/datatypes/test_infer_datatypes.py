@@ -21,8 +21,8 @@ from onnx_passes.graph.tensor_types import datatype_of, set_datatype
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from onnx_passes.passes.datatypes.check_datatypes import CheckDatatypes
 from onnx_passes.passes.datatypes.infer_datatypes import InferDatatypes
-from tests.helpers.outside import as_parameters, outside_models
 from tests.helpers.random_models import random_model
+from tests.helpers.small_models import files
 from tests.passes.test_damaged_models import damage
 from tests.passes.tools import apply, model_of, notes_of, value
 
@@ -552,9 +552,11 @@ def test_models_that_make_no_sense_are_refused_in_words(seed: int):
         assert modified == (full_hash(model) != before)
 
 
-@pytest.mark.parametrize(
-    "path", as_parameters([p for p in outside_models("brevitas", "qcdq", "edge") if p.stat().st_size <= 300_000])
-)
+def is_small(path: Path) -> bool:
+    return path.stat().st_size <= 300_000
+
+
+@pytest.mark.parametrize("path", files("brevitas", "qcdq", "edge", keep=is_small), indirect=True)
 def test_real_models_hold_what_is_inferred(path: Path):
     model = load(path)
     ShapeInference().run(model, Context())

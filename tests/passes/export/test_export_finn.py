@@ -19,7 +19,7 @@ from onnx_passes.graph.tensor_types import datatype_of, layout_of, set_datatype,
 from onnx_passes.passes.export import bipolar
 from onnx_passes.passes.export.export_finn import ExportFinn
 from onnx_passes.verify.failure import PostconditionError
-from tests.helpers.outside import outside
+from tests.helpers.small_models import named
 from tests.passes.export.tools import GENERAL, OURS, export, network, results, samples
 from tests.passes.tools import apply, operators
 
@@ -478,19 +478,25 @@ def test_qonnx_computes_the_same(pipeline: str, model: ir.Model, tmp_path: Path,
             assert found[str(exported.graph.outputs[0].name)].tobytes() == wanted[0].tobytes()
 
 
-@pytest.mark.models
-@pytest.mark.parametrize(
-    ("name", "pipeline", "most"),
-    [
-        ("zoo/TFC_1W1A", "export-finn", 12),
-        ("zoo/TFC_2W2A", "export-finn", 11),
-        ("zoo/unsw_nb15-mlp-w2a2", "export-finn", 8),
-        ("brevitas/bnnpynq_cnv_2w2a", LOWERED, 31),
-        ("brevitas/resnet18_w8_4w4a", LOWERED, 105),
-    ],
-)
-def test_networks_have_no_more_nodes_than_finn_leaves(name: str, pipeline: str, most: int):
-    path = outside(name)
+MOST = {
+    "zoo/TFC_1W1A": ("export-finn", 12),
+    "zoo/TFC_2W2A": ("export-finn", 11),
+    "zoo/unsw_nb15-mlp-w2a2": ("export-finn", 8),
+    "brevitas/bnnpynq_cnv_2w2a": (LOWERED, 31),
+    "brevitas/resnet18_w8_4w4a": (LOWERED, 105),
+    # Thresholds and a product for each layer, a reshape, and the scale; −1 and 1 need a shift as well.
+    "zoo/small_tfc_1w1a": ("export-finn", 4 * 2 + 3),
+    "zoo/small_tfc_2w2a": ("export-finn", 4 * 2 + 2),
+    "zoo/small_keywords": ("export-finn", 3 * 2 + 2),
+    # The same, patches for each convolution, pools, a transposition, a reshape, the scale.
+    "brevitas/small_cnv": (LOWERED, 4 * 2 + 2 + 2 + 3),
+}
+"""The pipeline for a network, and how many nodes there may be: for those of others as many as FINN leaves."""
+
+
+@pytest.mark.parametrize(("path", "limit"), named(MOST), indirect=["path"])
+def test_networks_have_no_more_nodes_than_finn_leaves(path: Path, limit: tuple[str, int]):
+    pipeline, most = limit
     exported = onnx_passes.apply(load(path), f"streamline, {pipeline}", verify=False).model
     assert len(exported.graph) <= most
     assert exported.ir_version <= 8

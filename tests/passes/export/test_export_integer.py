@@ -13,7 +13,7 @@ from onnx_passes.core.errors import PassFailedError
 from onnx_passes.graph.load import load
 from onnx_passes.passes.export.export_integer import ExportInteger
 from onnx_passes.passes.export.integer_thresholds import before_rounding
-from tests.helpers.outside import outside
+from tests.helpers.small_models import named
 from tests.passes.export.tools import (
     GENERAL,
     OURS,
@@ -407,17 +407,15 @@ def test_models_without_integers_stay_as_they_are():
 
 
 QUICK = (
-    "zoo/TFC_1W1A",
-    "zoo/unsw_nb15-mlp-w2a2",
-    "brevitas/dwsep_cnn_w4a4_fashion",
+    *("zoo/small_tfc_1w1a", "zoo/small_tfc_2w2a", "zoo/small_keywords", "brevitas/small_cnv"),
+    *("brevitas/small_separable", "brevitas/small_residual", "brevitas/small_unet"),
+    *("zoo/TFC_1W1A", "zoo/unsw_nb15-mlp-w2a2", "brevitas/dwsep_cnn_w4a4_fashion"),
     "brevitas/unet_convtranspose_w4a4",
 )
 
 
-@pytest.mark.models
-@pytest.mark.parametrize("name", QUICK)
-def test_streamlined_networks_give_the_same_bits(name: str):
-    path = outside(name)
+@pytest.mark.parametrize("path", named(QUICK), indirect=True)
+def test_streamlined_networks_give_the_same_bits(path: Path):
     model = onnx_passes.apply(load(path), "streamline", verify=False).model
     _compare_streamlined(model, path)
 

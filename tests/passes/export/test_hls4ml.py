@@ -8,7 +8,7 @@ import pytest
 
 import onnx_passes
 import onnx_passes.examples
-from tests.helpers.outside import outside
+from tests.helpers.small_models import named
 
 EXAMPLES = Path(onnx_passes.examples.__file__).parent
 QONNX = ("Quant",)
@@ -47,19 +47,23 @@ def test_examples_become_fixed_point_layers(name: str) -> None:
     assert np.median(np.abs(found - expected)) < 1e-4
 
 
-@pytest.mark.models
-@pytest.mark.parametrize(
-    ("name", "layers"),
-    [
-        ("zoo/qkeras_jettagging", {"MatMul": 4, "BatchNormalization": 0}),
-        ("zoo/TFC_1W1A", {"MatMul": 4, "BatchNormalization": 1}),
-        ("zoo/kwsmlp_w3a3", {"MatMul": 4, "BatchNormalization": 3}),
-        ("brevitas/dwsep_cnn_w4a4_fashion", {"Conv": 8, "MatMul": 1, "BatchNormalization": 8}),
-        ("brevitas/pow2_pertensor_w4a4", {"Conv": 2, "MatMul": 1, "BatchNormalization": 1}),
-    ],
-)
-def test_networks_have_no_more_layers_than_they_need(name: str, layers: dict[str, int]) -> None:
-    model = onnx_passes.apply(outside(name), "hls4ml").model
+LAYERS = {
+    "zoo/small_fixed_point": {"MatMul": 3, "BatchNormalization": 0},
+    "zoo/small_tfc_1w1a": {"MatMul": 4, "BatchNormalization": 1},
+    "zoo/small_keywords": {"MatMul": 3, "BatchNormalization": 2},
+    # One convolution is the average over all pixels.
+    "brevitas/small_separable": {"Conv": 4, "MatMul": 1, "BatchNormalization": 3},
+    "zoo/qkeras_jettagging": {"MatMul": 4, "BatchNormalization": 0},
+    "zoo/TFC_1W1A": {"MatMul": 4, "BatchNormalization": 1},
+    "zoo/kwsmlp_w3a3": {"MatMul": 4, "BatchNormalization": 3},
+    "brevitas/dwsep_cnn_w4a4_fashion": {"Conv": 8, "MatMul": 1, "BatchNormalization": 8},
+    "brevitas/pow2_pertensor_w4a4": {"Conv": 2, "MatMul": 1, "BatchNormalization": 1},
+}
+
+
+@pytest.mark.parametrize(("path", "layers"), named(LAYERS), indirect=["path"])
+def test_networks_have_no_more_layers_than_they_need(path: Path, layers: dict[str, int]) -> None:
+    model = onnx_passes.apply(path, "hls4ml").model
     counted = {operator: sum(node.op_type == operator for node in model.graph) for operator in layers}
     assert counted == layers
     assert not adjacent_scales(model)

@@ -18,9 +18,8 @@ from onnx_passes.core.options import parse_options
 from onnx_passes.graph import annotations
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from onnx_passes.passes.fold.fold_constants import FoldConstants
-from tests.helpers.outside import as_parameters, outside_models
 from tests.helpers.random_models import random_inputs, random_model
-from tests.helpers.thorough import some
+from tests.helpers.small_models import files
 from tests.passes.tools import apply, assert_equal_results, check, model_of, notes_of, operators, run
 
 X = np.array([1.5, -2.0], np.float32)
@@ -629,12 +628,12 @@ def test_random_models_compute_the_same_with_inputs_made_constant(seed: int, fix
         assert set(operators(model.graph)) <= {"Constant"}
 
 
-FLOAT = [path for path in outside_models("float") if "resnet50" not in path.stem]
-"""Models of others that ONNX Runtime can run; the reference evaluator takes minutes for one."""
+# The reference evaluator takes minutes for one of them, which ONNX Runtime cannot run.
+FLOAT = files("float", every=3, keep=lambda path: "resnet50" not in path.stem)
 
 
-@pytest.mark.parametrize("path", some(as_parameters(FLOAT), every=3))
-def test_models_of_others_compute_the_same(path: Path):
+@pytest.mark.parametrize("path", FLOAT, indirect=True)
+def test_networks_compute_the_same(path: Path):
     model = onnx_passes.load(path)
     steps = onnx_passes.apply(model, "remove-initializers-from-inputs, fold-constants, fold-constants").steps
     first, second = [step for step in steps if step.name == "fold-constants"]

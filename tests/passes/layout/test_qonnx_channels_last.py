@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import onnxruntime
 import pytest
 
 import onnx_passes
-from tests.helpers.outside import outside
+from tests.helpers.small_models import named
 from tests.passes.layout.test_convert_channels_last import family
 from tests.passes.tools import run
 
@@ -55,10 +56,14 @@ def test_qonnx_computes_the_same(name: str):
 PREPARED = "remove-initializers-from-inputs, lift-constants, import-qonnx, fold-constants, cleanup, shape-inference"
 
 
-@pytest.mark.models
-@pytest.mark.parametrize("name", ["brevitas/biasquant_int32_w4a4", "brevitas/inception_concat_w4a4"])
-def test_as_qonnx_itself_converts(name: str):
-    path = outside(name)
+CONVERTED = (
+    *("brevitas/small_biases", "brevitas/small_inception"),
+    *("brevitas/biasquant_int32_w4a4", "brevitas/inception_concat_w4a4"),
+)
+
+
+@pytest.mark.parametrize("path", named(CONVERTED), indirect=True)
+def test_as_qonnx_itself_converts(path: Path):
     from qonnx.core.modelwrapper import ModelWrapper
     from qonnx.transformation.channels_last import ConvertToChannelsLastAndClean
     from qonnx.util.cleanup import cleanup_model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
@@ -10,7 +11,7 @@ import pytest
 
 import onnx_passes
 from onnx_passes.testing import check_pass
-from tests.helpers.outside import outside
+from tests.helpers.small_models import named
 
 DOMAIN = "qonnx.custom_op.general"
 HEADER = f'<ir_version: 9, opset_import: ["": 18, "{DOMAIN}": 1]>\n'
@@ -214,10 +215,12 @@ def test_random_networks_stay_the_same_bit_by_bit(seed: int):
     assert result.modified
 
 
-@pytest.mark.models
-@pytest.mark.parametrize(("name", "most"), [("zoo/unsw_nb15-mlp-w2a2", 0.55), ("zoo/qkeras_jettagging", 0.99)])
-def test_real_networks_get_smaller(name: str, most: float):
-    path = outside(name)
+MOST = {"zoo/small_pruned": 0.7, "zoo/unsw_nb15-mlp-w2a2": 0.55, "zoo/qkeras_jettagging": 0.99}
+"""Which part of its parameters a network keeps at most."""
+
+
+@pytest.mark.parametrize(("path", "most"), named(MOST), indirect=["path"])
+def test_networks_get_smaller(path: Path, most: float):
     before = onnx_passes.apply(path, "streamline").model
     after = onnx_passes.apply(before, "prune-channels")
     assert after.steps[-1].evidence is None or after.steps[-1].evidence.level != "unverified"

@@ -12,7 +12,7 @@ from onnx_passes.core.errors import ModelError
 from onnx_passes.graph import annotations
 from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.passes.qonnx.import_qonnx import ImportQonnx
-from tests.helpers.outside import as_parameters, outside_models
+from tests.helpers.small_models import files
 from tests.passes.qonnx.tools import GENERAL, X, quantized, stored
 from tests.passes.tools import apply, model_of, notes_of, value
 
@@ -199,7 +199,7 @@ def test_refuses_wrong_attributes_and_names_the_node():
         ImportQonnx().call(quantized('rounding_mode = "SIDEWAYS"'))
 
 
-@pytest.mark.parametrize("path", as_parameters(outside_models("zoo", "brevitas", "edge")))
+@pytest.mark.parametrize("path", files("zoo", "brevitas", "edge"), indirect=True)
 def test_models_of_others_compute_what_others_found(path: Path):
     result = onnx_passes.apply(path, "import-qonnx")
     known = {"", GENERAL}

@@ -15,7 +15,7 @@ from onnx_passes.core.build import collect
 from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.passes.qonnx.eject_ops import EjectOps
 from onnx_passes.passes.qonnx.inject_ops import InjectOps
-from tests.helpers.outside import as_parameters, outside_models
+from tests.helpers.small_models import files
 from tests.passes.qonnx.tools import GENERAL, X, quantized, stored
 from tests.passes.tools import apply, model_of, notes_of, run
 
@@ -195,7 +195,7 @@ def test_ejected_model_is_the_one_before():
     assert full_hash(model) == before
 
 
-@pytest.mark.parametrize("path", as_parameters(outside_models("zoo", "brevitas", "edge")))
+@pytest.mark.parametrize("path", files("zoo", "brevitas", "edge"), indirect=True)
 def test_models_of_others_run_in_stock_onnx_runtime(path: Path, tmp_path: Path):
     if path.stat().st_size > 100_000 or not path.with_suffix(".npz").exists():
         pytest.skip("takes long, or nothing is known of its results")
@@ -209,7 +209,7 @@ def test_models_of_others_run_in_stock_onnx_runtime(path: Path, tmp_path: Path):
         assert close.all()
 
 
-@pytest.mark.parametrize("path", as_parameters(outside_models("zoo", "brevitas", "edge")))
+@pytest.mark.parametrize("path", files("zoo", "brevitas", "edge"), indirect=True)
 def test_streamlined_models_run_in_stock_onnx_runtime(path: Path, tmp_path: Path):
     if path.stat().st_size > 50_000 or not path.with_suffix(".npz").exists():
         pytest.skip("takes long, or no inputs are known")

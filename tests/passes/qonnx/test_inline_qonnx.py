@@ -10,7 +10,7 @@ from onnx_passes.api import run_model
 from onnx_passes.core.base import Context
 from onnx_passes.graph import annotations
 from onnx_passes.passes.qonnx.inline_qonnx import InlineQonnx
-from tests.helpers.outside import as_parameters, outside_models
+from tests.helpers.small_models import files
 from tests.passes.qonnx.tools import GENERAL, X, quantized
 from tests.passes.tools import apply, assert_equal_results, check, model_of, run, value
 
@@ -90,7 +90,7 @@ def test_refuses_attributes_that_only_callers_know():
     assert refusals(model) == {"the attribute 'narrow' is only known where the function is called"}
 
 
-@pytest.mark.parametrize("path", as_parameters(outside_models("zoo", "brevitas", "edge")))
+@pytest.mark.parametrize("path", files("zoo", "brevitas", "edge"), indirect=True)
 def test_models_of_others_run_without_custom_operators(path: Path):
     if path.stat().st_size > 100_000:
         pytest.skip("takes long")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 import onnx_passes
 from onnx_passes.graph.load import load
-from tests.helpers.outside import outside
+from tests.helpers.small_models import named
 from tests.passes.export.tools import GENERAL, assert_same_bits, export, held, network, results, samples, types
 from tests.passes.tools import model_of, operators
 
@@ -144,18 +145,15 @@ def test_what_is_not_of_integers_stays():
     stays("a = Relu (x) y = Mul (a, a)", "float c = {1.0}")
 
 
-@pytest.mark.models
-@pytest.mark.parametrize(
-    "name",
-    [
-        "zoo/TFC_1W1A",
-        "zoo/unsw_nb15-mlp-w2a2",
-        "brevitas/resnet8_w4a4_fashion",
-        "brevitas/upsample_nearest_bilinear_w4a4",
-    ],
+STREAMLINED = (
+    *("zoo/small_tfc_1w1a", "zoo/small_tfc_2w2a", "brevitas/small_residual", "brevitas/small_upsampled"),
+    *("zoo/TFC_1W1A", "zoo/unsw_nb15-mlp-w2a2", "brevitas/resnet8_w4a4_fashion"),
+    "brevitas/upsample_nearest_bilinear_w4a4",
 )
-def test_streamlined_networks_come_back(name: str):
-    path = outside(name)
+
+
+@pytest.mark.parametrize("path", named(STREAMLINED), indirect=True)
+def test_streamlined_networks_come_back(path: Path):
     first = onnx_passes.apply(load(path), "streamline", verify=False).model
     exported = onnx_passes.apply(first, "export-integer", verify=False).model
     second = onnx_passes.apply(exported, "streamline", verify=False).model

@@ -10,17 +10,17 @@ import pytest
 
 import onnx_passes
 from onnx_passes.verify.run.execute import Executor
-from tests.helpers.outside import as_parameters, outside_models
+from tests.helpers.small_models import files
 from tests.passes.quant.tools import quantizers
 from tests.passes.tools import operators
 
-QCDQ = outside_models("qcdq")
-ORT = outside_models("ort-quantized")
-BREVITAS = outside_models("brevitas")
 LINEAR = {"QuantizeLinear", "DequantizeLinear"}
 INTEGER = {"QLinearConv", "QLinearMatMul", "QGemm", "QLinearGlobalAveragePool"}
 LARGE = 20_000
-ONLY_IN_PART = {"rounding_modes_w4a4", "rounding_to_zero_w4a4", "zeropoint_asym_w4a4_nopad", "zeropoint_asym_w8a8"}
+ONLY_IN_PART = {
+    *("rounding_modes_w4a4", "rounding_to_zero_w4a4", "zeropoint_asym_w4a4_nopad", "zeropoint_asym_w8a8"),
+    "small_zero_points",
+}
 """Models with quantizers that QuantizeLinear has no word for."""
 
 
@@ -42,7 +42,7 @@ def assert_close_to_reference(model: ir.Model, path: Path) -> None:
             assert np.array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("path", as_parameters(QCDQ))
+@pytest.mark.parametrize("path", files("qcdq"), indirect=True)
 def test_all_of_qcdq_becomes_quant(path: Path):
     result = onnx_passes.apply(str(path), "convert-qcdq")
     assert not LINEAR & set(operators(result.model.graph))
@@ -51,7 +51,7 @@ def test_all_of_qcdq_becomes_quant(path: Path):
     assert_close_to_reference(result.model, path)
 
 
-@pytest.mark.parametrize("path", as_parameters(ORT))
+@pytest.mark.parametrize("path", files("ort-quantized"), indirect=True)
 def test_networks_of_onnx_runtime_become_quant(path: Path):
     result = onnx_passes.apply(str(path), "import-quantized")
     left = set(operators(result.model.graph))
@@ -64,7 +64,11 @@ def test_networks_of_onnx_runtime_become_quant(path: Path):
     assert any("DynamicQuantizeLSTM" in note for note in notes) == ("lstm" in path.stem)
 
 
-@pytest.mark.parametrize("path", as_parameters([path for path in BREVITAS if path.stat().st_size < LARGE]))
+def is_small(path: Path) -> bool:
+    return path.stat().st_size < LARGE
+
+
+@pytest.mark.parametrize("path", files("brevitas", keep=is_small), indirect=True)
 def test_quant_there_and_back(path: Path):
     prepared = onnx_passes.apply(str(path), "remove-initializers-from-inputs, lift-constants, import-qonnx").model
     before = quantizers(prepared)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 import onnx_passes
 from onnx_passes.analysis.streamlined import Streamlined
 from onnx_passes.verify.run.execute import Executor
-from tests.helpers.outside import outside
+from tests.helpers.small_models import named
 from tests.passes.streamline.conftest import Scales
 from tests.passes.streamline.networks import networks
 from tests.passes.streamline.tools import assert_integer_products, network, numbers, products, quant, streamline
@@ -96,6 +98,17 @@ class TestRandomNetworks:
 
 
 NETWORKS = {
+    # Thresholds and a product for each layer, reshapes, scales and pools; 36 products of −1 and 1, 12 of them.
+    "zoo/small_tfc_1w1a": (11, [7, 5, 5, 5]),
+    "zoo/small_tfc_1w2a": (11, [8, 6, 6, 6]),
+    "zoo/small_tfc_2w2a": (11, [8, 6, 6, 6]),
+    "zoo/small_keywords": (8, None),
+    "brevitas/small_cnv": (14, None),
+    "brevitas/small_separable": (12, None),
+    "brevitas/small_residual": (24, None),
+    "brevitas/small_inception": (18, None),
+    "brevitas/small_gemm_dynamic": (8, None),
+    "brevitas/small_transformer": (40, None),
     "zoo/TFC_1W1A": (11, [11, 8, 8, 8]),
     "zoo/TFC_1W2A": (11, [11, 8, 8, 8]),
     "zoo/TFC_2W2A": (11, [10, 8, 8, 8]),
@@ -112,11 +125,9 @@ NETWORKS = {
 """How many nodes there may be, as many as FINN leaves where that is known, and bits of accumulators."""
 
 
-@pytest.mark.models
-@pytest.mark.parametrize("name", NETWORKS)
-def test_real_networks_are_whole_and_small(name: str):
-    path = outside(name)
-    nodes, bits = NETWORKS[name]
+@pytest.mark.parametrize(("path", "limits"), named(NETWORKS), indirect=["path"])
+def test_networks_are_whole_and_small(path: Path, limits: tuple[int, list[int] | None]):
+    nodes, bits = limits
     result = onnx_passes.apply(str(path), "streamline")
     found = result["check-streamlined"]
     assert found.fraction == 1
@@ -132,19 +143,20 @@ def test_real_networks_are_whole_and_small(name: str):
         assert np.abs(array - wanted).max() <= 1e-5 * max(float(np.abs(wanted).max()), 1.0)
 
 
-@pytest.mark.models
-def test_normalization_before_a_convolution_is_named():
+NORMALIZED_FIRST = ("brevitas/small_normalized_input", "brevitas/bn_before_after_negative_gamma")
+
+
+@pytest.mark.parametrize("path", named(NORMALIZED_FIRST), indirect=True)
+def test_normalization_before_a_convolution_is_named(path: Path):
     """It gives every input channel a scale of its own; the sum of these is no integer."""
-    path = outside("brevitas/bn_before_after_negative_gamma")
     found = onnx_passes.apply(path, "streamline")["check-streamlined"]
     assert 0 < found.fraction < 1
     assert any("vary along the sum" in blocker.reason for blocker in found.blockers)
 
 
-@pytest.mark.models
-def test_fixed_point_network_is_exact_on_a_thousand_inputs():
+@pytest.mark.parametrize("path", named(("zoo/small_fixed_point", "zoo/qkeras_jettagging")), indirect=True)
+def test_fixed_point_network_is_exact_on_a_thousand_inputs(path: Path):
     """Thresholds at half a step give another result for a quarter of these inputs."""
-    path = outside("zoo/qkeras_jettagging")
     before = onnx_passes.apply(str(path), "import-qonnx, shape-inference").model
     after = onnx_passes.apply(str(path), "streamline").model
     random = np.random.default_rng(0)

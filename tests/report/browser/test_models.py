@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.cli.conftest import BREAK_ADDS, MODEL
-from tests.helpers.outside import outside
+from tests.helpers.small_models import named
 from tests.report.browser.conftest import cpu_seconds, until
 
 
@@ -69,9 +69,9 @@ def test_five_thousand_nodes(opened, written, tmp_path):
     assert page.locator(".kind-group .title").first.text_content() == "5 nodes × 1000"
 
 
-@pytest.mark.models
-def test_streamlined_cnv(opened, written):
-    report = written(outside("brevitas/bnnpynq_cnv_2w2a"), "streamline")
+@pytest.mark.parametrize("path", named(("brevitas/small_cnv", "brevitas/bnnpynq_cnv_2w2a")), indirect=True)
+def test_streamlined_cnv(path, opened, written):
+    report = written(path, "streamline")
     assert report.stat().st_size <= 3_000_000
     page = opened(report)
     assert 0 < cpu_seconds(page) <= 2
@@ -82,9 +82,9 @@ def test_streamlined_cnv(opened, written):
     assert "MultiThreshold" in page.locator(".node.status-added .title").all_text_contents()
 
 
-@pytest.mark.models
-def test_simplified_bert(opened, written):
-    page = opened(written(outside("float/ort_tfbert_qa_tiny"), "simplify"))
+@pytest.mark.parametrize("path", named(("float/small_encoder_stack", "float/ort_tfbert_qa_tiny")), indirect=True)
+def test_simplified_bert(path, opened, written):
+    page = opened(written(path, "simplify"))
     assert 0 < cpu_seconds(page) <= 3
     assert page.locator(".node.status-removed").count() > 0
     page.keyboard.press("w")
