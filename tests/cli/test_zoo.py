@@ -139,7 +139,7 @@ def test_pipeline_options_files_and_versions_decide(batch, zoo, moody, monkeypat
     assert batch(*words)["ran"] == 0
     moody.write_text(PASSES + "\n")
     assert batch(*words)["reasons"] == {"other options": 3}
-    monkeypatch.setattr("onnx_passes.workers.cluster.versions", lambda: (("onnx-passes", "99"),))
+    monkeypatch.setattr("onnx_passes.workers.origin.versions", lambda: (("onnx-passes", "99"),))
     assert batch(*words)["reasons"] == {"other versions": 3}
 
 

@@ -29,7 +29,7 @@ def deciding_of(chosen: Settings, planned: Plan, choices: Choices, imports: Iter
     """
     from onnx_passes.verify.run.resources import Resources, current_resources
     from onnx_passes.verify.samples.sources import stamps_of
-    from onnx_passes.workers.cluster import versions
+    from onnx_passes.workers.origin import versions
     from onnx_passes.zoo.contents import file_digest
     from onnx_passes.zoo.manifest import Deciding
 

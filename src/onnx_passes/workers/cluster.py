@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import os
 import tempfile
 from collections.abc import Generator, Sequence
@@ -16,8 +15,6 @@ from onnx_passes.workers.processes import Processes
 from onnx_passes.workers.protocol import Workers
 from onnx_passes.workers.store import Store
 
-_MATTERS = ("onnx-passes", "onnxruntime", "onnx", "onnx-ir", "onnxscript", "numpy")
-"""Packages whose versions decide about results."""
 PRELOADED = ("onnxruntime", "onnx_passes.verify.metrics.shards")
 """Modules that processes on this machine load once for all of them."""
 
@@ -66,15 +63,10 @@ def cluster_of(workers: Workers, size: int, *, store: str | None = None) -> Gene
 def require_fit(cluster: Cluster, *, uses_store: bool = True) -> None:
     """Refuse workers that do not see the store, or would compute something else."""
     name = cluster.store.put(os.urandom(16))
-    ours = versions()
     for _, answer in completed(cluster.workers, _look, [(cluster.store, name)]):
         if isinstance(answer, Lost):
             raise UsageError(f"a worker cannot be used: {answer}")
-        is_seen, theirs = answer
-        if theirs != ours:
-            here, there = (", ".join(f"{package} {version}" for package, version in all_) for all_ in (ours, theirs))
-            raise UsageError(f"workers have other versions: {there}; here are {here}", hint="install the same on both")
-        if uses_store and not is_seen:
+        if uses_store and not answer:
             raise UsageError(
                 "workers do not see the folder in which they would find models",
                 where=cluster.store.location,
@@ -97,21 +89,9 @@ def require_seen(cluster: Cluster, file: Path, folder: Path) -> None:
                 )
 
 
-def versions() -> tuple[tuple[str, str], ...]:
-    """Return the versions of all that decides about results."""
-    return tuple((package, _version(package)) for package in _MATTERS)
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "none"
-
-
-def _look(what: tuple[Store, str]) -> tuple[bool, tuple[tuple[str, str], ...]]:
+def _look(what: tuple[Store, str]) -> bool:
     store, name = what
-    return store.path(name) is not None, versions()
+    return store.path(name) is not None
 
 
 def _missing(paths: tuple[str, ...]) -> list[str]:

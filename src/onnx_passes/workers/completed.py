@@ -7,8 +7,10 @@ from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 from itertools import islice
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
+from onnx_passes.core.errors import UsageError
+from onnx_passes.workers.origin import Origin, Versions, own_origin
 from onnx_passes.workers.protocol import Promised, Workers
 
 I = TypeVar("I")  # noqa: E741 - an item
@@ -36,6 +38,20 @@ class Lost:
         return f"its process was lost{times} ({self.why}); it may need too much memory"
 
 
+@dataclass(frozen=True)
+class Answer(Generic[R]):
+    """What a worker computed, and who it is; a worker of other versions computes nothing."""
+
+    origin: Origin
+    result: tuple[R, ...] = ()
+
+
+def answered(work: Callable[[I], R], item: I, versions: Versions) -> Answer[R]:
+    """Do work in a worker, unless it would compute something else than the process that gives the work away."""
+    origin = own_origin()
+    return Answer(origin, (work(item),) if origin.versions == versions else ())
+
+
 def completed(
     workers: Workers | None,
     work: Callable[[I], R],
@@ -48,16 +64,18 @@ def completed(
 
     Without workers it is done here, one after the other. What the work raises is raised here, and the rest is
     cancelled, as it is when nobody listens any more. Whatever a lost worker had begun is given to another one.
-    With ``ahead`` only so many items are taken at first, and another one for each that is done.
+    With ``ahead`` only so many items are taken at first, and another one for each that is done. Raises UsageError if a
+    worker has other versions than this process: each is asked with each item, since workers come and go.
     """
     if workers is None:
         yield from ((item, work(item)) for item in items)
         return
-    done: SimpleQueue[Promised[R]] = SimpleQueue()
-    given: dict[int, tuple[Promised[R], I, int]] = {}
+    done: SimpleQueue[Promised[Answer[R]]] = SimpleQueue()
+    given: dict[int, tuple[Promised[Answer[R]], I, int]] = {}
+    ours = own_origin().versions
 
     def give(item: I, attempt: int) -> None:
-        promised = workers.submit(work, item)
+        promised: Promised[Answer[R]] = workers.submit(answered, work, item, ours)
         given[id(promised)] = promised, item, attempt
         promised.add_done_callback(done.put)
 
@@ -69,7 +87,7 @@ def completed(
             promised = done.get()
             _, item, attempt = given.pop(id(promised))
             try:
-                result: R | Lost = promised.result()
+                result: R | Lost = _accepted(promised.result(), ours)
             except Exception as error:
                 if not _is_loss(error):
                     raise
@@ -83,6 +101,16 @@ def completed(
     finally:
         for promised, _, _ in given.values():
             promised.cancel()
+
+
+def _accepted(answer: Answer[R], ours: Versions) -> R:
+    if not answer.result:
+        here = Origin("", ours).text
+        raise UsageError(
+            f"the worker on {answer.origin.host} has other versions: {answer.origin.text}; here are {here}",
+            hint="install the same on all machines, and start their workers again",
+        )
+    return answer.result[0]
 
 
 def _is_loss(error: Exception) -> bool:

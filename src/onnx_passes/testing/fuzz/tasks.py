@@ -22,7 +22,7 @@ from onnx_passes.testing.fuzz.whole.models import Family
 from onnx_passes.testing.fuzz.whole.trial import ModelTrial, ModelWorker
 from onnx_passes.testing.fuzz.worker import Worker
 from onnx_passes.verify.run.resources import Resources, limited
-from onnx_passes.workers.cluster import versions
+from onnx_passes.workers.origin import versions
 
 _LOADING = threading.Lock()
 

@@ -1,0 +1,55 @@
+"""Who computed an answer: the machine, and the versions of all that decides about results."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import socket
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+_MATTERS = ("onnx-passes", "onnxruntime", "onnx", "onnx-ir", "onnxscript", "numpy")
+"""Packages whose versions decide about results."""
+
+Versions = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A machine, and the versions of packages in the process that worked there."""
+
+    host: str
+    versions: Versions
+
+    @property
+    def text(self) -> str:
+        """Return the versions in one line."""
+        return ", ".join(f"{package} {version}" for package, version in self.versions)
+
+
+@cache
+def own_origin() -> Origin:
+    """Return the origin of what this process computes, as it was when it was first asked."""
+    return Origin(socket.gethostname(), (*versions(), ("sources", _sources())))
+
+
+@cache
+def versions() -> Versions:
+    """Return the versions of all that decides about results."""
+    return tuple((package, _version(package)) for package in _MATTERS)
+
+
+def _sources() -> str:
+    """Return a digest of this package: two checkouts may have the same version."""
+    digest, package = hashlib.blake2b(digest_size=6), Path(__file__).parents[1]
+    for path in sorted(package.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
