@@ -18,6 +18,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.workers.origin import own_origin
 from tests.cli.conftest import MODEL
 from tests.helpers.dask import python, two_workers
 
@@ -173,6 +174,100 @@ def test_failed_models_wait_for_a_change_and_lost_ones_do_not(batch, run, zoo, m
     assert batch(*words, "--retry-failed", code=2)["reasons"] == {"failed": 1}
     put(zoo / "bad.onnx")
     assert batch(*words)["reasons"] == {"model changed": 1}
+
+
+WRITES_A_NODE = """
+import onnx_ir as ir
+from onnx_passes import PassResult, Transformation, passes
+
+@passes.verify.equality
+@passes.register()
+class WritesANode(Transformation):
+    '''Rename the last output through an Identity; nothing is proved of it.'''
+    def call(self, model):
+        (output,) = model.graph.outputs
+        name, output.name = output.name, f"{output.name}_inner"
+        node = ir.node("Identity", [output])
+        new = node.outputs[0]
+        new.name, new.type, new.shape = name, output.type, output.shape
+        model.graph.append(node)
+        model.graph.outputs[0] = new
+        return PassResult(model, modified=True)
+"""
+ENDLESS = """
+<ir_version: 10, opset_import: ["": 20]>
+endless (float[2] a) => (float[2] y)
+<int64 most = {9223372036854775807}, bool go = {1}>
+{
+    y = Loop (most, go, a) <body = body (int64 i, bool c, float[2] s) => (bool d, float[2] t) {
+        d = Identity (c)
+        t = Mul (s, s)
+    }>
+}
+"""
+ENORMOUS = """
+<ir_version: 10, opset_import: ["": 20]>
+enormous (float[200000, 100000] a) => (float[200000, 100000] y) { y = Relu (a) }
+"""
+UNKNOWN = """
+<ir_version: 10, opset_import: ["": 20, "nobody": 1]>
+unknown (float[2] a) => (float[2] y) { y = nobody.Knows (a) }
+"""
+
+
+@pytest.mark.parametrize("command", [(), ("batch",)], ids=["run", "batch"])
+def test_what_could_not_run_is_not_ok(run, zoo, tmp_path, command):
+    for path in zoo.rglob("*.onnx"):
+        path.unlink()
+    put(zoo / "fine.onnx")
+    for name, text in (("endless", ENDLESS), ("enormous", ENORMOUS), ("unknown", UNKNOWN)):
+        onnx.save(ir.to_proto(ir.from_onnx_text(text)), zoo / f"{name}.onnx")
+    (tmp_path / "writes.py").write_text(WRITES_A_NODE)
+    passes = ("--import", tmp_path / "writes.py", "writes-a-node", "--time-limit", "2", "--memory-limit", "1GiB")
+    answer = run(*command, zoo, "-o", tmp_path / "out", "--json", "-q", *passes)
+    assert answer.code == 0
+    told = {Path(model["model"]).stem: model["status"] for model in json.loads(answer.out)["models"]}
+    assert told == {"fine": "ok", "endless": "unverified", "enormous": "unverified", "unknown": "unverified"}
+    warnings = [line for line in answer.err.splitlines() if line.startswith("warning: ")]
+    assert len(warnings) == 3
+    assert any("unknown.onnx could not be verified: " in line and "Knows" in line for line in warnings)
+
+
+def test_unverified_models_are_counted_and_got_worse(run, zoo, moody, tmp_path):
+    (tmp_path / "writes.py").write_text(WRITES_A_NODE)
+    words = ("--import", tmp_path / "writes.py", "writes-a-node")
+    assert run("batch", zoo, "-o", tmp_path / "fine", *words).code == 0
+    onnx.save(ir.to_proto(ir.from_onnx_text(UNKNOWN)), zoo / "a.onnx")
+    onnx.save(ir.to_proto(ir.from_onnx_text(UNKNOWN)), zoo / "new.onnx")
+    answer = run("batch", zoo, "-o", tmp_path / "out", *words)
+    assert answer.code == 0
+    assert "4 models: 4 ran (4 new), 0 up to date, 2 unverified; " in answer.err
+    found = rows(tmp_path / "out")
+    assert [found[name]["status"] for name in ("a.onnx", "new.onnx", "sub/b.onnx")] == [
+        "unverified",
+        "unverified",
+        "ok",
+    ]
+    assert "Knows" in found["a.onnx"]["message"]
+    page = (tmp_path / "out/index.html").read_text()
+    assert '<span class="good">2 ok</span>, <span class="open">2 unverified</span>' in page
+    assert page.count('<td class="open">unverified</td>') == 2
+    again = run("batch", zoo, "-o", tmp_path / "out", "--json", *words)
+    assert json.loads(again.out)["statuses"] == {"ok": 2, "unverified": 2}
+    assert "0 ran, 4 up to date, 2 unverified" in again.err
+    assert run("batch", "--compare", tmp_path / "fine", tmp_path / "out", "-q").code == 1
+    told = json.loads(run("batch", "--compare", tmp_path / "fine", tmp_path / "out", "-q", "--json").out)
+    assert [(one["model"], one["what"]) for one in told["worse"]] == [("new.onnx", "status")]
+    assert told["totals"]["unverified"] == [0, 1]
+
+
+def test_the_manifest_says_who_computed_each_model(batch, tmp_path):
+    batch("cleanup", *OFF)
+    origin = own_origin()
+    for row in rows(tmp_path / "out").values():
+        assert row["host"] == origin.host
+        assert json.loads(row["computed_with"]) == dict(origin.versions)
+    assert origin.host in (tmp_path / "out/index.html").read_text()
 
 
 @pytest.fixture

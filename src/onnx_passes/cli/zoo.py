@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -42,6 +43,11 @@ class Zoo:
     gone: Sequence[str]
 
     @property
+    def unverified(self) -> list[ModelRow]:
+        """List the models of which nobody knows whether they still compute the same."""
+        return [row for row in self.rows.values() if row.status == "unverified"]
+
+    @property
     def exit_code(self) -> int:
         """Return the worst exit code of all models."""
         return max((row.exit_code for row in self.rows.values()), default=ExitCode.OK)
@@ -53,6 +59,7 @@ class Zoo:
             "folder": str(self.folder),
             "ran": len(self.ran),
             "up_to_date": len(self.rows) - len(self.ran),
+            "statuses": dict(Counter(row.status for row in self.rows.values())),
             "reasons": dict(self.reasons),
             "gone": list(self.gone),
             "models": models,
@@ -95,6 +102,7 @@ def run_zoo(
 
 def do_and_look(task: Task) -> Answer:
     """Run one model in a worker, and tell what its files held before, and those of its result."""
+    from onnx_passes.workers.origin import own_origin
     from onnx_passes.zoo.contents import contents_of
 
     job, request = task
@@ -107,7 +115,7 @@ def do_and_look(task: Task) -> Answer:
     if "record" in answer:
         answer["record"].pop("steps", None)
         answer["output"] = contents_of(job.target)
-    return {**answer, "source": source, "cpu": _cpu() - cpu, "wall": time.monotonic() - wall}
+    return {**answer, "source": source, "cpu": _cpu() - cpu, "wall": time.monotonic() - wall, "origin": own_origin()}
 
 
 @cache
@@ -127,8 +135,8 @@ def show_zoo(zoo: Zoo, page: Path) -> None:
     from onnx_passes.report.tables import standard_error
 
     ran = [row for name, row in zoo.rows.items() if name in zoo.ran]
-    failed = [row for row in zoo.rows.values() if not row.is_ok]
-    shown = [row for row in ran if row.is_ok or len(ran) <= _MOST][:_MOST]
+    failed = [row for row in zoo.rows.values() if not row.is_written]
+    shown = [row for row in ran if row.is_written or len(ran) <= _MOST][:_MOST]
     if shown:
         console = standard_error()
         console.print(models_table([_table_row(row) for row in shown], console.width))
@@ -139,14 +147,24 @@ def show_zoo(zoo: Zoo, page: Path) -> None:
         click.echo(f"{row.source}: {row.status}{before}: {row.message}", err=True)
     if len(failed) > _MOST:
         click.echo(f"… and {len(failed) - _MOST} more that failed: {page}", err=True)
+    warn_unverified(zoo)
     why = ", ".join(f"{number} {reason}" for reason, number in zoo.reasons.items())
     told = [
         f"{len(zoo.ran)} ran{f' ({why})' if why else ''}",
         f"{len(zoo.rows) - len(zoo.ran)} up to date",
+        *([f"{len(zoo.unverified)} unverified"] if zoo.unverified else []),
         *([f"{len(failed)} failed"] if failed else []),
         *([f"{len(zoo.gone)} gone"] if zoo.gone else []),
     ]
     click.echo(f"{count(zoo.rows, 'model')}: {', '.join(told)}; {page}", err=True)
+
+
+def warn_unverified(zoo: Zoo) -> None:
+    """Name the models that could not be verified, and why; nobody may take these for right by being quiet."""
+    for row in zoo.unverified[:_MOST]:
+        click.echo(f"warning: {row.source} could not be verified: {row.message.splitlines()[0]}", err=True)
+    if len(zoo.unverified) > _MOST:
+        click.echo(f"warning: {len(zoo.unverified) - _MOST} more could not be verified", err=True)
 
 
 def show_comparison(found: Comparison) -> None:
@@ -206,6 +224,8 @@ def _row_of(job: Job, answer: Answer, run: int) -> ModelRow:
         wall_seconds=round(answer.get("wall", 0.0), 4),
         finished=now(),
     )
+    if "origin" in answer:
+        row = replace(row, host=answer["origin"].host, computed_with=dict(answer["origin"].versions))
     if "error" in answer:
         error = answer["error"]
         status = "lost" if error["kind"] == "lost" else "failed"
@@ -219,6 +239,8 @@ def _row_of(job: Job, answer: Answer, run: int) -> ModelRow:
     return replace(
         row,
         **pairs,
+        status="unverified" if answer["summary"]["obstacle"] else "ok",
+        message=answer["summary"]["obstacle"],
         evidence=record.get("level", ""),
         output=str(job.target),
         output_digest=digest_of(output),
@@ -245,7 +267,7 @@ def _remove_abandoned(jobs: Sequence[Job]) -> None:
 def _table_row(row: ModelRow) -> tuple[str, Any, str]:
     from onnx_passes.report.summary import RunSummary
 
-    if not row.is_ok:
+    if not row.is_written:
         return row.model, None, f"{row.status}: {row.message}"
     nodes = row.nodes_before or 0, row.nodes_after or 0
     size = row.bytes_before or 0, row.bytes_after or 0

@@ -98,7 +98,8 @@ def compare_folders(old: Path, new: Path, thresholds: Thresholds) -> Comparison:
     only_new = sorted(after.keys() - before.keys())
     found = [one for name in both for one in _differences(before[name], after[name], thresholds)]
     # Nobody would notice a failure later that was there from the beginning.
-    found += [Difference(name, "status", "", _status(after[name]), True) for name in only_new if not after[name].is_ok]
+    bad = [after[name] for name in only_new if after[name].status != "ok"]
+    found += [Difference(row.model, "status", "", _status(row), True) for row in bad]
     return Comparison(
         old,
         new,
@@ -113,9 +114,9 @@ def compare_folders(old: Path, new: Path, thresholds: Thresholds) -> Comparison:
 
 def _differences(old: ModelRow, new: ModelRow, thresholds: Thresholds) -> Iterator[Difference]:
     """Compare what came of one model; nodes, evidence, size and time only if it is the same model."""
-    if old.is_ok != new.is_ok:
-        yield Difference(new.model, "status", _status(old), _status(new), old.is_ok)
-    if not (old.is_ok and new.is_ok) or old.source_digest != new.source_digest:
+    if old.is_written != new.is_written:
+        yield Difference(new.model, "status", _status(old), _status(new), old.is_written)
+    if not (old.is_written and new.is_written) or old.source_digest != new.source_digest:
         return
 
     def difference(what: str, texts: list[str], is_worse: bool) -> Difference:
@@ -137,7 +138,7 @@ def _differences(old: ModelRow, new: ModelRow, thresholds: Thresholds) -> Iterat
 
 
 def _status(row: ModelRow) -> str:
-    return row.status if row.is_ok else f"{row.status}: {row.message}"
+    return row.status if row.status == "ok" else f"{row.status}: {row.message}"
 
 
 def _number(row: ModelRow, what: str) -> int:
@@ -146,15 +147,19 @@ def _number(row: ModelRow, what: str) -> int:
 
 def _totals(before: Rows, after: Rows, names: list[str]) -> dict[str, tuple[float, float]]:
     """Add up what models have that went well in both runs."""
-    well = [name for name in names if before[name].is_ok and after[name].is_ok]
+    well = [name for name in names if before[name].is_written and after[name].is_written]
 
     def total(what: str) -> tuple[float, float]:
         old, new = (sum(getattr(rows[name], what) or 0 for name in well) for rows in (before, after))
         return old, new
 
-    failed = sum(not before[name].is_ok for name in names), sum(not after[name].is_ok for name in names)
+    def count(statuses: tuple[str, ...]) -> tuple[float, float]:
+        old, new = (sum(rows[name].status in statuses for name in names) for rows in (before, after))
+        return old, new
+
     return {
-        "failed": failed,
+        "failed": count(("failed", "lost")),
+        "unverified": count(("unverified",)),
         "nodes": total("nodes_after"),
         "bytes": total("bytes_after"),
         "cpu_seconds": total("cpu_seconds"),

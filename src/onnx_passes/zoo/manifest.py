@@ -20,7 +20,7 @@ from onnx_passes.core.errors import UsageError
 from onnx_passes.zoo.contents import Contents
 
 NAME = "manifest.sqlite"
-SCHEMA = 1
+SCHEMA = 2
 """Version of the tables, which the database keeps as its ``user_version``."""
 _LOCK = ".manifest.lock"
 
@@ -42,10 +42,10 @@ CREATE TABLE models (
     source TEXT NOT NULL,          -- path of the model that was read
     source_digest TEXT NOT NULL,   -- BLAKE2b of 16 bytes over its content, data files included
     source_files TEXT NOT NULL,    -- JSON: each file with digest, size, times and inode
-    status TEXT NOT NULL CHECK (status IN ('ok', 'failed', 'lost')),
+    status TEXT NOT NULL CHECK (status IN ('ok', 'unverified', 'failed', 'lost')),
     kind TEXT NOT NULL,            -- of failure: verification, usage, pass, internal, lost
     exit_code INTEGER NOT NULL,
-    message TEXT NOT NULL,
+    message TEXT NOT NULL,         -- what failed, or why it could not be verified
     evidence TEXT NOT NULL,        -- weakest level over all steps: sampled, tolerance, …
     nodes_before INTEGER, nodes_after INTEGER,
     operators_before TEXT, operators_after TEXT,  -- JSON: how many nodes of each
@@ -55,7 +55,9 @@ CREATE TABLE models (
     output TEXT,                   -- path in the folder of results
     output_digest TEXT,
     output_files TEXT,
-    finished TEXT NOT NULL
+    finished TEXT NOT NULL,
+    host TEXT NOT NULL,            -- the machine that computed it
+    computed_with TEXT NOT NULL    -- JSON: versions that it found there, and a digest of our sources
 );
 CREATE VIEW results AS
     SELECT models.*, runs.pipeline, runs.options, runs.versions FROM models JOIN runs USING (run);
@@ -100,7 +102,7 @@ class ModelRow:
     source: str
     source_digest: str
     source_files: Contents
-    status: Literal["ok", "failed", "lost"]
+    status: Literal["ok", "unverified", "failed", "lost"]
     kind: str = ""
     exit_code: int = 0
     message: str = ""
@@ -119,11 +121,13 @@ class ModelRow:
     output_digest: str | None = None
     output_files: Contents = field(default_factory=Contents)
     finished: str = ""
+    host: str = ""
+    computed_with: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
-    def is_ok(self) -> bool:
-        """Tell whether the run of this model ended well."""
-        return self.status == "ok"
+    def is_written(self) -> bool:
+        """Return whether there is a result, verified or not."""
+        return self.status in ("ok", "unverified")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, without what only serves to notice changes."""
@@ -164,7 +168,7 @@ class Manifest:
     def rows(self) -> dict[str, ModelRow]:
         """Return what came of all models, by their names."""
         found = self._connection.execute("SELECT * FROM models ORDER BY model")
-        rows = (ModelRow(**_parsed(dict(row), _PARSED)) for row in found)
+        rows = (ModelRow(**_parsed(_of_today(dict(row)), _PARSED)) for row in found)
         return {row.model: row for row in rows}
 
     def runs(self) -> dict[int, Run]:
@@ -176,7 +180,22 @@ class Manifest:
 
 _PLACES = ", ".join("?" * len(dataclasses.fields(ModelRow)))
 _INSERT = f"INSERT OR REPLACE INTO models VALUES ({_PLACES})"  # noqa: S608 - places alone
-_PARSED = ("source_files", "operators_before", "operators_after", "output_files")
+_PARSED = ("source_files", "operators_before", "operators_after", "output_files", "computed_with")
+_FROM_1 = f"""
+    BEGIN;
+    DROP VIEW results;
+    ALTER TABLE models RENAME TO models_1;
+    ALTER TABLE runs RENAME TO runs_1;
+    {_TABLES}
+    INSERT INTO runs SELECT * FROM runs_1;
+    INSERT INTO models SELECT *, '', '{{}}' FROM models_1;
+    DROP TABLE models_1;
+    DROP TABLE runs_1;
+    UPDATE models SET status = 'unverified' WHERE status = 'ok' AND evidence = 'unverified';
+    PRAGMA user_version = {SCHEMA};
+    COMMIT;
+"""  # noqa: S608 - our own tables
+"""Tables of version 1 become those of this one; who computed a model was not known then."""
 
 
 @contextlib.contextmanager
@@ -187,8 +206,11 @@ def opened(folder: Path) -> Generator[Manifest]:
     except OSError as error:
         raise UsageError(f"cannot be a folder: {error.strerror}", where=str(folder), hint="choose another") from error
     with _locked(folder), _connected(folder / NAME) as connection:
-        if _version(connection, folder) == 0:
+        version = _version(connection, folder)
+        if version == 0:
             connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
+        elif version < SCHEMA:
+            connection.executescript(_FROM_1)
         yield Manifest(connection)
 
 
@@ -226,7 +248,7 @@ def _connected(path: Path) -> Generator[sqlite3.Connection]:
 def _version(connection: sqlite3.Connection, folder: Path) -> int:
     """Return the version of the tables, 0 if there are none. Raises UsageError if they are of another version."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version not in (0, SCHEMA):
+    if not 0 <= version <= SCHEMA:
         raise UsageError(
             f"the manifest has version {version}, and this program writes {SCHEMA}",
             where=str(folder / NAME),
@@ -246,6 +268,12 @@ def _locked(folder: Path) -> Generator[None]:
                 f"another run writes to this folder ({error})", where=str(folder), hint="wait for it, or end it"
             ) from error
         yield
+
+
+def _of_today(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of version 1, which is read without being rewritten, as one of this version."""
+    is_unverified = row["status"] == "ok" and row["evidence"] == "unverified"
+    return {"host": "", "computed_with": "{}", **row, **({"status": "unverified"} if is_unverified else {})}
 
 
 def _parsed(row: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from onnx_passes.zoo.comparison import Comparison, Difference
 from onnx_passes.zoo.manifest import ModelRow, Run
 
 NAME = "index.html"
+_KINDS = {"ok": "good", "unverified": "open", "failed": "bad", "lost": "bad"}
+"""How a status is shown; what could not be verified is neither good nor bad."""
 _SHOWN = 4
 """So many operators are named whose number changed."""
 
@@ -48,9 +50,8 @@ def write_page(
 
 def _head(name: str, rows: Sequence[ModelRow], runs: Mapping[int, Run]) -> str:
     status = Counter(row.status for row in rows)
-    well = [row for row in rows if row.is_ok]
-    counts = [f'<span class="good">{status["ok"]} ok</span>']
-    counts += [f'<span class="bad">{status[kind]} {kind}</span>' for kind in ("failed", "lost") if status[kind]]
+    well = [row for row in rows if row.is_written]
+    counts = [f'<span class="{_KINDS[kind]}">{status[kind]} {kind}</span>' for kind in _KINDS if status[kind]]
     before, after = (sum(getattr(row, f"nodes_{when}") or 0 for row in well) for when in ("before", "after"))
     sizes = [sum(getattr(row, f"bytes_{when}") or 0 for row in well) for when in ("before", "after")]
     cpu = sum(row.cpu_seconds for row in rows)
@@ -74,9 +75,9 @@ def _head(name: str, rows: Sequence[ModelRow], runs: Mapping[int, Run]) -> str:
 def _models(rows: Iterable[ModelRow], folder: Path) -> str:
     columns = (
         *("model", "status", "#nodes", "#Δ", "#size", "#parameters", "#CPU s", "#wall s", "evidence"),
-        *("operators", "message"),
+        *("operators", "message", "host"),
     )
-    table = _table("models", columns, [(_row(row, folder), "" if row.is_ok else "failed") for row in rows])
+    table = _table("models", columns, [(_row(row, folder), "" if row.is_written else "failed") for row in rows])
     return (
         f'<h2>Models</h2>\n<input id="filter" type="search" placeholder="Filter" aria-label="Filter models">\n{table}'
     )
@@ -89,16 +90,17 @@ def _row(row: ModelRow, folder: Path) -> list[_Cell]:
     sizes = "" if not known else f"{size_text(row.bytes_before or 0)} → {size_text(row.bytes_after or 0)}"
     return [
         _Cell(_link(row.model, row.output, folder)),
-        _Cell(row.status, kind="good" if row.is_ok else "bad"),
+        _Cell(row.status, kind=_KINDS[row.status]),
         _Cell(f"{before:,} → {after:,}" if known else "", after),
         _Cell(signed(after - before) + _percent(before, after) if known else "", after - before),
         _Cell(sizes, row.bytes_after or 0),
         _Cell(parameters, row.parameters_after or 0),
         _Cell(f"{row.cpu_seconds:.2f}", row.cpu_seconds),
         _Cell(f"{row.wall_seconds:.2f}", row.wall_seconds),
-        _Cell(escape(row.evidence or ("unverified" if row.is_ok else ""))),
+        _Cell(escape(row.evidence or ("unverified" if row.is_written else ""))),
         _Cell(escape(_operators(row)), kind="text"),
         _Cell(escape(row.message), kind="text"),
+        _Cell(escape(row.host)),
     ]
 
 

@@ -80,7 +80,7 @@ def _why(
     source = contents_of(one.source, row.source_files)
     if digest_of(source) != row.source_digest:
         return "model changed"
-    if not row.is_ok:
+    if not row.is_written:
         if row.status == "lost" or row.kind not in _SETTLED:
             return "lost" if row.status == "lost" else "failed by itself"
         return "failed" if policy.retry_failed else ""

@@ -19,7 +19,7 @@ from onnx_passes.cli.options import IMPORTS, config_option, running_options
 from onnx_passes.cli.settings import settings
 from onnx_passes.cli.words import sort_words
 from onnx_passes.cli.work import Request
-from onnx_passes.cli.zoo import Zoo, run_zoo, show_comparison, show_zoo
+from onnx_passes.cli.zoo import Zoo, run_zoo, show_comparison, show_zoo, warn_unverified
 from onnx_passes.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -108,7 +108,9 @@ def _tell(zoo: Zoo, old: Path | None, thresholds: Thresholds, choices: Choices) 
         compared = {} if found is None else {"comparison": found.to_json()}
         told = {"exit_code": int(code), **zoo.to_json(), "page": str(page), **compared}
         click.echo(json.dumps(told, indent=2, default=str))
-    if not choices.quiet:
+    if choices.quiet:
+        warn_unverified(zoo)
+    else:
         show_zoo(zoo, page)
         if found is not None:
             show_comparison(found)
