@@ -20,6 +20,7 @@ from onnx_passes.core.errors import ModelError
 from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph.external import map_external_data
 from onnx_passes.graph.formats import FORMATS
+from onnx_passes.graph.map_types import set_aside
 from onnx_passes.graph.origin import Origin, origin, set_origin
 from onnx_passes.graph.repair import repair, sort
 from onnx_passes.graph.text import from_text
@@ -210,6 +211,7 @@ def _import(
         if unfit is not None:
             what = f"the data of initializer '{unfit}' do not fit its type and shape"
             raise ModelError(what, where=where, hint="the file is corrupt")
+        set_aside(proto)
         model = ir.from_proto(proto)
     except (ir.serde.SerdeError, TypeError, ValueError) as error:
         raise ModelError(f"the model cannot be represented: {root_cause(error)}", where=where) from error

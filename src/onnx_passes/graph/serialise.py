@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.external import initializers, standing_in
 from onnx_passes.graph.load import root_cause
+from onnx_passes.graph.map_types import put_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,7 @@ def serialise(
     except ir.serde.SerdeError as error:
         raise ModelError(f"the model cannot be serialised: {root_cause(error)}", where=where) from error
     _drop_repeated_annotations(proto.graph)
+    put_back(proto)
     return proto
 
 

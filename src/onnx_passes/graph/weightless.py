@@ -11,6 +11,7 @@ from onnx_passes.core.measure import count_bytes
 from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph.encode import INPUT, OUTPUT, VALUE, ValueEncoder, encode, skeleton
 from onnx_passes.graph.external import standing_in, stub
+from onnx_passes.graph.map_types import put_back
 
 if TYPE_CHECKING:
     import onnx
@@ -26,6 +27,7 @@ def weightless(model: ir.Model) -> onnx.ModelProto:
     hidden = {value: stub(tensor, value.name or "", _PLACE, 0) for value, tensor in _big_initializers(model)}
     with standing_in(hidden):
         proto = ir.to_proto(model)
+    put_back(proto)
     if hidden:
         _turn_into_inputs(proto.graph)
     return proto

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from onnx_passes.core.walk import holds_graphs
 from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.map_types import holds_map
 from onnx_passes.graph.schemas import schema_of
+
+if TYPE_CHECKING:
+    import onnx
 
 
 def shapes_by_onnx(node: ir.Node, opsets: Mapping[str, int]) -> dict[ir.Value, ir.Shape]:
@@ -36,5 +41,5 @@ _FEW = 64
 """Constants of up to so many elements may be sizes."""
 
 
-def _shape(proto: object) -> ir.Shape | None:
-    return None if proto is None else ir.serde.deserialize_type_proto_for_shape(proto)  # pyright: ignore[reportArgumentType]
+def _shape(proto: onnx.TypeProto | None) -> ir.Shape | None:
+    return None if proto is None or holds_map(proto) else ir.serde.deserialize_type_proto_for_shape(proto)  # pyright: ignore[reportArgumentType]

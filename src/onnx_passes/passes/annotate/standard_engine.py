@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.map_types import holds_map
 from onnx_passes.graph.weightless import encode_weightless, weightless
 from onnx_passes.passes.annotate.known_shapes import contradict
 from onnx_passes.passes.annotate.long_vectors import makes_long_vectors
@@ -126,7 +127,7 @@ class _Filling:
         filled = False
         for node, node_proto in zip(graph, proto.node, strict=True):
             for value in node.outputs:
-                if value.name in types and _is_gap(value):
+                if value.name in types and not holds_map(types[value.name]) and _is_gap(value):
                     filled |= self.fill_value(value, types[value.name])
             attributes = {attribute.name: attribute for attribute in node_proto.attribute}
             for attribute in node.attributes.values():

@@ -6,6 +6,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.verify.run.maps import with_maps_as_arrays
+
 WIDER_TYPES = {
     **dict.fromkeys(
         (
@@ -83,7 +85,7 @@ class Boundary:
         for name, array in zip(names, arrays, strict=True):
             dtype = self._outputs[name][1]
             named[name] = array if dtype is None else array.astype(dtype.numpy())
-        return named
+        return with_maps_as_arrays(named.items())
 
 
 def _cast(source: str, target: str, dtype: ir.DataType) -> onnx.NodeProto:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
+from onnx_passes.verify.run.maps import is_map, packed, unpacked
 from onnx_passes.verify.run.resources import Resources, is_memory_error, memory_limited
 
 if TYPE_CHECKING:
@@ -218,6 +219,8 @@ def _send(way: Connection, value: Any) -> None:
         way.send_bytes(json.dumps({"items": len(items)}).encode())
         for item in items:
             _send(way, item)
+    elif is_map(cast("object", value)):
+        way.send_bytes(json.dumps(packed(cast("dict[Any, Any] | list[dict[Any, Any]]", value))).encode())
     else:
         way.send_bytes(json.dumps({"plain": value}).encode())
 
@@ -234,6 +237,8 @@ def _receive(way: Connection) -> Any:
     head = json.loads(way.recv_bytes())
     if "plain" in head:
         return head["plain"]
+    if "maps" in head:
+        return unpacked(head)
     if "items" in head:
         return [_receive(way) for _ in range(head["items"])]
     shape = tuple(head["shape"])

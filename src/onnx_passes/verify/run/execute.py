@@ -26,6 +26,7 @@ from onnx_passes.ops.expand import expand_nodes, uses_custom_operators
 from onnx_passes.verify.run.bfloats import with_wide_bfloats
 from onnx_passes.verify.run.child import Child, DiedError, Run, can_fork
 from onnx_passes.verify.run.halves import with_rounded_halves
+from onnx_passes.verify.run.maps import with_maps_as_arrays
 from onnx_passes.verify.run.pack import WEIGHTS, Key, Packed, missing_functions, pack
 from onnx_passes.verify.run.resources import (
     Resources,
@@ -358,7 +359,8 @@ class _Reference(Executable):
                 raise fatal from error
             what = f"onnx's reference evaluator failed on the data: {_first_line(error)}"
             raise ExecutionError(f"{self.obstacle}; {what}" if self.obstacle else what) from error
-        return {name: np.asarray(array) for name, array in zip(wanted, arrays, strict=True)}
+        named = with_maps_as_arrays(zip(wanted, arrays, strict=True))
+        return {name: np.asarray(array) for name, array in named.items()}
 
 
 def must_be_apart(model: ir.Model) -> bool:

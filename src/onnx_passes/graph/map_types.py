@@ -1,0 +1,58 @@
+"""Types that hold maps, as ZipMap of scikit-learn's exporters returns: kept aside, as the IR has no such type.
+
+A value of such a type has none in the IR, and metadata with the type as the file had it, which is written back.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+
+import onnx
+
+_KEY = "onnx_passes.type_with_maps"
+
+
+def holds_map(type_: onnx.TypeProto) -> bool:
+    """Return whether a type is a map, or a sequence or optional of one."""
+    kind = type_.WhichOneof("value")
+    if kind in ("sequence_type", "optional_type"):
+        return holds_map(getattr(type_, kind).elem_type)
+    return kind == "map_type"
+
+
+def set_aside(model: onnx.ModelProto) -> None:
+    """Move types with maps to metadata, where reading a model into the IR leaves them alone."""
+    for value in _values(model.graph):
+        if holds_map(value.type):
+            text = base64.b64encode(value.type.SerializeToString(deterministic=True)).decode()
+            value.metadata_props.add(key=_KEY, value=text)
+            value.ClearField("type")
+
+
+def put_back(model: onnx.ModelProto) -> None:
+    """Give values that have no other type the one that was set aside."""
+    for value in _values(model.graph):
+        for position, entry in reversed(list(enumerate(value.metadata_props))):
+            if entry.key == _KEY:
+                _restore(value, entry.value)
+                del value.metadata_props[position]
+
+
+def _restore(value: onnx.ValueInfoProto, text: str) -> None:
+    if value.type.WhichOneof("value") is not None:
+        return
+    try:
+        value.type.ParseFromString(base64.b64decode(text, validate=True))
+    except (binascii.Error, ValueError):
+        # Somebody else wrote it: a value without a type is what the file has.
+        value.ClearField("type")
+
+
+def _values(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:
+    yield from (*graph.input, *graph.output, *graph.value_info)
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from _values(inner)
