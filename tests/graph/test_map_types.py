@@ -134,3 +134,22 @@ def test_text_of_others_in_the_metadata_does_no_harm():
     proto = onnx_passes.apply(model, "checker").proto
     assert proto.graph.output[0].type.tensor_type.elem_type == TensorProto.FLOAT
     assert not holds_map(proto.graph.output[0].type)
+
+
+def test_maps_that_are_inputs_are_left_alone_and_the_run_is_not_verified():
+    """The inference of onnx ends the process where an input of DictVectorizer has no type."""
+    kind = helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.INT64, None))
+    nodes = [
+        helper.make_node("DictVectorizer", ["m"], ["v"], domain="ai.onnx.ml", string_vocabulary=["a", "b"]),
+        helper.make_node("Identity", ["v"], ["w"]),
+        helper.make_node("Cast", ["w"], ["y"], to=TensorProto.FLOAT),
+    ]
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2])
+    graph = helper.make_graph(nodes, "vectorizer", [helper.make_value_info("m", kind)], [y])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    result = onnx_passes.simplify(model)
+    assert result.record.level == "unverified"
+    assert result.proto.graph.input[0] == model.graph.input[0]
+    assert [node.op_type for node in result.proto.graph.node] == ["DictVectorizer", "Cast"]
+    onnxruntime.InferenceSession(result.proto.SerializeToString())

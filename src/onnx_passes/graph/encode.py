@@ -15,6 +15,7 @@ from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.external import standing_in
 from onnx_passes.graph.load import root_cause
+from onnx_passes.graph.map_types import described
 from onnx_passes.graph.wire import tag, varint
 
 _INPUT, _OUTPUT, _NAME, _OPERATOR, _ATTRIBUTE, _DOMAIN, _OVERLOAD = (tag(number) for number in (1, 2, 3, 4, 5, 7, 8))
@@ -149,8 +150,8 @@ class Encoder:
         """Encode the graph of an attribute, in which nodes may have to be expanded too."""
         with _weights_at_hand([graph]):
             proto = onnx.GraphProto(name=graph.name or "graph")
-            proto.input.extend(map(ir.serde.serialize_value, graph.inputs))
-            proto.output.extend(map(ir.serde.serialize_value, graph.outputs))
+            proto.input.extend(map(described, graph.inputs))
+            proto.output.extend(map(described, graph.outputs))
             for value in graph.initializers.values():
                 if value.const_value is not None:
                     tensor = ir.serde.serialize_tensor(value.const_value)
@@ -168,7 +169,7 @@ class ValueEncoder:
     def value(self, field: bytes, value: ir.Value) -> bytes:
         """Encode a value, without documentation and metadata."""
         if type(value.type) is not ir.TensorType:
-            return _field(field, ir.serde.serialize_value(value).SerializeToString())
+            return _field(field, described(value).SerializeToString())
         return _field(field, _text(_VALUE_NAME, value.name or "") + self._type(value.type.dtype, value.shape))
 
     def typed(self, field: bytes, name: str, tensor: ir.TensorProtocol) -> bytes:

@@ -10,6 +10,7 @@ import binascii
 from collections.abc import Iterator
 
 import onnx
+import onnx_ir as ir
 
 _KEY = "onnx_passes.type_with_maps"
 
@@ -34,10 +35,21 @@ def set_aside(model: onnx.ModelProto) -> None:
 def put_back(model: onnx.ModelProto) -> None:
     """Give values that have no other type the one that was set aside."""
     for value in _values(model.graph):
-        for position, entry in reversed(list(enumerate(value.metadata_props))):
-            if entry.key == _KEY:
-                _restore(value, entry.value)
-                del value.metadata_props[position]
+        _put_back(value)
+
+
+def described(value: ir.Value) -> onnx.ValueInfoProto:
+    """Return name, type and shape of a value as a message, with the type that was set aside."""
+    found = ir.serde.serialize_value(value)
+    _put_back(found)
+    return found
+
+
+def _put_back(value: onnx.ValueInfoProto) -> None:
+    for position, entry in reversed(list(enumerate(value.metadata_props))):
+        if entry.key == _KEY:
+            _restore(value, entry.value)
+            del value.metadata_props[position]
 
 
 def _restore(value: onnx.ValueInfoProto, text: str) -> None:

@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.encode import encode, skeleton
+from onnx_passes.graph.map_types import described
 from onnx_passes.graph.uses import is_overwritten
 from onnx_passes.graph.wire import PROTOBUF_LIMIT
 from onnx_passes.ops.expand import expander
@@ -64,8 +65,8 @@ def pack(
     proto = skeleton(model, ir_version=version, expand=expand)
     used = {(node.domain, node.op_type) for node in model.graph}
     proto.functions.extend(missing_functions(used, proto.functions, functions))
-    proto.graph.input.extend(ir.serde.serialize_value(value) for value in inputs)
-    proto.graph.output.extend(ir.serde.serialize_value(value) for value in model.graph.outputs)
+    proto.graph.input.extend(map(described, inputs))
+    proto.graph.output.extend(map(described, model.graph.outputs))
     handed: dict[str, Any] = {}
     for value in model.graph.initializers.values():
         proto.graph.initializer.append(
