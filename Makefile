@@ -13,12 +13,22 @@ MODELS ?= $(ONNX_PASSES_MODELS)
 MINUTES ?= 30
 JOBS ?= 0
 FOUND ?= out/found
+# One module of tests for each package, none of which takes long.
+QUICK := tests/test_api.py tests/test_surface.py $(addprefix tests/, \
+    analysis/test_streamlined.py backend/test_integer_network.py cli/test_commands.py core/test_pipeline.py \
+    datatypes/test_types.py debug/test_bisect.py docs/test_words.py drawing/test_draw.py graph/test_load.py \
+    helpers/test_random_models.py history/test_lineage.py legacy/test_authors.py ops/test_quant.py \
+    passes/streamline/test_streamline.py planted/test_rare.py plugins/test_plugins.py proofs/test_soundness.py \
+    report/test_data.py rewrite/test_driver.py session/test_session.py testing/test_index.py \
+    verify/comparison/test_compare.py workers/test_processes.py zoo/test_comparison.py)
 
-.PHONY: help demo docs docs-check docs-outputs test lint types unit index surface prove viewer viewer-check screenshots bench bench-publish bench-simplify fuzz release-check dist clients clients-hls4ml clients-openvino clients-qonnx clean
+.PHONY: help demo docs docs-check docs-outputs test check lint types unit quick models index surface prove viewer viewer-check screenshots bench bench-publish bench-simplify fuzz release-check dist clients clients-hls4ml clients-openvino clients-qonnx clean
 
 help:
 	@echo "make demo   run the main job on an example model"
-	@echo "make test   lint, types, import layers and tests"
+	@echo "make test   lint, types, import layers, documentation and tests"
+	@echo "make check  lint, types, import layers and one module of tests for each package, in two minutes"
+	@echo "make models  tests of models of others: ONNX_PASSES_MODELS=FOLDER"
 	@echo "make docs   build the documentation: out/docs/index.html; make docs-outputs  run its blocks, write what they print"
 	@echo "make bench  benchmarks beside the peers; make bench-simplify  simplifiers on exports of timm, transformers, …"
 	@echo "make clients  programs that use the passes, or what they export: FINN+, hls4ml, OpenVINO, QONNX"
@@ -51,6 +61,17 @@ types: $(READY)
 
 unit: $(READY)
 	$(BIN)/pytest -n auto --dist worksteal
+
+# For the impatient.
+check: $(READY)
+	$(MAKE) --jobs=2 lint types quick
+
+quick: $(READY)
+	$(BIN)/pytest -q -n 2 $(QUICK)
+
+models: $(READY)
+	@test -n "$(ONNX_PASSES_MODELS)" || { echo "ONNX_PASSES_MODELS=FOLDER names the models of others"; exit 2; }
+	$(BIN)/pytest -n auto --dist worksteal -m models
 
 index: $(READY)
 	$(BIN)/python -m onnx_passes.testing.index
