@@ -9,8 +9,9 @@ import click
 import pytest
 
 from onnx_passes.cli.main import COMMANDS, cli
-from onnx_passes.core.evidence import LADDER
+from onnx_passes.core.evidence import KNOWN
 from onnx_passes.core.registry import REGISTRY
+from onnx_passes.proofs.proof import LEVELS
 from tests.docs.pages import PAGES, ROOT
 
 _BLOCK = re.compile(r"^( *)(```+).*?^\1\2\s*$", re.DOTALL | re.MULTILINE)
@@ -63,7 +64,7 @@ def test_options(page: Path):
 
 @every_page
 def test_names(page: Path):
-    known = {*REGISTRY.names(), *COMMANDS, *LADDER, *PROPERTIES, *OTHERS, *OF_THE_PAGES}
+    known = {*REGISTRY.names(), *COMMANDS, *KNOWN, *LEVELS, *PROPERTIES, *OTHERS, *OF_THE_PAGES}
     for code in codes(page):
         if _NAME.fullmatch(code):
             assert code in known or REGISTRY.find(code), code
