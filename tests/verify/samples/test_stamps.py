@@ -17,10 +17,12 @@ from onnx_passes import apply
 from onnx_passes.core.base import PassResult, Transformation
 from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.measuring import Measuring
+from onnx_passes.verify.run.execute import Executor, Profile
 from onnx_passes.verify.samples.dataset_at import DatasetAt
 from onnx_passes.verify.samples.sources import open_rows
 from onnx_passes.verify.samples.stamps import Stamp, stamp_of
 from onnx_passes.workers.cluster import cluster_of
+from onnx_passes.workers.origin import Origin
 from onnx_passes.workers.store import Store
 from tests.verify.samples.web import Site, register_web, serving
 
@@ -61,12 +63,28 @@ def scores(winner: int) -> np.ndarray:
     return np.eye(3, dtype=np.float32)[np.full(200, winner)]
 
 
-def accuracy(url: str, store: Path) -> float:
+def accuracy(url: str, store: Path, executor: Executor | None = None) -> float:
     """Measure how often a model chooses the class of the original, as workers do who keep what they computed."""
-    with ThreadPoolExecutor(1) as executor, cluster_of(executor, 2, store=str(store)) as cluster:
-        measuring = Measuring({"accuracy": None}, dataset=[url], cluster=cluster)
+    with ThreadPoolExecutor(1) as workers, cluster_of(workers, 2, store=str(store)) as cluster:
+        measuring = Measuring({"accuracy": None}, dataset=[url], cluster=cluster, executor=executor)
         record = apply(ir.from_onnx_text(MODEL), "cleanup", metrics=measuring, verify=False).record
     return record.metrics["accuracy"]
+
+
+def test_results_of_other_versions_and_other_sessions_are_not_taken_from_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save(tmp_path / "x.npy", scores(0))
+
+    def kept(executor: Executor | None = None) -> int:
+        assert accuracy(str(tmp_path / "x.npy"), tmp_path / "store", executor) == 1
+        return len(list((tmp_path / "store").glob("original-*")))
+
+    assert (kept(), kept()) == (4, 4)
+    assert kept(Executor(Profile(session_options={"session.set_denormal_as_zero": "1"}))) == 8
+    later = Origin("here", (("onnxruntime", "99"),))
+    monkeypatch.setattr("onnx_passes.verify.metrics.shards.own_origin", lambda: later)
+    assert (kept(), kept()) == (12, 12)
 
 
 @pytest.mark.parametrize("kind", ["npy", "npz"])

@@ -21,6 +21,7 @@ from onnx_passes.verify.samples.dataset_at import DatasetAt
 from onnx_passes.verify.samples.numpy_files import archive_numpy, read_numpy
 from onnx_passes.workers.cluster import Cluster
 from onnx_passes.workers.completed import Lost, all_of
+from onnx_passes.workers.origin import own_origin
 
 _PER_WORKER, _FEWEST, _MOST = 8, 2, 512
 """Shards for each worker: with some more than one, few wait for the last; too many would keep the scheduler busy."""
@@ -124,5 +125,5 @@ class _Kept:
     @property
     def _name(self) -> str:
         work = self._work
-        what = repr((work.original.content, work.original.weights, work.data, work.start, work.stop))
+        what = repr((work.original.key, own_origin().versions, work.data, work.start, work.stop))
         return f"original-{hashlib.blake2b(what.encode(), digest_size=16).hexdigest()}.npz"

@@ -48,7 +48,7 @@ class Shipped:
     @property
     def key(self) -> tuple[object, ...]:
         """Return what decides about results."""
-        return self.store, self.content, self.weights
+        return self.store, self.content, self.weights, repr(self.profile)
 
     def ready(self) -> Executable:
         """Make the model executable in this process, unless it is from before."""
