@@ -10,12 +10,18 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
 
+import onnx_passes
+from onnx_passes import Measuring, PassResult, Transformation, Verification
+from onnx_passes.core.base import Pass
+from onnx_passes.core.claims import Claim
+from onnx_passes.core.errors import ExitCode, OnnxPassesError
 from tests.cli.conftest import Answer
 
 Run = Callable[..., Answer]
@@ -309,6 +315,35 @@ def test_verify_compares_results(run: Run, folder: Path, amount: str, options: t
     assert ("different on" in answer.out) == bool(code)
 
 
+def interface(outputs: str, nodes: str) -> str:
+    return f"""<ir_version: 10, opset_import: ["": 20]>
+    g (float[N, 3] x) => ({outputs}) <float[3] c = {{1, 2, 3}}> {{ {nodes} }}"""
+
+
+BEFORE = interface("float[N, 3] y, float[N, 3] z", "y = Sub(x, c) z = Neg(x)")
+INTERFACES = {
+    "another order": interface("float[N, 3] z, float[N, 3] y", "y = Sub(x, c) z = Neg(x)"),
+    "one output less": interface("float[N, 3] y", "y = Sub(x, c)"),
+    "another name": interface("float[N, 3] y, float[N, 3] u", "y = Sub(x, c) u = Neg(x)"),
+    "another type": interface("float[N, 3] y, double[N, 3] z", "y = Sub(x, c) s = Neg(x) z = Cast<to = 11>(s)"),
+    "another shape": interface("float[N, 3] y, float[3, N] z", "y = Sub(x, c) s = Neg(x) z = Transpose(s)"),
+    "not a number": interface("float[N, 3] y, float[N, 3] z", "y = Sub(x, c) s = Sub(x, x) z = Div(s, s)"),
+}
+
+
+@pytest.mark.parametrize("after", INTERFACES.values(), ids=INTERFACES.keys())
+def test_verify_compares_interfaces_before_any_tolerance(run: Run, folder: Path, after: str) -> None:
+    for name, text in (("before", BEFORE), ("after", after)):
+        onnx.save(ir.to_proto(ir.from_onnx_text(text)), f"{name}.onnx")
+    options = ("--inputs", "x.npy", "--tolerance", "1000,1000")
+    assert run("verify", "before.onnx", "before.onnx", *options).code == 0
+    assert run("verify", "before.onnx", "after.onnx", *options).code == 1
+
+
+def test_verify_is_not_content_with_models_that_cannot_run(run: Run, folder: Path) -> None:
+    assert run("verify", "unknown.onnx", "unknown.onnx").code == 2
+
+
 def test_diff_compares_structure(run: Run, folder: Path) -> None:
     assert run("--import", "faults.py", "-q", "-o", "out.onnx", "model.onnx", "equal-add").code == 0
     assert run("diff", "model.onnx", "out.onnx").code == 1
@@ -336,6 +371,23 @@ def test_one_bad_model_of_several_decides(run: Run, folder: Path, command: tuple
     assert (folder / "other" / "with_an_add.onnx").exists()
 
 
+@pytest.mark.parametrize("name", ["the greatest error", "structure", "outputs that are expected", "evidence, bits"])
+def test_gates_hold_in_a_batch(run: Run, folder: Path, name: str) -> None:
+    gate = GATES[name]
+    (folder / "zoo").mkdir()
+    onnx.save(onnx.load("model.onnx"), "zoo/model.onnx")
+    batch = ("batch", "zoo", "--json", "-q", "--import", "faults.py", *gate.options)
+    stopped = run(*batch, "-o", "out", gate.fault)
+    assert stopped.code == gate.code
+    (model,) = json.loads(stopped.out)["models"]
+    assert model["status"] == "failed"
+    assert gate.message.partition(":")[0] in model["message"] + stopped.err
+    assert not (folder / "out" / "model.onnx").exists()
+    passed = run(*batch, "-o", "fine", gate.control)
+    assert passed.code == 0, passed.err
+    assert json.loads(passed.out)["statuses"] == {"ok": 1}
+
+
 def test_a_batch_that_got_worse_is_told_by_its_exit_code(run: Run, folder: Path) -> None:
     (folder / "zoo").mkdir()
     onnx.save(onnx.load("model.onnx"), "zoo/model.onnx")
@@ -345,3 +397,66 @@ def test_a_batch_that_got_worse_is_told_by_its_exit_code(run: Run, folder: Path)
     assert run(*batch, "-o", "worse", "equal-add{amount=1}", "--compare", "before").code == 1
     assert run("batch", "--compare", "before", "same", "-q").code == 0
     assert run("batch", "--compare", "before", "worse", "-q").code == 1
+
+
+# From Python
+
+
+def far(model: ir.Model) -> None:
+    """Add a hundred to the first class."""
+    c = model.graph.initializers["c"]
+    assert c.const_value is not None
+    c.const_value = ir.Tensor(c.const_value.numpy() - np.array([100, 0, 0], np.float32), name="c")
+
+
+def held(**gate: Any) -> Callable[[Pass], onnx_passes.Result]:
+    return lambda pass_: onnx_passes.apply("model.onnx", pass_, **gate)
+
+
+PYTHON: dict[str, Callable[[], Callable[[Pass], Any]]] = {
+    "metrics": lambda: held(metrics={"max_abs_error": (None, 1)}, inputs="x.npy"),
+    "a dataset": lambda: held(metrics=Measuring({"accuracy": (0.9, None)}, dataset="x.npy", expect="labels.npy")),
+    "a function": lambda: held(metrics=Measuring({spread: (None, 10)}, dataset="x.npy"), inputs="x.npy"),
+    "expected outputs": lambda: held(verify=Verification(inputs="x.npy", expect="y.npy")),
+    "a level": lambda: held(verify=Verification(require="bits")),
+    "a pass alone": lambda: lambda pass_: type("Alone", (type(pass_),), {"claims": (Claim("tolerance"),)})()(model()),
+}
+
+
+def model() -> ir.Model:
+    return onnx_passes.load("model.onnx")
+
+
+def spread(outputs: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.mean(outputs.max(axis=1) - outputs.min(axis=1)))
+
+
+class Wrong(Transformation):
+    claims = (Claim("metric", {"psnr": (-1000.0, None)}),)
+
+    def call(self, model: ir.Model) -> PassResult:
+        far(model)
+        return PassResult(model, modified=True)
+
+
+class Right(Transformation):
+    claims = (Claim("equality"),)
+
+    def call(self, model: ir.Model) -> PassResult:
+        next(iter(model.graph)).name = "another"
+        return PassResult(model, modified=True)
+
+
+@pytest.mark.parametrize("gate", PYTHON.values(), ids=PYTHON.keys())
+def test_gates_of_python_stop_a_fault(folder: Path, gate: Callable[[], Callable[[Pass], Any]]) -> None:
+    gate()(Right())
+    with pytest.raises(OnnxPassesError) as stopped:
+        gate()(Wrong())
+    assert stopped.value.exit_code is ExitCode.VERIFICATION
+    onnx_passes.apply("model.onnx", Wrong(), verify=False)
+
+
+def test_structure_stops_a_fault(folder: Path) -> None:
+    assert onnx_passes.apply("model.onnx", Right(), structure=["at-most(Sub, 1)"])
+    with pytest.raises(OnnxPassesError, match=r"at-most\(Sub, 0\)"):
+        onnx_passes.apply("model.onnx", Right(), structure=["at-most(Sub, 0)"])
