@@ -1,7 +1,7 @@
 """Proofs of rewrites are kept with their steps, and decide what is known of a run."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import onnx
@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 from rich.console import Console
 
-from onnx_passes import PassResult, Transformation, apply
+from onnx_passes import PassResult, Transformation, apply, examples
 from onnx_passes.core.base import Pass
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.records import Application
@@ -41,7 +41,7 @@ class By:
     def begin(self, model: ir.Model) -> None:
         pass
 
-    def prove(self, application: Application, owner: Pass) -> Proof | Unproved:
+    def prove(self, application: Application, owner: Pass, wanted: Collection[str]) -> Proof | Unproved:
         return self.function(application, owner)
 
     def follow(self, application: Application, owner: Pass) -> None:
@@ -154,3 +154,30 @@ def test_a_check_between_steps_is_no_step_that_weakens_a_run() -> None:
     assert result.steps[-1].evidence.level == "bits:sampled"
     assert result.record.level == "bits:proved-here"
     assert apply(_model(), "verify").record.level == "bits:sampled"
+
+
+def test_a_proof_in_the_semantics_of_the_run_is_looked_for() -> None:
+    def floats(application: Application, owner: Pass) -> Proof:
+        return Proof("proved-here", "floats", semantics=("bits",))
+
+    def exact(application: Application, owner: Pass) -> Proof:
+        return Proof("proved-here", "exact", semantics=("levels", "reals"))
+
+    def first_exact(application: Application, owner: Pass) -> Proof | Unproved:
+        return exact(application, owner) if application.number == 1 else Unproved("only the first")
+
+    assert apply(_model(), "eliminate", verify=Proved(first_exact, floats, exact)).record.level == (
+        "bits:sampled, levels:proved-here"
+    )
+    # Floats that are kept after exact arithmetic prove nothing together.
+    assert apply(_model(), "eliminate", verify=Proved(first_exact, floats)).record.level == "bits:sampled"
+    assert apply(_model(), "eliminate", verify=Proved(floats, exact)).record.level == "bits:proved-here"
+
+
+@pytest.mark.parametrize("name", ["digits-mlp", "digits-cnn"])
+def test_float_semantics_after_exact_arithmetic_is_not_proved(name: str) -> None:
+    exact = apply(examples.path(name), "streamline").record
+    assert exact.level == "levels:proved-here"
+    floats = apply(examples.path(name), "streamline{semantics=float}").record
+    assert all(step.all_evidence.is_proved for step in exact.leaves() if step.modified and step.applications)
+    assert floats.level == "tolerance:sampled"

@@ -209,12 +209,16 @@ def _after(kept: Mapping[str, int], step: StepEvidence) -> Mapping[str, int]:
     return {name: min(way[name] for way in ways if name in way) for name in SEMANTICS if any(name in w for w in ways)}
 
 
+def composed(kept: Collection[str], preserves: Collection[str]) -> Collection[str]:
+    """Return the semantics that a rewrite preserves together with the rewrites before it."""
+    return [name for name in preserves if name in kept or "bits" in kept]
+
+
 def _composed(kept: Mapping[str, int], preserves: Collection[str], known: int) -> Mapping[str, int]:
-    found = {name: max(kept[name], known) for name in preserves if name in kept}
-    if "bits" in kept:
-        after_bits = max(kept["bits"], known)
-        found.update({name: min(found.get(name, after_bits), after_bits) for name in preserves})
-    return found
+    return {
+        name: max(known, min(kept[each] for each in (name, "bits") if each in kept))
+        for name in composed(kept, preserves)
+    }
 
 
 def grouped(proofs: Iterable[RewriteProof]) -> list[dict[str, Any]]:

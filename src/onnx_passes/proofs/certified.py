@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import onnx_ir as ir
 
 from onnx_passes.core.base import Pass
@@ -22,7 +24,7 @@ class Certified:
         """Note the operator set."""
         self._opset = model.opset_imports.get("", 0)
 
-    def prove(self, application: Application, owner: Pass) -> Proof | Unproved | None:
+    def prove(self, application: Application, owner: Pass, wanted: Collection[str] = ()) -> Proof | Unproved | None:
         """Return the proof of the rule, if it covers what the rule is applied to."""
         certificate = certificate_of(owner, application.rule)
         proof = None if certificate is None else certificate.proof()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import onnx_ir as ir
 
 from onnx_passes.core.base import Pass
-from onnx_passes.core.evidence import STEP, RewriteProof
+from onnx_passes.core.evidence import SEMANTICS, STEP, RewriteProof, composed
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Application, StepRecord
 from onnx_passes.proofs.proof import Proof, Unproved
@@ -29,8 +29,11 @@ class Method(Protocol):
         """Get ready for a pass."""
         ...
 
-    def prove(self, application: Application, owner: Pass) -> Proof | Unproved | None:
-        """Prove an application of a rule of a pass; says why that is impossible, or nothing without anything to say."""
+    def prove(self, application: Application, owner: Pass, wanted: Collection[str]) -> Proof | Unproved | None:
+        """Prove an application of a rule of a pass in one of the wanted semantics, or return the reason why not.
+
+        None if the method does not apply.
+        """
         ...
 
     def follow(self, application: Application, owner: Pass) -> None:
@@ -49,10 +52,10 @@ class Here:
         """Let go of what was known before the pass."""
         self._facts = Facts(model, self._executor)
 
-    def prove(self, application: Application, owner: Pass) -> Proof | Unproved | None:
-        """Look at what the application takes out and puts in."""
+    def prove(self, application: Application, owner: Pass, wanted: Collection[str]) -> Proof | Unproved | None:
+        """Compare the nodes that the application takes out with those that it puts in."""
         assert self._facts is not None
-        return prove_here(application, self._facts, owner.fast_math)
+        return prove_here(application, self._facts, owner.fast_math, wanted)
 
     def follow(self, application: Application, owner: Pass) -> None:
         """Let go of ranges that rounding may have moved."""
@@ -74,6 +77,8 @@ class ProofSearch:
         self._accounts: Accounts | None = None
         self._pass: Pass | None = None
         self._waiting: tuple[Application, RewriteProof | None] | None = None
+        self._kept: Collection[str] = SEMANTICS
+        """The semantics that the proofs so far preserve."""
 
     def before_pass(self, step: Step, model: ir.Model) -> None:
         """Prepare for the rewrites of a pass."""
@@ -112,6 +117,7 @@ class ProofSearch:
         assert self._pass is not None
         if self._waiting[1] is not None:
             application.step.proofs.append(self._waiting[1])
+            self._kept = composed(self._kept, self._waiting[1].preserves)
             for method in self._methods:
                 method.follow(application, application.owner or self._pass)
         elif not application.replaced:
@@ -128,19 +134,24 @@ class ProofSearch:
         if not application.replaced and not application.added and application.update is None:
             return None
         reasons: list[str] = []
+        other: Proof | None = None
         if not self._is_ready:
             self._is_ready = True
             for method in self._methods:
                 method.begin(self._model)
         for method in self._methods:
             try:
-                found = method.prove(application, owner)
+                found = method.prove(application, owner, self._kept)
             except Exception as error:  # noqa: BLE001 - what cannot be proved is still checked by running it
                 found = Unproved(f"the search for a proof failed: {type(error).__name__}: {error}")
-            if isinstance(found, Proof):
+            if isinstance(found, Proof) and (not self._kept or set(found.preserves) & set(self._kept)):
                 return _kept(application.number, application.rule, found)
-            if found is not None:
+            if isinstance(found, Proof):
+                other = other or found
+            elif found is not None:
                 reasons.append(found.reason)
+        if other is not None:
+            return _kept(application.number, application.rule, other)
         why = "; ".join(dict.fromkeys(reasons)) or "no method of proof applies"
         return _kept(application.number, application.rule, Unproved(why))
 

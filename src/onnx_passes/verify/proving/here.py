@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.core.evidence import SEMANTICS
 from onnx_passes.core.records import Application
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.proving.coefficients import prove_coefficients
@@ -36,10 +37,16 @@ Attempt = Callable[[], Proof | Unproved]
 _UNFORESEEN = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 
 
-def prove_here(application: Application, facts: Facts, ignores: Collection[str] = ()) -> Proof | Unproved:
-    """Try what is cheapest first; returns the first proof, or why the last attempt failed."""
+def prove_here(
+    application: Application, facts: Facts, ignores: Collection[str] = (), wanted: Collection[str] = SEMANTICS
+) -> Proof | Unproved:
+    """Try the cheapest method first; return the first proof in a wanted semantics, or why the last attempt failed.
+
+    A proof in other semantics is returned if there is none in a wanted one.
+    """
     found: Proof | Unproved = Unproved("nothing was tried")
     refuted: Unproved | None = None
+    other: Proof | None = None
     facts.keeps_bits = False
     for attempt in _attempts(application, facts, frozenset(ignores)):
         try:
@@ -49,11 +56,15 @@ def prove_here(application: Application, facts: Facts, ignores: Collection[str] 
         except _UNFORESEEN as error:
             # A rewrite that no method foresaw is not proved, and no reason to end a run.
             found = Unproved(f"{type(error).__name__}: {error}")
-        if isinstance(found, Proof):
-            facts.keeps_bits = "bits" in found.preserves
-            return found
-        refuted = found if found.refuted else refuted
-    return refuted or found
+        if isinstance(found, Unproved):
+            refuted = found if found.refuted else refuted
+        elif wanted and not set(found.preserves) & set(wanted):
+            other = other or found
+        else:
+            break
+    proof = found if isinstance(found, Proof) else other
+    facts.keeps_bits = proof is not None and "bits" in proof.preserves
+    return proof or refuted or found
 
 
 def _attempts(application: Application, facts: Facts, ignores: frozenset[str]) -> Iterator[Attempt]:
