@@ -16,6 +16,7 @@ from onnx import TensorProto, helper
 import onnx_passes
 from onnx_passes import RewriteRulePass, Transformation, passes
 from onnx_passes.graph.map_types import holds_map
+from onnx_passes.passes.analyse.inspection import inspect
 from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.run.child import Child
 from onnx_passes.verify.run.maps import KEYS, with_maps_as_arrays
@@ -70,6 +71,11 @@ def test_maps_are_kept_and_compared(labels: dict[str, list[int]], verify: bool, 
     assert (before[0] == after[0]).all()
     if verify:
         assert result.record.level != "unverified"
+
+
+def test_inspect_shows_the_type():
+    [_, port] = inspect(classifier(classlabels_int64s=[7, 3, 5])).summary.outputs
+    assert str(port) == "maps: seq(map(int64, float))"
 
 
 def test_keys_and_values_are_returned_as_arrays():

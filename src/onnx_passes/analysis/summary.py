@@ -12,6 +12,7 @@ from onnx_passes.core.measure import measure
 from onnx_passes.core.plain import plain
 from onnx_passes.core.records import ModelSize
 from onnx_passes.graph import annotations
+from onnx_passes.graph.map_types import map_text
 from onnx_passes.graph.origin import origin
 
 
@@ -78,6 +79,8 @@ def summarize(model: ir.Model) -> Summary:
 
 def port(value: ir.Value) -> Port:
     """Describe an input or output."""
+    if (maps := map_text(value)) is not None:
+        return Port(value.name or "", maps, "", value.is_initializer())
     shape = "[?]" if value.shape is None else "[" + ", ".join(_dim(dim) for dim in value.shape) + "]"
     dtype = value.dtype.name.lower() if value.dtype is not None else "untyped"
     return Port(value.name or "", dtype, shape, value.is_initializer())

@@ -47,7 +47,10 @@ def _cut(names: Sequence[str], most: int) -> Iterator[tuple[str, str]]:
         kept = _last_part(end[len(end) - most // 2 :])
         stems = {name: name[: len(name) - len(end)] for name in group}
         apart = dict(_cut([*stems.values()], most - len(kept) - 1))
-        yield from ((name, f"{apart[stem]}…{kept}") for name, stem in stems.items())
+        # What follows the difference fills the room that is left, unless names become alike by it.
+        filled = [f"{apart[stem]}{end}"[: most - len(kept) - 1] for stem in stems.values()]
+        parts = filled if len(set(filled)) == len(filled) else [apart[stem] for stem in stems.values()]
+        yield from ((name, f"{part}…{kept}") for name, part in zip(stems, parts, strict=True))
 
 
 def _common_end(names: Sequence[str]) -> str:

@@ -45,6 +45,23 @@ def described(value: ir.Value) -> onnx.ValueInfoProto:
     return found
 
 
+def map_text(value: ir.Value) -> str | None:
+    """Return a type that was set aside in words, ``seq(map(int64, float))``; None if there is none."""
+    type_ = described(value).type if value.type is None and _KEY in value.metadata_props else None
+    return None if type_ is None or type_.WhichOneof("value") is None else _text(type_)
+
+
+def _text(type_: onnx.TypeProto) -> str:
+    kind = type_.WhichOneof("value")
+    if kind == "map_type":
+        key = ir.DataType(type_.map_type.key_type).name.lower()
+        return f"map({key}, {_text(type_.map_type.value_type)})"
+    if kind in ("sequence_type", "optional_type"):
+        name = "seq" if kind == "sequence_type" else "optional"
+        return f"{name}({_text(getattr(type_, kind).elem_type)})"
+    return ir.DataType(type_.tensor_type.elem_type).name.lower()
+
+
 def _put_back(value: onnx.ValueInfoProto) -> None:
     for position, entry in reversed(list(enumerate(value.metadata_props))):
         if entry.key == _KEY:
