@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import subprocess
+import sys
 
 import pytest
 
+from onnx_passes.proofs import lookup
 from tests.cli.conftest import BREAK_ADDS
 
 RULES = """
@@ -82,6 +85,33 @@ def test_list_shows_evidence(run):
     rows = json.loads(run("list", "--evidence", "--json", "eliminate-transpose").out)
     assert {row["level"] for row in rows} <= {"proved", "equal-in-reals", "unproved"}
     assert all(row["statement"] and row["source"] for row in rows)
+
+
+@pytest.fixture
+def changed_source(monkeypatch):
+    monkeypatch.setattr(lookup, "module_digest", lambda name: "changed")
+    monkeypatch.setattr(lookup, "sources_of", lambda pass_, rules: dict.fromkeys(rules, "changed"))
+    lookup.current_certificates.cache_clear()
+    yield
+    lookup.current_certificates.cache_clear()
+
+
+def test_stale_certificates_are_shown_and_count_as_none(run, changed_source):
+    answer = run("list", "--evidence", "eliminate-transpose")
+    assert "stale" in answer.out
+    assert "0 of 5 laws and rules are proved (0 %): 0 bit by bit, 0 over the reals; 5 are stale" in answer.out
+    rows = json.loads(run("list", "--evidence", "--json", "eliminate-transpose").out)
+    assert {row["level"] for row in rows} == {"stale"}
+    explained = run("explain", "eliminate-transpose").out
+    assert "stale (the source of the rule has changed since it was proved)" in explained
+    assert ": proved by" not in explained
+
+
+def test_list_and_explain_import_no_models():
+    for words in (["list", "--evidence", "eliminate-transpose"], ["explain", "eliminate-transpose"]):
+        script = f"import sys; from onnx_passes.cli.main import run_command_line as run; run({words}); "
+        script += "sys.exit('onnx_ir' in sys.modules)"
+        assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=False).returncode == 0
 
 
 def test_explain_shows_certificates(run):

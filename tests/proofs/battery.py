@@ -513,7 +513,7 @@ OWN = (
         "float[2,4] x => float[N,M] r",
         "a = Softmax <axis = 1> (x) r = Transpose(a)",
         "a = Transpose(x) r = Softmax <axis = 0> (a)",
-        "proved",
+        "reals",
         "the same groups",
     ),
     Pair(

@@ -26,15 +26,19 @@ def complaint() -> str:
     for target in registered():
         rules.setdefault(pass_of(target), []).append(target.rule.name)
     outdated: list[str] = []
+    missing: list[str] = []
     for name, names in rules.items():
         [pass_] = collect(name)
         held = certificates_of(name)
         sources = sources_of(pass_, numbered(names))
         known = {} if held is None else {rule: each.source for rule, each in held.rules.items()}
-        if known != sources:
+        if any(sources.get(rule, source) != source for rule, source in known.items()) or known.keys() - sources.keys():
             outdated.append(name)
+        missing += [f"{name}/{rule}" for rule in sources.keys() - known.keys()]
     if outdated:
         return f"certificates are out of date: run make prove RULES='{' '.join(outdated)}'"
+    if missing:
+        return f"rules have no certificates: run make prove RULES='{' '.join(sorted(missing))}'"
     gone = {held.name for held in all_certificates()} - set(rules)
     return f"there are certificates of passes that are gone: {gone}" if gone else ""
 

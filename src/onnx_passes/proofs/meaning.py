@@ -40,7 +40,7 @@ def arrays_key(arrays: Iterable[np.ndarray]) -> Hashable:
     return tuple((array.shape, blake2b(array.tobytes(), digest_size=16).digest()) for array in arrays)
 
 
-_EXACT_SEQUENCES = frozenset({"ReduceMax", "ReduceMin", "PoolMax"})
+_EXACT_SEQUENCES = frozenset({"ReduceMax", "ReduceMin", "PoolMax", "Hardmax", "TopK", "TopKPlaces"})
 """Functions of sequences that round nothing."""
 
 
@@ -107,13 +107,22 @@ class Call:
         )
 
     def sequence(self, symbol: Symbol, operands: Sequence[np.ndarray]) -> np.ndarray:
-        """Apply a function to the sequences along the last axis; note where, if it rounds more than once."""
+        """Apply a function to the sequences along the last axis."""
+        self._note(symbol, operands)
+        return self.algebra.sequence(symbol, operands)
+
+    def vector(self, symbol: Symbol, operands: Sequence[np.ndarray], length: int) -> np.ndarray:
+        """Make other sequences of those along the last axis."""
+        self._note(symbol, operands)
+        return self.algebra.vector(symbol, operands, length)
+
+    def _note(self, symbol: Symbol, operands: Sequence[np.ndarray]) -> None:
+        """Note where a function of sequences is applied, if it rounds more than once."""
         rounds = symbol.dtype.is_floating_point() and symbol.name not in _EXACT_SEQUENCES
         if rounds and self.algebra.exact and (operands[0].shape[-1] > 1 or len(operands) > 1):
             given = (x.elements(self.algebra) if x.known is None else x.known for x in self.inputs if x is not None)
             params = (self.version, self.params())
             self.evaluation.places.add(Place(self.node.op_type, params, arrays_key(given), sums=True))
-        return self.algebra.sequence(symbol, operands)
 
     def symbol(self, name: str, dtype: ir.DataType, *sources: ir.DataType, params: tuple[Any, ...] = ()) -> Symbol:
         """Name a function."""

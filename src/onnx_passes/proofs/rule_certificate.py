@@ -67,17 +67,26 @@ class RuleCertificate:
     flags: tuple[str, ...] = ()
     assumes: tuple[Assumption, ...] = ()
     missing: str = ""
+    stale: bool = False
+    """The source of the rule has changed since, so that the certificate is none; never written down."""
 
     @property
     def is_proved(self) -> bool:
-        """Tell whether it is a proof."""
-        return not self.missing
+        """Tell whether it is a proof of the rule as it is."""
+        return not self.missing and not self.stale
 
     @property
     def level(self) -> str:
         """Return what an application of the rule is known to be."""
+        if self.stale:
+            return "stale"
         found = self.proof()
         return "unproved" if found is None else found.level
+
+    @property
+    def lacks(self) -> str:
+        """Say why it is no proof; nothing if it is one."""
+        return "the source of the rule has changed since it was proved" if self.stale else self.missing
 
     def proof(self) -> Proof | None:
         """Return what it proves of every application in its domain."""
@@ -160,12 +169,14 @@ def certificates_of(pass_name: str) -> PassCertificates | None:
     return PassCertificates.from_text(pass_name, path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
+def certified_passes() -> list[str]:
+    """List the passes that have certificates."""
+    return sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
 def all_certificates() -> Iterator[PassCertificates]:
     """Read the certificates of all passes, by name."""
-    for path in sorted(FOLDER.glob("*.json")):
-        found = certificates_of(path.stem)
-        if found is not None:
-            yield found
+    return (found for name in certified_passes() if (found := certificates_of(name)) is not None)
 
 
 def _text(data: object, depth: int = 0) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from onnx_passes.core.base import Pass
 from onnx_passes.proofs.sources import Definition, closure, digest_of, module_digest
+
+if TYPE_CHECKING:
+    from onnx_passes.core.base import Pass
 
 _CALLED = re.compile(r"(\w+)\(")
 
@@ -55,21 +57,35 @@ class _Lawful(Protocol):
         ...
 
 
+@runtime_checkable
+class Reaching(Protocol):
+    """A pass whose rules reach definitions that no source names: what is registered for an operator."""
+
+    def reaches(self, rule: str) -> Sequence[Definition]:
+        """Return the definitions that a rule reaches by its name."""
+        ...
+
+
+def _reached(pass_: Pass, rule: str) -> Sequence[Definition]:
+    return pass_.reaches(rule.partition("#")[0]) if isinstance(pass_, Reaching) else ()
+
+
 def sources_of(pass_: Pass, rules: Sequence[str]) -> dict[str, str]:
     """Map rules of a pass, those of one name numbered, to the digest of what they are made of."""
     promise = ",".join([*(claim.kind for claim in pass_.claims), *pass_.fast_math])
     if not isinstance(pass_, _Lawful):
-        return dict.fromkeys(rules, digest_of([definition_of(pass_)], promise))
+        return {rule: digest_of([definition_of(pass_), *_reached(pass_, rule)], promise) for rule in rules}
     laws = pass_.chosen()
     names = numbered([law.rule_name for law in laws])
     return {name: _digest(law, promise) for name, law in zip(names, laws, strict=True) if name in rules}
 
 
-def modules_of(pass_: Pass) -> dict[str, str]:
-    """Map the modules that the rules of a pass are from to digests of their files."""
+def modules_of(pass_: Pass, rules: Sequence[str]) -> dict[str, str]:
+    """Map the modules that rules of a pass are from to digests of their files."""
     definitions = [definition_of(pass_)]
     if isinstance(pass_, _Lawful):
         definitions += [each for law in pass_.chosen() for each in called_by(law)]
+    definitions += [each for rule in rules for each in _reached(pass_, rule)]
     modules = {module for module, _ in closure(definitions)}
     return {module: digest for module in sorted(modules) if (digest := module_digest(module)) is not None}
 

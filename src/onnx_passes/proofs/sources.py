@@ -1,8 +1,9 @@
 """The source that a rule is made of, as a digest: what a proof of the rule holds for, and no longer if it changes.
 
-Of a law that is its text, its conditions, and the functions that they call; of another rule, the class of its pass. To
-it belongs all that they name in turn, as long as it is defined in the collection of passes, or says of numbers what
-conditions ask for.
+Of a law that is its text, its conditions, and the functions that they call; of another rule, the class of its pass,
+and the definition of the operator that it is about. To it belongs all that they name in turn, wherever it is defined,
+except for the framework, which applies all rules alike: bases of passes, the editor, verification. What is attached to
+an open interface from elsewhere is no part of it, so that another operator leaves the digest as it is.
 Sources are read, not imported; documentation and comments do not count.
 """
 
@@ -18,12 +19,17 @@ from pathlib import Path
 from typing import cast
 
 SCOPE = (
-    "onnx_passes.passes.",
-    "onnx_passes.rewrite.law_words",
-    *(f"onnx_passes.graph.{name}" for name in ("arithmetic", "idioms", "signs")),
+    *(f"onnx_passes.{package}." for package in ("passes", "graph", "ops", "analysis", "datatypes")),
+    *(f"onnx_passes.rewrite.{name}." for name in ("law_words", "refusal", "match", "choice", "leftovers")),
+    *(f"onnx_passes.core.{name}." for name in ("walk", "measure")),
 )
-"""Whose definitions belong to a rule. What lies below is shared by all of them, and tested on its own."""
+"""Whose definitions belong to a rule."""
+_OUTSIDE = ("onnx_passes.graph.wording",)
+"""Texts for people."""
+_INTERFACE = "Interface"
+"""The class of open interfaces: after a name and a description it is given the modules that attach to it."""
 _LENGTH = 16
+_PACKAGE = Path(__file__).parents[1]
 
 Definition = tuple[str, str]
 """A module, and a name that it defines."""
@@ -61,12 +67,13 @@ def closure(definitions: Iterable[Definition]) -> dict[Definition, str]:
 
 def in_scope(module: str) -> bool:
     """Tell whether the definitions of a module belong to rules."""
-    return module.startswith(SCOPE)
+    return f"{module}.".startswith(SCOPE) and module not in _OUTSIDE
 
 
+@functools.cache
 def module_digest(module: str) -> str | None:
     """Return a digest of the file of a module, if there is one: while it is the same, so is all that it defines."""
-    path = _path(module)
+    path = path_of(module)
     return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()[:_LENGTH]
 
 
@@ -96,7 +103,13 @@ def _resolved(module: str, named: Iterable[str]) -> Iterator[Definition]:
 
 
 @functools.cache
-def _path(module: str) -> Path | None:
+def path_of(module: str) -> Path | None:
+    """Return the file of a module, if it has one; those of this package are found without an import."""
+    root, _, rest = module.partition(".")
+    if root == _PACKAGE.name and rest:
+        path = _PACKAGE.joinpath(*rest.split("."))
+        found = (path.with_suffix(".py"), path / "__init__.py")
+        return next((each for each in found if each.is_file()), None)
     try:
         spec = importlib.util.find_spec(module)
     except ModuleNotFoundError:
@@ -106,7 +119,7 @@ def _path(module: str) -> Path | None:
 
 @functools.cache
 def _read(module: str) -> _Module | None:
-    path = _path(module)
+    path = path_of(module)
     if path is None:
         return None
     definitions: dict[str, tuple[str, frozenset[str]]] = {}
@@ -153,6 +166,8 @@ def _plain(statement: ast.stmt) -> str:
     for node in ast.walk(statement):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             node.body = [each for each in node.body if not _is_text(each)]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == _INTERFACE:
+            del node.args[2:]
     return _dump(statement)
 
 

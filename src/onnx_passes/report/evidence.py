@@ -1,4 +1,4 @@
-"""What is proved of the rules of the collection: a row for each, and the count; read from the certificates alone."""
+"""What is proved of the rules of the collection: a row for each, and the count; read from the certificates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from onnx_passes.proofs.rule_certificate import RuleCertificate, all_certificates
+from onnx_passes.proofs.lookup import current_certificates
+from onnx_passes.proofs.rule_certificate import RuleCertificate, certificates_of, certified_passes
 
 
 @dataclass(frozen=True)
@@ -29,25 +30,35 @@ class EvidenceRow:
 
 def evidence(words: Sequence[str] = ()) -> list[EvidenceRow]:
     """List what is known of all rules, or of those whose name contains all words."""
-    rows = [EvidenceRow(held.name, each) for held in all_certificates() for each in held.rules.values()]
-    return [row for row in rows if all(word.lower() in row.name.lower() for word in words)]
+    found: list[EvidenceRow] = []
+    for pass_name in certified_passes():
+        held = certificates_of(pass_name)
+        rows = [EvidenceRow(pass_name, each) for each in (held.rules.values() if held is not None else ())]
+        wanted = {row.certificate.rule for row in rows if all(word.lower() in row.name.lower() for word in words)}
+        # Whether a source has changed is only asked where it is shown: it may take an import of the pass.
+        current = current_certificates(pass_name) if wanted else None
+        rules = () if current is None else current.rules.values()
+        found += [EvidenceRow(pass_name, each) for each in rules if each.rule in wanted]
+    return found
 
 
 def summary(rows: Iterable[EvidenceRow]) -> str:
     """Say how many rules are proved, and what the others lack."""
     rows = list(rows)
     levels = Counter(row.certificate.level for row in rows)
-    proved = len(rows) - levels["unproved"]
+    proved = levels["proved"] + levels["equal-in-reals"]
     share = f"{100 * proved / len(rows):.0f} %" if rows else "none"
+    others = {"stale": "are stale", "tested": "rest on more assumptions"}
+    rest = "".join(f"; {levels[level]} {what}" for level, what in others.items() if levels[level])
     return (
         f"{proved} of {len(rows)} laws and rules are proved ({share}): "
-        f"{levels['proved']} bit by bit, {levels['equal-in-reals']} over the reals"
+        f"{levels['proved']} bit by bit, {levels['equal-in-reals']} over the reals{rest}"
     )
 
 
 def missing(rows: Iterable[EvidenceRow]) -> list[tuple[str, int]]:
     """Count what the proofs of the others lack, the most frequent first."""
-    reasons = Counter(row.certificate.missing for row in rows if not row.certificate.is_proved)
+    reasons = Counter(row.certificate.lacks for row in rows if not row.certificate.is_proved)
     return sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
 
 
@@ -70,7 +81,7 @@ def laws_page(rows: Sequence[EvidenceRow]) -> str:
 
 def _markdown(certificate: RuleCertificate) -> str:
     flags = f" under {', '.join(certificate.flags)}" if certificate.flags else ""
-    about = str(certificate.domain) if certificate.is_proved else certificate.missing
+    about = str(certificate.domain) if certificate.is_proved else certificate.lacks
     statement = certificate.statement.replace("`", "")
     cells = (certificate.rule, f"`{statement}`", certificate.level + flags, certificate.method, about)
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

@@ -13,7 +13,8 @@ from onnx_passes.cli.options import common_options
 from onnx_passes.core.errors import UnknownPassError, did_you_mean
 from onnx_passes.core.naming import kebab
 from onnx_passes.core.registry import REGISTRY, Entry, Found
-from onnx_passes.proofs.rule_certificate import RuleCertificate, certificates_of
+from onnx_passes.proofs.lookup import current_certificates
+from onnx_passes.proofs.rule_certificate import RuleCertificate
 from onnx_passes.report.columns import reflowed, width_of
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _explain_entry(entry: Entry, found: Found) -> str:
         parts.append("Options:\n" + "\n".join(_option_line(o.name, o.type, o.default, o.help) for o in entry.options))
     if entry.laws:
         parts.append("Laws:\n" + "\n".join(f"  {law}" for law in entry.laws))
-    held = certificates_of(entry.name)
+    held = current_certificates(entry.name)
     if held is not None:
         parts.append("Certificates:\n" + "\n".join(_certificate_line(each) for each in held.rules.values()))
     facts = [
@@ -109,7 +110,7 @@ def _explain_entry(entry: Entry, found: Found) -> str:
 
 def _certificate_line(certificate: RuleCertificate) -> str:
     if not certificate.is_proved:
-        return f"  {certificate.rule}: not proved ({certificate.missing})"
+        return f"  {certificate.rule}: {'stale' if certificate.stale else 'not proved'} ({certificate.lacks})"
     return f"  {certificate.rule}: {certificate.level} by {certificate.method}; {certificate.domain}"
 
 

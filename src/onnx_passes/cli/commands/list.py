@@ -63,7 +63,7 @@ def _list_evidence(words: tuple[str, ...], *, as_json: bool) -> None:
         return
     columns = (*(Column(name) for name in ("rule", "level", "flags")), Column("method"), Column("domain or missing"))
     table = [
-        [row.name, each.level, ", ".join(each.flags), each.method, each.missing or str(each.domain)]
+        [row.name, each.level, ", ".join(each.flags), each.method, each.lacks or str(each.domain)]
         for row in rows
         for each in [row.certificate]
     ]

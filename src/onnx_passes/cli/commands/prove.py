@@ -76,7 +76,7 @@ def command(
 
 def _line(name: str, certificate: RuleCertificate) -> str:
     if not certificate.is_proved:
-        return f"{name}: not proved: {certificate.missing}"
+        return f"{name}: not proved: {certificate.lacks}"
     return f"{name}: {certificate.level} by {certificate.method}; {certificate.instances} models; {certificate.domain}"
 
 

@@ -47,6 +47,12 @@ class InlineQonnx(Transformation, RewriteRuleSetPass):
         """Tell whether a node is of a domain of which operators are defined, and no hardware."""
         return any(node.domain == domain for domain, _ in DEFINITIONS.table()) and not is_backend_node(node)
 
+    def reaches(self, rule: str) -> list[tuple[str, str]]:
+        """Return the modules that define the operator of a rule."""
+        versions = [each for (_, name), each in DEFINITIONS.table().items() if rule == _rule_name(name)]
+        modules = {type(each).__module__.rpartition(".") for definitions in versions for each in definitions}
+        return sorted((package, module) for package, _, module in modules)
+
     def compile(self) -> RuleIndex:
         """Make a rule for each operator that is defined, once for all passes."""
         return _compiled(frozenset(DEFINITIONS.table()))
@@ -60,8 +66,12 @@ def _compiled(operators: frozenset[Key]) -> RuleIndex:
 def inlining(operators: Iterable[Key]) -> list[Rule]:
     """Make one rule for each operator that puts its definition in its place."""
     return [
-        node_rule(name, _lowered, _check, domain=domain, name=f"Inline{name}") for domain, name in sorted(operators)
+        node_rule(name, _lowered, _check, domain=domain, name=_rule_name(name)) for domain, name in sorted(operators)
     ]
+
+
+def _rule_name(operator: str) -> str:
+    return f"Inline{operator}"
 
 
 def _check(match: Match, node: ir.Node) -> Answer:

@@ -32,7 +32,7 @@ def _grouped(
     if not moved[0].size:
         return x
     symbol = Symbol(name, x.dtype, (x.dtype,) * len(arrays), params)
-    found = call.algebra.vector(symbol, [array.reshape(*lead, size) for array in moved], size)
+    found = call.vector(symbol, [array.reshape(*lead, size) for array in moved], size)
     return Tensor(x.dtype, None, found.reshape(moved[0].shape).transpose(np.argsort(order)))
 
 
@@ -82,6 +82,6 @@ def _sorted(call: Call) -> list[Tensor]:
     moved = np.moveaxis(elements, axis, -1)
     found: list[Tensor] = []
     for name, dtype in (("TopK", x.dtype), ("TopKPlaces", ir.DataType.INT64)):
-        made = call.algebra.vector(Symbol(name, dtype, (x.dtype,), params), [moved], amount)
+        made = call.vector(Symbol(name, dtype, (x.dtype,), params), [moved], amount)
         found.append(Tensor(dtype, None, np.moveaxis(made, -1, axis)))
     return found

@@ -65,7 +65,7 @@ def certify(
         verdict = prove(target, by or engine, effort=effort)
         verdicts.append(verdict)
         rules[name] = _certificate(name, sources[name], _statement(pass_, name, names), verdict)
-    return PassCertificates(pass_name, solver(), modules_of(pass_), rules), verdicts
+    return PassCertificates(pass_name, solver(), modules_of(pass_, names), rules), verdicts
 
 
 def certify_all(
