@@ -48,7 +48,7 @@ def summary(rows: Iterable[EvidenceRow]) -> str:
     levels = Counter(row.certificate.level for row in rows)
     proved = levels["proved"] + levels["equal-in-reals"]
     share = f"{100 * proved / len(rows):.0f} %" if rows else "none"
-    others = {"stale": "are stale", "tested": "rest on more assumptions"}
+    others = {"stale": "are stale", "tested": "tested, on assumptions"}
     rest = "".join(f"; {levels[level]} {what}" for level, what in others.items() if levels[level])
     return (
         f"{proved} of {len(rows)} laws and rules are proved ({share}): "
