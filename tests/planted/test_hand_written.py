@@ -97,6 +97,7 @@ PLANTED = [
         larger_filters,
         "channels last of Conv",
         "y = Conv(b, w)",
+        number=4,  # two rewrites spell out windows before
         always=True,
     ),
     Planted(

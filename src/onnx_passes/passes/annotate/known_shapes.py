@@ -34,6 +34,12 @@ class KnownShapes:
         for value, (type_, shape) in self._before.items():
             value.type, value.shape = type_, shape
 
+    def undo(self) -> None:
+        """Restore, and bring back what was dropped."""
+        self.restore()
+        for value, shape in self.contradicted.items():
+            value.shape = shape
+
     def drop(self, contradicted: Iterable[ir.Value]) -> None:
         """Give up shapes that inference contradicts: neither ``restore`` nor ``settle`` brings them back."""
         for value in contradicted:

@@ -86,7 +86,7 @@ class ShapeInference(Annotation):
         for _ in range(_ROUNDS):
             problem = infer_symbolically(model, before, memory)
             if problem is not None and self.strict_mode:
-                before.restore()
+                before.undo()
                 raise PassFailedError(problem, hint="without strict-mode the rest of the model is inferred")
             if not fill_gaps(model, data_prop=self.data_prop):
                 break

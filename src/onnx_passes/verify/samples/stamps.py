@@ -15,7 +15,7 @@ from onnx_passes.core.errors import UsageError
 
 _DIGESTS = ("ETag", "etag", "Content-MD5", "content_md5", "md5Hash", "Digest")
 """Keys under which file systems say what a file holds; times of the last change do not, since they count seconds."""
-_BLOCK = 2**24
+_BLOCK = 16 * 2**20
 
 
 @dataclass(frozen=True)
