@@ -8,7 +8,7 @@ import pytest
 import onnx_passes
 from tests.helpers.thorough import some
 from tests.passes.fuse.tools import applied, outcome, reasons
-from tests.passes.tools import model_of
+from tests.passes.tools import model_of, operators
 
 LOWEST = float(np.finfo(np.float32).min)
 CONSTANTS = {
@@ -218,6 +218,19 @@ def test_soft_cap():
     node = fused(attention(MASKED.format(capped)))
     assert node.attributes.get_float("softcap") == 4
     assert node.attributes.get_float("scale") == 0.5
+
+
+def test_soft_caps_are_noted_and_stay_if_asked_for():
+    capped = attention(MASKED.format("a = Mul (r, half) b = Div (a, four) c = Tanh (b) s = Mul (c, four)"))
+    result = onnx_passes.apply(model_of(capped, opset=23), "modernize")
+    notes = [note for step in result.record.steps for note in step.notes]
+    assert any("1 with a soft cap, slow in ONNX Runtime on a CPU" in note for note in notes)
+    left = onnx_passes.apply(model_of(capped, opset=23), "modernize{fuse-attention.soft-cap=false}")
+    assert "Attention" not in operators(left.model.graph)
+    assert not any("soft cap" in note for step in left.record.steps for note in step.notes)
+    plain = onnx_passes.apply(model_of(attention(MASKED.format("s = Mul (r, half)")), opset=23), "modernize")
+    assert "Attention" in operators(plain.model.graph)
+    assert not any("soft cap" in note for step in plain.record.steps for note in step.notes)
 
 
 def test_softmax_in_another_precision():

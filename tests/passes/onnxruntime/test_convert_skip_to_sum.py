@@ -73,3 +73,8 @@ def test_refuses(text: str):
 def test_goes_into_skip_layernorm_where_that_is_wanted():
     result = onnx_passes.apply(model_of(graph(), opset=17), "simplify, fuse-skip-layernorm")
     assert operators(result.model.graph) == ["SkipLayerNormalization"]
+
+
+def test_what_is_slower_on_a_cpu_is_no_member_of_the_group():
+    result = onnx_passes.apply(model_of(graph(), opset=17), "simplify, fuse-onnxruntime")
+    assert operators(result.model.graph) == ["Sum", "LayerNormalization"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.core.options import option
+from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.builder import Builder
 from onnx_passes.passes.attention.form import AttentionForm
 from onnx_passes.passes.attention.needless_masks import drop_masks
@@ -34,24 +37,39 @@ class FuseAttention(EditorPass):
     Refuses:  opsets below 23; a softmax over another axis; a scale that is not one positive number; a mask that
               enlarges the scores, is of another type, or may leave out all keys of a query by minus infinity, which
               gives NaN where Attention gives zeros; batches or heads that do not fit; other types than single and half
-              precision; a value inside that is used elsewhere.
+              precision; a value inside that is used elsewhere; soft caps, with ``soft-cap=false``: the kernel of ONNX
+              Runtime takes several times as long for them on a CPU as separate operators, which a note says.
     Exactness: rounding; scores that a mask makes infinite may become finite.
     """
 
     needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
 
+    soft_cap: bool = option(True, "fuse attention with a soft cap, too, which is slower in ONNX Runtime on a CPU")
+
     def edit(self, model: ir.Model, editor: Editor) -> None:
         """Look at the products of the graph and its subgraphs."""
         triangles = Triangles(editor.graph)
-        fuse_each(editor, "Attention", "MatMul", lambda node: recognise(node, triangles), _write)
+        before = _soft_capped(editor.graph)
+        write = partial(_write, soft_cap=self.soft_cap)
+        fuse_each(editor, "Attention", "MatMul", lambda node: recognise(node, triangles), write)
         fuse_each(editor, "heads of Attention", "Attention", lambda node: reread(node, triangles), _widen)
         drop_masks(editor, "", triangles)
+        if (count := _soft_capped(editor.graph) - before) > 0:
+            editor.context.note(f"{count} with a soft cap, slow in ONNX Runtime on a CPU: soft-cap=false leaves them")
 
 
-def _write(r: Rewrite, form: AttentionForm) -> Refusal | None:
+def _soft_capped(graph: ir.Graph | ir.Function) -> int:
+    """Count the attentions with a soft cap."""
+    nodes = (node for node in all_nodes(graph) if not node.domain and node.op_type == "Attention")
+    return sum(node.attributes.get_float("softcap", 0.0) != 0 for node in nodes)
+
+
+def _write(r: Rewrite, form: AttentionForm, *, soft_cap: bool) -> Refusal | None:
     if r.op.opset < _SINCE:
         return no(f"Attention needs opset {_SINCE}: run modernize or convert-opset", at=form.root)
+    if form.softcap and not soft_cap:
+        return no("soft caps stay, as soft-cap=false asks for", at=form.root)
     attributes: dict[str, Any] = {"scale": form.given_scale, "softcap": form.softcap or None}
     if form.softmax_in is not None and form.softmax_in != form.dtype:
         attributes["softmax_precision"] = form.softmax_in.value

@@ -25,13 +25,15 @@ _EPSILON = 1e-5
 
 
 @passes.verify.tolerance
-@passes.register("fuse-onnxruntime")
+@passes.register(tags=("onnxruntime",))
 class FuseSkipLayernorm(EditorPass):
     """Fuse a skip connection, with a bias, and the normalization behind it into one operator of ONNX Runtime.
 
     Rewrites: ``LayerNormalization(x + s, g, b)`` → ``com.microsoft.SkipLayerNormalization(x, s, g, b)``;
               ``RMSNormalization(x + s, g)`` → ``com.microsoft.SkipSimplifiedLayerNormalization(x, s, g)``;
               ``(x + c) + s`` takes the bias ``c`` along; a sum that is used elsewhere is a result of the new node.
+              For devices with a fast kernel: on a CPU it takes 6 times (1.7 times for RMSNormalization) as long as
+              separate operators, so that it is not a member of ``fuse-onnxruntime``.
     Refuses:  other axes than the last one; summands of different or unknown shape, or not of two or three dimensions;
               other types than single and half precision; statistics that are used; parameters that are computed.
     Exactness: rounding.
