@@ -200,6 +200,16 @@ _HALF = {"zh": np.float16(0), "nh": np.float16(4), "sh": np.float16(0.25), "wh":
             "weight 'w' has a scale for each block of 2",
         ),
         (
+            "d = DequantizeLinear(x8, s) y = MatMul(d, w)",
+            {"s": 0.3, "w": np.ones((4, 3))},
+            "it gives integers a scale again",
+        ),
+        (
+            "d = DequantizeLinear(x8, s) y = MatMul(d, w)",
+            {"s": 0.3, "w": np.ones((4, 3))},
+            "input 'd' is dequantized",
+        ),
+        (
             f"q = {quant('x', 'one')} c = ScatterND(q, i, u) y = MatMul(c, w)",
             {"i": [[0, 1]], "u": [0.5], "w": np.ones((4, 3))},
             "no scaled-integer rule for ScatterND",
@@ -207,7 +217,7 @@ _HALF = {"zh": np.float16(0), "nh": np.float16(4), "sh": np.float16(0.25), "wh":
     ],
 )
 def test_reasons_are_those_of_the_operand(body: str, constants: dict[str, object], reason: str):
-    found = found_in(body, opset=21, **constants)
+    found = found_in(body, "float[2,4] x, int8[2,4] x8", opset=21, **constants)
     assert found.fraction == 0
     assert any(reason in blocker.reason for blocker in found.blockers), found.blockers
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 import onnx_passes
@@ -69,6 +70,12 @@ def test_powers_of_two_vanish_in_the_weights_and_biases_tell_their_bits() -> Non
             c = {QUANT} {SIGNED} (b, e, zero, n)  y = Add (p, c)""",
         ),
     )
+
+
+def test_products_of_half_precision_are_refused_for_their_type() -> None:
+    half = "float16[2, 2]"
+    model = ir.from_onnx_text(f"{HEAD} g ({half} x) => ({half} y) <{half} w = {{1, 2, 3, 4}}> {{ y = MatMul (x, w) }}")
+    assert "it is not computed in float32" in str(onnx_passes.why_not(model, PASS))
 
 
 def test_scales_of_channels_leave_the_quantizer_of_weights() -> None:

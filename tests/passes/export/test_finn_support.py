@@ -7,7 +7,7 @@ import pytest
 from tests.passes.export.test_export_finn import MT, SIGNS, binary_mlp, small_cnn, weights
 from tests.passes.export.tools import export, network
 
-FLOATS = "FINN has it for integers; quantize what it takes"
+FLOATS = "FINN has it for integers, and an input is not one: check-streamlined says why"
 NO_LAYER = "FINN has no layer for it"
 
 
@@ -49,6 +49,16 @@ def test_what_becomes_no_hardware_is_named(kind: str):
     found = [note for note in remarks(body) if "'it" in note]
     assert found
     assert all(f"{place} the hardware: " in note and reason in note for note in found)
+
+
+def test_a_quantizer_that_is_left_is_named_as_one():
+    quantizer = "qonnx.custom_op.general.Quant <signed = 1, narrow = 0>"
+    body = f"m = ReduceMax (x)\nd = Abs (m)\n[it] y = {quantizer} (x, d, s, bits)"
+    constants = {"s": 0.0, "bits": 4.0}
+    model = network("float[2, 6] x", "float[2, 6] y", body, constants)
+    notes = [note for note in export(model, "export-finn")[1] if "'it" in note]
+    assert notes
+    assert "FINN has thresholds, not quantizers" in notes[-1]
 
 
 def test_pieces_are_counted():

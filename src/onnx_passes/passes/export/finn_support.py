@@ -20,7 +20,7 @@ from onnx_passes.passes.qonnx.dialect import GENERAL
 
 _NO_LAYER = "FINN has no layer for it; quantize what it yields, so that it becomes thresholds, or let it be the last"
 _QUANTIZER = "FINN has thresholds, not quantizers; what keeps infer-thresholds from writing them is noted above"
-_NOT_INTEGER = "FINN has it for integers; quantize what it takes"
+_NOT_INTEGER = "FINN has it for integers, and an input is not one: check-streamlined says why"
 _IMAGE = 4
 _CHANNELS_LAST = (2, _IMAGE)
 _SIZES = "its sizes are computed, and FINN builds for sizes that are numbers"

@@ -23,6 +23,7 @@ from onnx_passes.rewrite.editor import Editor
 
 _LAYER = "layer of fixed-point weights"
 _NOT_FIXED = "its weights are not integers times one scale for each channel"
+_NOT_FLOAT = "it is not computed in float32"
 _NO_BIAS = "its bias is no finite constant"
 _SCALE = "scale and shift in one"
 _BATCH = 2
@@ -166,13 +167,8 @@ def _write_product(editor: Editor, node: ir.Node, following: Affine | None, rang
     result, weights, length = node.outputs[0], _weights(node, ranges), rank(node.outputs[0])
     bias = finite_constant(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1)
     if result.dtype is not ir.DataType.FLOAT or weights is None or length is None or length < _BATCH or bias is None:
-        reason = (
-            _NOT_FIXED
-            if weights is None or result.dtype is not ir.DataType.FLOAT
-            else _NO_BIAS
-            if bias is None
-            else _NO_BATCH
-        )
+        missing = _NO_BIAS if bias is None else _NO_BATCH
+        reason = _NOT_FLOAT if result.dtype is not ir.DataType.FLOAT else _NOT_FIXED if weights is None else missing
         editor.refuse(_LAYER, reason, node)
         return
     before = _before(node)

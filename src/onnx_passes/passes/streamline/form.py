@@ -182,6 +182,8 @@ class FormBuilder:
             return Reason(f"{subject} reaches {int(largest):,}, more than floats hold", FEWER_BITS)
         if producer is not None and is_quantizer(producer):
             return Reason(f"{subject} has a scale", "run extract-quant-scale-zeropoint first")
+        if producer is not None and has_scales(producer):
+            return Reason(f"{subject} is dequantized", "run streamline, whose notes say why DequantizeLinear stays")
         return Reason(f"{subject} is computed in floats", "see what computes it")
 
     def _unknown_levels(self, subject: str, producer: ir.Node | None) -> Reason | None:
