@@ -10,15 +10,19 @@ import pytest
 from onnx_passes.graph.load import load
 from onnx_passes.ops.expand import expand_nodes
 from onnx_passes.verify.run.execute import Executor
-from tests.helpers.outside import as_parameters, outside, outside_models
+from tests.helpers.outside import outside
+from tests.helpers.small_models import files
 from tests.ops.tools import assert_same
 
 OPERATORS = ("multithreshold_", "xnorpopcount_")
-STORED = [p for p in outside_models("edge") if p.stem.startswith(OPERATORS) and p.with_suffix(".npz").is_file()]
+
+
+def is_window(path: Path) -> bool:
+    return path.stem.startswith(OPERATORS) and path.with_suffix(".npz").is_file()
 
 
 @pytest.mark.parametrize("fast", [True, False])
-@pytest.mark.parametrize("path", as_parameters(STORED))
+@pytest.mark.parametrize("path", files("edge", keep=is_window), indirect=True)
 def test_results_are_those_of_qonnx(path: Path, fast: bool):
     data = np.load(path.with_suffix(".npz"))
     model = load(path)
