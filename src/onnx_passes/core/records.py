@@ -9,7 +9,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from onnx_passes.core.display import Displayed
-from onnx_passes.core.evidence import UNVERIFIED, Evidence, RewriteProof, StepEvidence, grouped, level_of
+from onnx_passes.core.evidence import (
+    UNVERIFIED,
+    Evidence,
+    RewriteProof,
+    StepEvidence,
+    findings_in,
+    grouped,
+    level_of,
+)
 from onnx_passes.core.plain import finite
 from onnx_passes.core.text import shortened
 
@@ -272,6 +280,8 @@ class RunRecord(Displayed):
         """Return plain data for a report."""
         measured = {
             "level": self.level,
+            "findings": [vars(finding) for finding in findings_in(self.level)],
+            "obstacle": self.obstacle,
             "metrics": finite(self.metrics),
             "metrics_note": self.metrics_note,
             "inference": None if self.inference is None else self.inference.to_json(),

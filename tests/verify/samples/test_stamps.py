@@ -53,8 +53,6 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
 
 @pytest.fixture(params=["web", "http"])
 def scheme(request: pytest.FixtureRequest) -> str:
-    if request.param == "http":
-        pytest.importorskip("aiohttp")
     return request.param
 
 

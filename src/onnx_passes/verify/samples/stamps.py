@@ -68,7 +68,7 @@ def filesystem(url: str) -> tuple[Any, str]:
         return importlib.import_module("fsspec.core").url_to_fs(url)
     except ImportError as error:
         raise UsageError(
-            f"this URL cannot be read ({error})", where=url, hint="pip install 'onnx-passes[data]'; aiohttp for http"
+            f"this URL cannot be read ({error})", where=url, hint="pip install 'onnx-passes[data]'"
         ) from error
     except ValueError as error:
         raise UsageError(f"this URL cannot be read ({error})", where=url) from error
