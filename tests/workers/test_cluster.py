@@ -56,7 +56,7 @@ def test_a_worker_of_other_versions_is_refused_whenever_it_comes(monkeypatch: py
     def work(cluster: Cluster) -> None:
         done.extend(number for number, _ in completed(cluster.workers, square, range(5), ahead=1))
 
-    refused = r"worker on node7 has other versions: onnx-passes 0\.4\.0, sources another checkout; here are onnx-passes"
+    refused = r"worker on node7 has other versions: .*onnx-passes 0\.4\.0 and not .*, sources another checkout and not"
     with Mixed(monkeypatch, OTHERS, first=6) as executor, cluster_of(executor, 2) as cluster:
         work(cluster)
         assert done == [0, 1, 2, 3, 4]

@@ -105,9 +105,9 @@ def completed(
 
 def _accepted(answer: Answer[R], ours: Versions) -> R:
     if not answer.result:
-        here = Origin("", ours).text
+        differences = ", ".join(answer.origin.differences(ours))
         raise UsageError(
-            f"the worker on {answer.origin.host} has other versions: {answer.origin.text}; here are {here}",
+            f"the worker on {answer.origin.host} has other versions: {differences}",
             hint="install the same on all machines, and start their workers again",
         )
     return answer.result[0]

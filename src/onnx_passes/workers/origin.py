@@ -22,10 +22,14 @@ class Origin:
     host: str
     versions: Versions
 
-    @property
-    def text(self) -> str:
-        """Return the versions in one line."""
-        return ", ".join(f"{package} {version}" for package, version in self.versions)
+    def differences(self, ours: Versions) -> list[str]:
+        """List what is of another version here than there."""
+        here, there = dict(ours), dict(self.versions)
+        return [
+            f"{package} {there.get(package, 'none')} and not {here.get(package, 'none')}"
+            for package in sorted(here.keys() | there.keys())
+            if there.get(package) != here.get(package)
+        ]
 
 
 @cache
