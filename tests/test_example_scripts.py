@@ -10,10 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.installation import installed
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 QUOTED = dict(
     re.findall(r"^\| `(\w+\.py)` \| .* \| `(.+)` \|$", (EXAMPLES / "README.md").read_text("utf-8"), re.MULTILINE)
 )
+NEEDS = {
+    name: tuple(extras.split(","))
+    for name, extras in re.findall(
+        r"^\| `(\w+\.py)` \|.*onnx-passes\[([\w,]+)\]", (EXAMPLES / "README.md").read_text("utf-8"), re.MULTILINE
+    )
+}
+"""The extras of scripts that need more than an installation of the package."""
 TESTED_ELSEWHERE = {"write_c.py"}
 MODELS = {"digits_export.py", "digits_float.py", "digits_models.py", "train_digits.py"}
 """How the models that ship with the package were made."""
@@ -42,12 +51,14 @@ def test_readme_lists_all_scripts() -> None:
 
 
 def test_scripts_print_what_is_quoted(tmp_path: Path) -> None:
-    # One process for all: importing takes longer than most of them.
-    paths = [str(EXAMPLES / name) for name in sorted(scripts() - TESTED_ELSEWHERE)]
-    done = subprocess.run(
-        [sys.executable, "-c", RUNNER, *paths], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    said: dict[str, str] = json.loads(done.stdout)
+    # One process for all that need the same: importing takes longer than most of them.
+    said: dict[str, str] = {}
+    for extras in {(), *NEEDS.values()}:
+        names = [name for name in sorted(scripts() - TESTED_ELSEWHERE) if NEEDS.get(name, ()) == extras]
+        command = [sys.executable, "-c", RUNNER, *(str(EXAMPLES / name) for name in names)]
+        with installed(*extras):
+            done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        said |= json.loads(done.stdout)
     silent = {Path(path).name: text for path, text in said.items() if QUOTED[Path(path).name] not in text}
     assert not silent
 
