@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -33,6 +34,7 @@ from onnx_passes.session.trial import matches_of
 from onnx_passes.session.writing import Passes, Pipeline, pipeline_of, with_options
 from onnx_passes.verify.equivalence import Equivalence, compare_models
 from onnx_passes.verify.run.execute import ExecutionError
+from onnx_passes.verify.run.loadable import as_writable
 from onnx_passes.verify.samples.reference import Array
 from onnx_passes.verify.samples.sources import listed
 from onnx_passes.verify.verification import Verification
@@ -206,8 +208,12 @@ class Session(Displayed):
         return self._replayed().report(target, title=title or f"{self.title} · {self.name}")
 
     def save(self, target: Target, *, external: External = None) -> SaveReport:
-        """Write the current model, as ``onnx_passes.save`` does."""
-        return save(self.model, target, external=external)
+        """Write the current model, as ``onnx_passes.save`` does, if ONNX Runtime loads it or not even the original."""
+        if not self._state.number:
+            return save(self.model, target, external=external)
+        written = as_writable(self.model, lambda: self.original)
+        saved = save(written.model, target, external=external)
+        return replace(saved, notes=(*written.notes, *saved.notes))
 
     def __repr__(self) -> str:
         at = "as it was opened" if not self._state.number else f"after step {self._state.number}, {self._state.text}"

@@ -11,6 +11,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+import onnx_passes
 from onnx_passes import Transformation, apply, examples, passes
 from onnx_passes.core.base import PassResult
 from onnx_passes.verify.run import loadable
@@ -53,6 +54,10 @@ def test_a_result_that_does_not_load_is_not_written(becomes: Becomes, tmp_path: 
     result = apply(model(), becomes, verify=False)
     with pytest.raises(NotLoadableError, match="but it loads the original"):
         result.save(tmp_path / "out.onnx")
+    session = onnx_passes.open(model(), verify=False)
+    session.apply(becomes)
+    with pytest.raises(NotLoadableError, match="but it loads the original"):
+        session.save(tmp_path / "out.onnx")
     assert list(tmp_path.iterdir()) == []
 
 
