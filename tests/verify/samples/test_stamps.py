@@ -97,6 +97,17 @@ def test_data_that_changed_are_not_taken_from_the_store(site: Site, scheme: str,
     assert len(list(tmp_path.glob("original-*"))) == 3 * 4
 
 
+def test_a_server_without_ranges_sends_all(site: Site, scheme: str) -> None:
+    site.has_ranges = False
+    rows = np.arange(30, dtype=np.float32).reshape(10, 3)
+    site.files["/x.npy"] = npy(rows)
+    opened = open_rows(f"{scheme}://{site.address}/x.npy").found
+    assert np.array_equal(opened[4:7], rows[4:7])
+    site.files["/x.npy"] = npy(rows)[:-60]
+    with pytest.raises(UsageError, match=r"x\.npy: it ends before row 10 of 10"):
+        opened[4:10]
+
+
 def test_a_tag_is_enough_and_else_the_content_is_read(site: Site, scheme: str) -> None:
     site.files["/x.npy"] = npy(scores(0))
     url = f"{scheme}://{site.address}/x.npy"

@@ -20,11 +20,12 @@ import pytest
 
 @dataclass
 class Site:
-    """Files by their paths, whether they have tags, and the requests so far."""
+    """Files by their paths, whether they have tags and parts of them are sent alone, and the requests so far."""
 
     address: str = ""
     files: dict[str, bytes] = field(default_factory=dict[str, bytes])
     has_tags: bool = False
+    has_ranges: bool = True
     asked: list[str] = field(default_factory=list[str])
 
 
@@ -46,7 +47,8 @@ def serving(*, has_tags: bool) -> Iterator[Site]:
             if content is None:
                 self.send_error(404)
                 return
-            part = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
+            asked = self.headers.get("Range") if site.has_ranges else None
+            part = re.fullmatch(r"bytes=(\d+)-(\d*)", asked or "")
             sent = content[int(part[1]) : int(part[2]) + 1 if part[2] else None] if part else content
             self.send_response(206 if part else 200)
             self.send_header("Content-Length", str(len(sent)))
@@ -90,8 +92,8 @@ def register_web() -> None:
             return path
 
         def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
-            with self._request(path) as answer:
-                return answer.read()[start:end]
+            with self._request(path, part="" if end is None else f"bytes={start or 0}-{end - 1}") as answer:
+                return answer.read()
 
         def _open(self, path: str, mode: str = "rb", **_: Any) -> Any:
             import io
@@ -101,9 +103,10 @@ def register_web() -> None:
         def open(self, path: str, mode: str = "rb", **_: Any) -> Any:
             return self._open(path)
 
-        def _request(self, path: str, method: str = "GET") -> Any:
+        def _request(self, path: str, method: str = "GET", part: str = "") -> Any:
+            headers = {"Range": part} if part else {}
             try:
-                return urllib.request.urlopen(urllib.request.Request(f"http://{path}", method=method))
+                return urllib.request.urlopen(urllib.request.Request(f"http://{path}", method=method, headers=headers))
             except urllib.error.HTTPError as error:
                 raise FileNotFoundError(path) from error
 

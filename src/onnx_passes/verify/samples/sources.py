@@ -157,8 +157,14 @@ def _remote_numpy(url: str) -> Array | LazyArray:
     size = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
 
     def read(start: int, stop: int) -> Array:
+        first, last = offset + start * size, offset + stop * size
         with reading(url):
-            content = fs.cat_file(path, start=offset + start * size, end=offset + stop * size)
+            content = cast("bytes", fs.cat_file(path, start=first, end=last))
+        if len(content) > last - first:
+            # The server has no ranges, and sent all of the file.
+            content = content[first:last]
+        if len(content) != last - first:
+            raise UsageError(f"it ends before row {stop} of {shape[0]}", where=url, hint="copy the data anew")
         return np.frombuffer(content, dtype).reshape(stop - start, *shape[1:])
 
     return LazyArray(shape, dtype, read, where=url)
