@@ -1,4 +1,4 @@
-"""What ``make check`` tests: one module of every package, and only modules that exist."""
+"""Targets of the Makefile: modules that ``make check`` runs, models that programs of others get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``pip install onnx-passes`` brings: other modules of an environment for development are hidden from blocks."""
+"""Modules that ``pip install onnx-passes`` brings; others of an environment for development are hidden from blocks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def missing_modules(extras: tuple[str, ...] = ()) -> frozenset[str]:
 
 @contextmanager
 def installed(*extras: str) -> Iterator[None]:
-    """Let imports fail, here and in processes that are started, unless such an installation has the module."""
+    """Hide the modules that such an installation lacks, here and in processes that are started."""
     missing = missing_modules(tuple(sorted(extras)))
     kept = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in missing}
     variables = {name: os.environ.get(name) for name in (HIDDEN, "PYTHONPATH")}

@@ -1,4 +1,4 @@
-"""A block runs with what ``pip install onnx-passes`` brings, and with the extras that it names."""
+"""A block imports modules that ``pip install onnx-passes`` brings, and those of extras that it names."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def old_models() -> Iterator[None]:
 
 
 def with_shapes(model: onnx.ModelProto) -> ir.Model:
-    """Let QONNX infer the shapes that its execution needs, for a batch of one."""
+    """Infer by QONNX the shapes that its execution needs, for a batch of one."""
     model = copy.deepcopy(model)
     for value in (*model.graph.input, *model.graph.output):
         for dim in value.type.tensor_type.shape.dim:

@@ -35,7 +35,7 @@ class KnownShapes:
             value.type, value.shape = type_, shape
 
     def undo(self) -> None:
-        """Restore, and bring back what was dropped."""
+        """Restore all shapes, dropped declarations included."""
         self.restore()
         for value, shape in self.contradicted.items():
             value.shape = shape
