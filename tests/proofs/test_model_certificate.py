@@ -234,3 +234,14 @@ def test_a_level_is_never_above_what_its_assumptions_leave():
             found = Proof(level, "method", assumptions=(Assumption("it is so", leaves),))
             assert LEVELS.index(found.level) == max(LEVELS.index(level), LEVELS.index(leaves))
             assert found.facts == ("it is so",)
+
+
+def test_defaults_that_one_model_alone_lets_callers_override_are_an_assumption():
+    text = "g (float[1] x{0}) => (float[1] y) <float[1] w = {{{1}}}> {{ y = Mul(x, w) }}"
+    before, after = model(text.format(", float[1] w", 2.0)), model(text.format("", 2.0))
+    for models in ((before, after), (after, before)):
+        found = certify(*models)
+        assert found.level == "tested"
+        assert "nobody overrides the defaults of 1 input ('w')" in str(found.to_json()["windows"])
+    assert certify(before, model(text.format("", 3.0))).level == "refuted"
+    assert certify(before, before).level == "proved"

@@ -11,11 +11,12 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.graph.hashing.fingerprint import full_hash
+from onnx_passes.graph.wording import count
 from onnx_passes.proofs.algebra import UnsupportedError
 from onnx_passes.proofs.changed_parts import ChangedPart, Comparison, Pair
 from onnx_passes.proofs.equal import Effort, prove_equal, told
 from onnx_passes.proofs.excuses import ROUNDING
-from onnx_passes.proofs.model_interface import model_interface_difference
+from onnx_passes.proofs.model_interface import lone_defaults, model_interface_difference, without_inputs
 from onnx_passes.proofs.proof import LEVELS, Assumption, Proof, Unproved
 from onnx_passes.proofs.runs import Runner
 from onnx_passes.proofs.smaller_images import shrink_images
@@ -114,12 +115,17 @@ def certify(
     were chosen. A proof for these is none for others.
     """
     hashes = [full_hash(model).hex() for model in (before, after)]
-    different = model_interface_difference(before, after)
+    dropped = frozenset(lone_defaults(before, after))
+    given = [without_inputs(model, dropped) for model in (before, after)]
+    different = model_interface_difference(given[0], given[1])
     if different:
         results = [WindowResult("interface", (), (), Unproved(different, refuted=True), is_confirmed=True)]
     else:
+        models = given if sized is None else [without_inputs(model, dropped) for model in sized]
         assumed = tuple(Assumption(f"what holds for {fact} holds for all sizes") for fact in facts)
-        results = _Search(Comparison(*(sized or (before, after))), effort, allow, solver, assumed).run()
+        results = _Search(Comparison(models[0], models[1]), effort, allow, solver, assumed).run()
+        if dropped:
+            results.append(_defaults(dropped))
     return ModelCertificate(hashes[0], hashes[1], tuple(results), tuple(sorted(allow)), _versions(), facts)
 
 
@@ -278,6 +284,13 @@ class _Search:
         if isinstance(result, Proof):
             return replace(result, assumptions=(*result.assumptions, *self.assumed))
         return result
+
+
+def _defaults(names: Collection[str]) -> WindowResult:
+    """Say that callers of one model can override what is constant in the other one."""
+    shown = ", ".join(f"'{name}'" for name in sorted(names)[:3]) + (" …" if len(names) > 3 else "")
+    assumed = Assumption(f"nobody overrides the defaults of {count(names, 'input')} ({shown})")
+    return WindowResult("interface", (), (), Proof("proved-here", "the same defaults", assumptions=(assumed,)))
 
 
 def _of_inputs(result: Proof | Unproved, part: ChangedPart) -> Proof | Unproved:

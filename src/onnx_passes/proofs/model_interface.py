@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import onnx_ir as ir
 
+from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.hashing.content import type_key
 from onnx_passes.graph.shapes import dims
 from onnx_passes.graph.wording import count, type_text
@@ -21,6 +22,23 @@ def model_interface_difference(before: ir.Model, after: ir.Model) -> str:
     return _inputs_differ(before.graph.inputs, after.graph.inputs) or _values_differ(
         "output", before.graph.outputs, after.graph.outputs, open_dims=True
     )
+
+
+def lone_defaults(before: ir.Model, after: ir.Model) -> list[str]:
+    """List the inputs with a default that only one of two models has: whoever leaves them out can use either."""
+    names = [{value.name for value in model.graph.inputs} for model in (before, after)]
+    inputs = (value for model in (before, after) for value in model.graph.inputs if value.is_initializer())
+    return [str(value.name) for value in inputs if value.name in names[0] ^ names[1]]
+
+
+def without_inputs(model: ir.Model, names: Collection[str]) -> ir.Model:
+    """Copy a model without some inputs, which become constants of their defaults."""
+    if not names:
+        return model
+    copied = copy_model(model)
+    for value in [value for value in copied.graph.inputs if value.name in names]:
+        copied.graph.inputs.remove(value)
+    return copied
 
 
 def _inputs_differ(before: Sequence[ir.Value], after: Sequence[ir.Value]) -> str:
