@@ -253,9 +253,15 @@ def test_every_reader_of_a_quantizer_is_served():
 
 @pytest.mark.parametrize(("target", "noted"), [("onnxruntime", True), ("openvino", False)])
 def test_results_of_default_sessions_are_said_to_differ(target: str, noted: bool):
-    result = onnx_passes.apply(quant(8), f"convert-to-qcdq{{target={target}}}")
-    notes = [note for step in result.record.steps for note in step.notes]
-    assert any("optimizations off" in note and "session.disable_quant_qdq=1" in note for note in notes) == noted
+    quantizer = 'qonnx.custom_op.general.Quant <signed = 1, narrow = 0, rounding_mode = "ROUND">'
+    parameters = "float s = {0.3}, float z = {0}, float b = {8}, float[3,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9}"
+    product = quantized(
+        parameters, f"q = {quantizer} (x, s, z, b) y = MatMul (q, w)", "float[N,3] x", "float[N,3] y", 21
+    )
+    for model, expected in ((product, noted), (quant(8), False)):
+        result = onnx_passes.apply(model, f"convert-to-qcdq{{target={target}}}")
+        notes = [note for step in result.record.steps for note in step.notes]
+        assert any("optimizations off" in note and "disable_quant_qdq=1" in note for note in notes) == expected
 
 
 def test_the_session_option_of_the_note_leaves_float_rounding():

@@ -14,6 +14,7 @@ from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.options import option
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.traits import is_product
 from onnx_passes.ops.rounding import round_numpy
 from onnx_passes.passes.export.targets import HELP, TARGETS, Target, strangers, target_of
 from onnx_passes.passes.qonnx.inline_qonnx import InlineQonnx
@@ -99,7 +100,7 @@ class ConvertToQcdq(Transformation, RewriteRuleSetPass):
         if self.rest == "lower" and InlineQonnx().run(model, context).modified:
             context.note("what QuantizeLinear has no word for is written in other standard operators")
             modified = True
-        if modified and self.target == "onnxruntime" and any(_rounds(node) for node in model.graph.all_nodes()):
+        if modified and self.target == "onnxruntime" and any(map(_is_fused, model.graph.all_nodes())):
             context.note(_OPTIMIZED)
         for note in strangers(model, target_of(self.target)).notes():
             context.note(note)
@@ -118,9 +119,12 @@ class ConvertToQcdq(Transformation, RewriteRuleSetPass):
         ]
 
 
-def _rounds(node: ir.Node) -> bool:
-    """Return whether a node quantizes what the model computes."""
-    return node.op_type == "QuantizeLinear" and constant(node.inputs[0]) is None
+def _is_fused(node: ir.Node) -> bool:
+    """Return whether default sessions compute a node in integers: between quantizers, or as a product."""
+    quantized = [other for other in node.predecessors() if other.op_type == "DequantizeLinear"]
+    if all(constant(other.inputs[0]) is not None for other in quantized):
+        return False
+    return is_product(node) or any(other.op_type == "QuantizeLinear" for other in node.successors())
 
 
 def _signs(op: Builder, node: ir.Node) -> Rewritten:
