@@ -419,12 +419,13 @@ PYTHON: dict[str, Callable[[], Callable[[Pass], Any]]] = {
     "a function": lambda: held(metrics=Measuring({spread: (None, 10)}, dataset="x.npy"), inputs="x.npy"),
     "expected outputs": lambda: held(verify=Verification(inputs="x.npy", expect="y.npy")),
     "a level": lambda: held(verify=Verification(require="bits")),
-    "a pass alone": lambda: lambda pass_: type("Alone", (type(pass_),), {"claims": (Claim("tolerance"),)})()(model()),
+    "a pass alone": lambda: alone(Claim("tolerance")),
+    "a metric of a pass alone": lambda: alone(Claim("metric", {"max_abs_error": (None, 1.0)})),
 }
 
 
-def model() -> ir.Model:
-    return onnx_passes.load("model.onnx")
+def alone(claim: Claim) -> Callable[[Pass], Any]:
+    return lambda pass_: type("Alone", (type(pass_),), {"claims": (claim,)})()(onnx_passes.load("model.onnx"))
 
 
 def spread(outputs: np.ndarray, expected: np.ndarray) -> float:

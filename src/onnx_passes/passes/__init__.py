@@ -75,8 +75,14 @@ def _verification() -> Instrument:
     return Verification()
 
 
+def _measuring() -> Instrument:
+    from onnx_passes.verify.measuring import MeasuringAlone
+
+    return MeasuringAlone()
+
+
 REGISTRY.adapters.append(_adapt_unnamed)
-REGISTRY.watchers.append(_verification)
+REGISTRY.watchers.extend((_measuring, _verification))
 REGISTRY.renamed = renamed
 
 

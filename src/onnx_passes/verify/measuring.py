@@ -276,6 +276,20 @@ class Measuring(Instrument):
         raise failed from failed.__cause__
 
 
+class MeasuringAlone(Measuring):
+    """Measure what a pass promises that is called alone, of which nothing is known before it begins."""
+
+    def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
+        """Keep the record until the pass is known."""
+        self._record = run
+
+    def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> str | None:
+        """Measure the model as it came, if the pass promises metrics."""
+        self.also(Plan((step,), step.text))
+        super().before_pipeline(self._record, model)
+        return None
+
+
 def promised(plan: Plan) -> dict[str, MetricRange]:
     """Return the metrics that passes of a plan promise, with the range of the last one."""
     return {name: limits for _, step in plan.walk() for name, limits in _claims(step).items()}
