@@ -15,7 +15,7 @@ SHOWN = {
     "a_first_pass": [
         "5 matches of Relu > Quant",
         "5 matches of drop-relu-before-quant",
-        "33 → 28 nodes, 5 rewrites, bit-equal",
+        "33 → 28 nodes, 5 rewrites, bits:",
         "equal bit by bit",
         "'drop-relu-before-quant' is defined in this session",
     ],
@@ -37,12 +37,12 @@ SHOWN = {
         "In[2]:8",
         "the session is still at step ",
         "smallest variance 0.0162, epsilon 1e-05",
-        "4 rewrites, bit-equal",
+        "4 rewrites, bits:",
     ],
     "prototype_a_rule": [
         "2 matches of pooled_quantizer",
         "the model no longer runs",
-        "2 rewrites, bit-equal",
+        "2 rewrites, bits:",
         "135994 operations beside products before, 127930 after",
         "2 near misses",
         "'quantize-later' is defined in this session",

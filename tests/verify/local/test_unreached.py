@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
-from onnx_passes import RewriteRulePass, Transformation, apply, passes
+from onnx_passes import PassResult, RewriteRulePass, Transformation, apply, passes
 from onnx_passes.verify.failure import PostconditionError, VerificationError
 from onnx_passes.verify.verification import Verification
 from tests.planted.planting import text
@@ -175,6 +175,24 @@ def test_change_that_nothing_can_run_is_unverified():
     assert step.evidence.reason == "branch never ran: then_branch of If 'y'"
     with pytest.raises(VerificationError, match="'bits:sampled' is required, the run is unverified"):
         apply(ir.from_onnx_text(branches(SAME, IMPOSSIBLE)), DropsIdentities, verify=Verification(require="sampled"))
+
+
+def test_another_definition_of_an_operator_that_nothing_can_run_is_unverified():
+    pool = "u = Unsqueeze(t0, axes) p = AveragePool<kernel_shape = [2], ceil_mode = 1, strides = [2]>(u) t = Abs(p)"
+    impossible = f"axes = Constant<value = int64[1] {{0}}>() t0 = Squeeze(x, axes) {pool}"
+    model = ir.from_onnx_text(branches(SAME, impossible))
+    model.graph.opset_imports[""] = 18
+
+    class Imports(Transformation):
+        def call(self, model: ir.Model) -> PassResult:
+            model.graph.opset_imports[""] = self.version
+            return PassResult(model, modified=True)
+
+        version: int = 19
+
+    assert [apply(model, Imports(version=version)).steps[0].level for version in (19, 20)] == ["unverified"] * 2
+    model.graph.opset_imports[""] = 19
+    assert apply(model, Imports(version=20)).steps[0].level != "unverified"
 
 
 def test_step_that_leaves_it_alone_is_sampled():

@@ -72,7 +72,7 @@ class Semantics(Contents):
         scope = self._scopes[node.graph]
         function = scope.functions.get(node.op_identifier())
         body = None if function is None else self._body(function)
-        versions = _version(node, scope.imports), _version(node, scope.outer)
+        versions = version_of(node, scope.imports), version_of(node, scope.outer)
         return (super().node(node), *versions, body, self.draws(node))
 
     def draws(self, node: ir.Node) -> int:
@@ -96,7 +96,7 @@ class Semantics(Contents):
         return self._bodies[function]
 
 
-def _version(node: ir.Node, imports: Mapping[str, int]) -> int | None:
+def version_of(node: ir.Node, imports: Mapping[str, int]) -> int | None:
     """Return the version since which an operator means what it does; that of its operator set if nobody knows."""
     version = imports.get(node.domain)
     if version is None and not node.domain:

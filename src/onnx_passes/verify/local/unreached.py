@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.core.walk import all_nodes, holds_graphs
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.hashing.fingerprint import Fingerprinter
+from onnx_passes.graph.hashing.semantics import version_of
 from onnx_passes.graph.randomness import is_random
 from onnx_passes.verify.comparison.compare import compare
 from onnx_passes.verify.comparison.promise import Promise
@@ -33,6 +35,8 @@ class Alone:
 
 
 Found = dict[Path, Alone]
+_Digest = tuple[bytes, tuple[int | None, ...]]
+"""The structure of a graph, and the versions since which its operators mean what they do."""
 
 
 class Unreached:
@@ -96,8 +100,13 @@ class Unreached:
                 return new.text
         return ""
 
-    def _digest(self, model: ir.Model) -> dict[Path, bytes]:
-        return {body.path: self._identity.structural(body.graph) for body in all_bodies(_flat(model).graph)}
+    def _digest(self, model: ir.Model) -> dict[Path, _Digest]:
+        flat = _flat(model)
+        versions = functools.partial(version_of, imports=flat.graph.opset_imports)
+        return {
+            body.path: (self._identity.structural(body.graph), tuple(map(versions, all_nodes(body.graph))))
+            for body in all_bodies(flat.graph)
+        }
 
     def _explore(self, model: ir.Model, before: Found) -> Found:
         found: Found = {}
