@@ -83,7 +83,7 @@ class Comparison:
         return self._of(a) == self._of(b)
 
     def depends(self, output: ir.Value, value: ir.Value) -> bool:
-        """Tell whether an output is computed from a value."""
+        """Return whether an output is computed from a value."""
         seen: set[ir.Value] = set()
         waiting = [output]
         while waiting:
@@ -181,7 +181,7 @@ class Comparison:
         return found is not None and found[1] is b
 
     def _are_alike(self, a: ir.Node, b: ir.Node) -> bool:
-        """Tell whether two nodes are one function of their operands; what is drawn at random is none."""
+        """Return whether two nodes are the same function of their operands; random draws are not functions."""
         one, other = self._operations[a], self._operations[b]
         return one.key == other.key and not one.draws and len(one.operands) == len(other.operands)
 

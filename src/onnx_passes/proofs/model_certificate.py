@@ -159,7 +159,7 @@ class _Search:
         return results if drawn[0] or not results else self._judged(results)
 
     def _loads_only_one(self) -> bool:
-        """Tell whether a model cannot be run while the other one can, as by nodes that no output depends on."""
+        """Return whether a model cannot be run while the other one can, as by nodes that no output depends on."""
         loaded = [Runner(model).is_loaded for model in (self.comparison.before, self.comparison.after)]
         return loaded[0] is not loaded[1]
 
@@ -221,7 +221,7 @@ class _Search:
         }
 
     def _blamed(self, results: list[WindowResult], found: Counterexample) -> list[WindowResult]:
-        """Say which window differs, if only one can be the cause; else that the outputs do."""
+        """Return which window differs, if only one can be the cause; else that the outputs do."""
         outputs = [self.comparison.before.graph.outputs[place] for place in found.outputs]
         suspects = [
             window
@@ -287,7 +287,7 @@ class _Search:
 
 
 def _defaults(names: Collection[str]) -> WindowResult:
-    """Say that callers of one model can override what is constant in the other one."""
+    """State that callers of one model can override what is constant in the other one."""
     shown = ", ".join(f"'{name}'" for name in sorted(names)[:3]) + (" …" if len(names) > 3 else "")
     assumed = Assumption(f"nobody overrides the defaults of {count(names, 'input')} ({shown})")
     return WindowResult("interface", (), (), Proof("proved-here", "the same defaults", assumptions=(assumed,)))

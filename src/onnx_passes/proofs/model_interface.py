@@ -64,7 +64,7 @@ def _values_differ(noun: str, before: Sequence[ir.Value], after: Sequence[ir.Val
 
 
 def _fits(a: ir.Value, b: ir.Value, *, open_dims: bool) -> bool:
-    """Tell whether two shapes are the same but for names of dimensions."""
+    """Return whether two shapes are the same but for names of dimensions."""
     one, other = dims(a), dims(b)
     if one is None or other is None:
         return open_dims or one is other

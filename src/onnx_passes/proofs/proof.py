@@ -55,7 +55,7 @@ class Proof:
 
     @property
     def keeps_bits(self) -> bool:
-        """Tell whether it speaks of bits, not of real numbers, however well that is known."""
+        """Return whether it speaks of bits, not of real numbers, however well that is known."""
         return "equal-in-reals" not in (self.holds, *(each.leaves for each in self.assumptions))
 
     @property

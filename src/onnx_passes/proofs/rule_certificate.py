@@ -72,7 +72,7 @@ class RuleCertificate:
 
     @property
     def is_proved(self) -> bool:
-        """Tell whether it is a proof of the rule as it is."""
+        """Return whether it is a proof of the rule as it is."""
         return not self.missing and not self.stale
 
     @property
@@ -85,7 +85,7 @@ class RuleCertificate:
 
     @property
     def lacks(self) -> str:
-        """Say why it is no proof; nothing if it is one."""
+        """Return why it is not a proof; empty if it is one."""
         return "the source of the rule has changed since it was proved" if self.stale else self.missing
 
     def proof(self) -> Proof | None:

@@ -56,7 +56,7 @@ class Runner:
 
     @property
     def is_loaded(self) -> bool:
-        """Tell whether ONNX Runtime takes the model."""
+        """Return whether ONNX Runtime takes the model."""
         return self._session is not None
 
     def __call__(self, feeds: Feeds) -> list[Array] | None:

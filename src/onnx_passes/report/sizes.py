@@ -59,7 +59,7 @@ class SizeNames:
         return Extent({tuple(sorted(map(self.of, names))): factor for names, factor in terms})
 
     def lines(self) -> Iterator[str]:
-        """Say what names stand for, in terms of one another; nothing if no formula was named."""
+        """Return the formulas that names stand for, in terms of one another; empty if no formula was named."""
         by_length = sorted(self._names, key=len)
         for number, formula in enumerate(by_length[:_LISTED]):
             text, name = formula, self._names[formula]

@@ -143,7 +143,7 @@ def _overridable(value: ir.Value, contents: Contents) -> Key:
 
 
 def _is_outside(value: ir.Value, layout: Numbering) -> bool:
-    """Tell whether a leaf is neither an input nor an initializer of the graphs that are numbered."""
+    """Return whether a leaf is neither an input nor an initializer of the graphs that are numbered."""
     return value.graph not in layout.graphs or not (value.is_graph_input() or value.is_initializer())
 
 

@@ -70,7 +70,7 @@ class Excuses:
             return str(error)
 
     def refused(self, excuse: Excuse) -> str:
-        """Say why an excuse does not count against outputs that the user expects, and what keeps to them."""
+        """Return why an excuse does not count against outputs that the user expects, and the option that keeps them."""
         why = f"{excuse.reason}, but the outputs are expected as given"
         if excuse.ties is None or not any(getattr(step.pass_, "semantics", "") == "exact" for _, step in self._pending):
             return why

@@ -85,7 +85,7 @@ def as_writable(model: ir.Model, original: Original | None, executor: Executor |
 
 
 def findings(model: ir.Model, executor: Executor | None = None) -> Findings:
-    """Let the checker of onnx and ONNX Runtime, at its default level of optimization, read a model as a file."""
+    """Check a model with the checker of onnx, and load it in ONNX Runtime at its default level of optimization."""
     given = executor or Executor()
     options = {**given.profile.session_options, "session.disable_prepacking": "1"}
     profile = replace(given.profile, optimized=True, round_halves=False, session_options=options)
