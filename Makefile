@@ -60,7 +60,7 @@ types: $(READY)
 	$(BIN)/pyright
 
 unit: $(READY)
-	$(BIN)/pytest -n auto --dist worksteal
+	$(BIN)/pytest -n auto --dist worksteal --durations 20 --durations-min 4
 
 # For the impatient.
 check: $(READY)
