@@ -6,6 +6,7 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -25,7 +26,7 @@ from onnx_passes.verify.local.unreached import Unreached
 from onnx_passes.verify.narrowing import Narrowing
 from onnx_passes.verify.run.execute import Engine, ExecutionError, Executor, Key, Sample
 from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
-from onnx_passes.verify.samples.generate import Draft, Sampling, draft, draw_special
+from onnx_passes.verify.samples.generate import Draft, Redraw, Sampling, draft, draw_special
 from onnx_passes.verify.samples.reference import read_inputs, read_outputs
 from onnx_passes.verify.ties.explain import Ties
 
@@ -212,7 +213,7 @@ class Start:
         self._draft = Draft(given) if inputs else _draft(narrowed, sampling, executor)
         special = _special(narrowed, sampling) if sampling.special or not inputs else []
         self._special: list[tuple[SpecialKind, Sample]] = [(kind, narrowing.drawn(sample)) for kind, sample in special]
-        self._executor = executor
+        self._executor, self._seed = executor, sampling.seed
         self._axes = None if inputs else dynamic_axes(narrowed)
         self._feeds = frozenset(name for sample in self._draft.samples for name in narrowing.drawn(sample))
         self._ready = executor.prepare(model, feeds=self._feeds)
@@ -238,7 +239,8 @@ class Start:
             samples, results = self._ready.run_each(self._draft.samples, all_must_run=True)
         else:
             drawn = list(map(self._narrowing.drawn, self._draft.finish()))
-            samples, results = run_generated(self._ready, drawn, self._axes)
+            redraw = partial(Redraw, self._narrowing.model, self._seed)
+            samples, results = run_generated(self._ready, drawn, self._axes, redraw, self._narrowing.drawn)
         self._declared.excuse(results[0])
         engine = self._ready.engine
         baseline = Baseline(samples, results, results, engine, self._feeds, self._ready.key, self._declared)

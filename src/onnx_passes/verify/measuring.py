@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import onnx_ir as ir
@@ -30,7 +31,7 @@ from onnx_passes.verify.run.execute import Engine, Executable, ExecutionError, E
 from onnx_passes.verify.samples.dataset import Batch, Dataset
 from onnx_passes.verify.samples.dataset_at import DatasetAt
 from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
-from onnx_passes.verify.samples.generate import generate
+from onnx_passes.verify.samples.generate import Redraw, generate
 from onnx_passes.verify.samples.reference import Source
 from onnx_passes.verify.samples.sources import listed, stamps_of
 from onnx_passes.verify.samples.stamps import Stamp, stamp_of
@@ -176,7 +177,8 @@ class Measuring(Instrument):
             samples = [narrowing.drawn(sample) for sample in generate(model, seed=self.seed)]
         except UsageError as error:
             raise ExecutionError(str(error)) from error
-        taken, _ = run_generated(ready, samples, dynamic_axes(model))
+        redraw = partial(Redraw, model, self.seed)
+        taken, _ = run_generated(ready, samples, dynamic_axes(model), redraw, narrowing.drawn)
         return Dataset.of(model, taken)
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:

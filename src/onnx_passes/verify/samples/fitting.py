@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Sample
-from onnx_passes.verify.samples.generate import generate
+from onnx_passes.verify.samples.generate import Redraw, generate
 from onnx_passes.verify.samples.reference import read_inputs
+from onnx_passes.verify.samples.size_search import search_sizes
 from onnx_passes.verify.samples.sizes import dimension_key
 from onnx_passes.verify.samples.sources import listed
 
@@ -39,25 +42,58 @@ def run_samples(
     inputs = listed(inputs)
     if inputs:
         return ready.run_each(read_inputs(model, inputs), all_must_run=True)
-    return run_generated(ready, generate(model, seed=seed, thorough=True), dynamic_axes(model))
+    return run_generated(
+        ready, generate(model, seed=seed, thorough=True), dynamic_axes(model), partial(Redraw, model, seed)
+    )
 
 
-def run_generated(ready: Executable, samples: Sequence[Sample], axes: Axes) -> tuple[list[Sample], list[Sample]]:
-    """Run on generated samples; returns those that the model took, and its results.
+def run_generated(
+    ready: Executable,
+    samples: Sequence[Sample],
+    axes: Axes,
+    redraw: Callable[[], Redraw] | None = None,
+    given: Callable[[Sample], Sample] = lambda sample: sample,
+) -> tuple[list[Sample], list[Sample]]:
+    """Run on generated samples; return those that the model took, and its results.
 
-    Where it takes none, their sizes may be to blame: dynamic dimensions then get smaller ones in turn. Raises
-    ExecutionError, as the generated samples gave it, if no size helps.
+    If it takes none, their sizes may be to blame: dynamic dimensions then get smaller ones in turn, then sizes that are
+    searched, with samples of ``redraw`` as ``given`` hands them over. Raises ExecutionError with the failure of the
+    generated samples if no size helps.
     """
     try:
         return ready.run_each(samples, all_must_run=False)
     except ExecutionError as refusal:
-        smaller = list(_smaller(samples, axes))
-        if not smaller:
+        for others in (_smaller(samples, axes), map(given, _related(ready, redraw, given))):
+            found = list(others)
+            with contextlib.suppress(ExecutionError):
+                if found:
+                    return ready.run_each(found, all_must_run=False)
+        if redraw is None or not any(axes.values()):
             raise
+        raise ExecutionError(
+            f"{refusal}; no sizes of dynamic dimensions were found that fit together: give data with --inputs"
+        ) from refusal
+
+
+def _related(
+    ready: Executable, make: Callable[[], Redraw] | None, given: Callable[[Sample], Sample]
+) -> Iterator[Sample]:
+    """Yield samples with sizes between which relations hold that the model asks for, if these are found."""
+    redraw = None if make is None else make()
+    if redraw is None or not redraw.least:
+        return
+
+    def attempt(sizes: Mapping[str, int]) -> str:
         try:
-            return ready.run_each(smaller, all_must_run=False)
-        except ExecutionError:
-            raise refusal from None
+            ready.run(given(redraw.sample(0, sizes)))
+        except ExecutionError as error:
+            return str(error) or type(error).__name__
+        return ""
+
+    relations = search_sizes(redraw.least, attempt, redraw.order)
+    if relations is not None:
+        for number in range(redraw.count):
+            yield redraw.sample(number, relations.sizes(redraw.free(number)))
 
 
 def _smaller(samples: Sequence[Sample], axes: Axes) -> Iterator[Sample]:

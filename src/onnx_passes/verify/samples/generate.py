@@ -94,6 +94,30 @@ def draft(model: ir.Model, sampling: Sampling, executor: Executor) -> Draft:
     return _Drawing.of(model, sampling.seed, {}, {}, executor).draft(sampling.count, special=False, thorough=True)
 
 
+class Redraw:
+    """Draws samples of other sizes for a model that does not take the usual ones."""
+
+    def __init__(self, model: ir.Model, seed: int = 0, dimensions: Mapping[str, int] | None = None) -> None:
+        self._model, self._seed = model, seed
+        self._drawing = _Drawing.of(model, seed, dimensions or {}, {}, None)
+        self.least = {name: least for name, least in self._drawing.dynamic.items() if name not in self._drawing.fixed}
+        self.order = {str(node.name): place for place, node in enumerate(model.graph) if node.name}
+
+    @property
+    def count(self) -> int:
+        """Return how many samples every model gets."""
+        return self._drawing.usual
+
+    def free(self, number: int) -> Sizes:
+        """Return the usual sizes of a sample."""
+        return self._drawing.sizes(number)
+
+    def sample(self, number: int, sizes: Sizes) -> Sample:
+        """Draw a sample with these sizes."""
+        fixed = {**sizes, **self._drawing.fixed}
+        return _Drawing.of(self._model, self._seed, fixed, {}, None).sample(number)
+
+
 def draw_special(model: ir.Model, sampling: Sampling) -> list[tuple[Literal["finite", "infinite"], Sample]]:
     """Draw two samples with what arithmetic has special rules for; none for large models unless asked for.
 
@@ -169,7 +193,7 @@ class _Drawing:
     @cached_property
     def rounds(self) -> int:
         """Count the samples that it takes to come to all critical values."""
-        sizes = self._sizes(self.usual)
+        sizes = self.sizes(self.usual)
         return self.critical.rounds({name: shape_of(value, sizes) for name, value in self.inputs.items()})
 
     @property
@@ -177,7 +201,8 @@ class _Drawing:
         """Count the samples that small models get beside the usual ones."""
         return self.rounds + 1 if self.inputs else 0
 
-    def _sizes(self, number: int) -> Sizes:
+    def sizes(self, number: int) -> Sizes:
+        """Choose the sizes of dynamic dimensions in a sample."""
         return sizes_of_sample(self.dynamic, number, self.fixed, usual=self.usual)
 
     def sample(self, number: int, *, kind: Kind | None = None, special: bool = False, thorough: bool = False) -> Sample:
@@ -185,7 +210,7 @@ class _Drawing:
         at = number - self.usual
         is_critical = kind is None and 0 <= at < self.rounds
         kind = kind or ("flat" if at >= 0 and at == self.rounds else _KINDS[number % 3])
-        sizes, result = self._sizes(number), Sample()
+        sizes, result = self.sizes(number), Sample()
         for name, value in self.inputs.items():
             random = _random(self.seed, number, name)
             array = Draw(self.model, value, sizes, kind, number, special, self.bounds.get(name), random).array()
