@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import onnx
 import pytest
 
 from tests.cli.conftest import BREAK_ADDS
@@ -163,3 +164,20 @@ def test_required_evidence_decides_about_the_exit_code(run, model, tmp_path):
     assert "proved" in answer.err
     assert not target.exists()
     assert run("--require", "sampled", "--verify", "off", model, "cleanup").code == 2
+
+
+def test_sizes_of_dimensions_are_for_verification_alone(run, tmp_path):
+    text = """<ir_version: 10, opset_import: ["": 20]>
+    g (float[n, 40000] x, float[m, 2] z) => (float[n, 40000] y) { a = Neg(x) b = Neg(a) y = Relu(b) }"""
+    model, out = tmp_path / "model.onnx", tmp_path / "out.onnx"
+    onnx.save(onnx.parser.parse_model(text), model)
+    answer = run("-o", out, model, "eliminate", "--size", "n=2", "--json", "--samples", 1)
+    assert answer.code == 0
+    assert json.loads(answer.out)["level"].startswith("bits:")
+    assert onnx.load(out).graph.input[0].type.tensor_type.shape.dim[0].dim_param == "n"
+    unknown = run("-o", out, model, "eliminate", "--size", "k=2")
+    assert (unknown.code, "no dynamic dimension 'k'" in unknown.err) == (2, True)
+    assert run("-o", out, model, "eliminate", "--size", "n").code == 2
+    np.savez(tmp_path / "x.npz", x=np.zeros((1, 40000), np.float32), z=np.zeros((1, 2), np.float32))
+    refused = run("-o", out, model, "eliminate", "--size", "n=2", "--inputs", tmp_path / "x.npz")
+    assert (refused.code, "--size is for generated inputs" in refused.err) == (2, True)

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from onnx_passes.cli.options import parse_size
 from onnx_passes.core.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -78,12 +79,16 @@ def verification_of(
     from onnx_passes.verify.run.activations import LIMIT
     from onnx_passes.verify.verification import Verification
 
+    inputs = asked.inputs or config.reference.inp
+    if asked.sizes and inputs:
+        raise UsageError("--size is for generated inputs, and inputs are given", hint="leave out one of them")
     return Verification(
-        inputs=asked.inputs or config.reference.inp,
+        inputs=inputs,
         expect=() if labels or asked.dataset else asked.expect or config.reference.out,
         seed=asked.seed,
         samples=_chosen(asked.samples, config.verify and config.verify.samples),
         special=_chosen(asked.special, config.verify and config.verify.special),
+        sizes=dict(parse_size(text, "--size") for text in asked.sizes),
         limits=parse_tolerance(asked.tolerance, configured_limits(config)),
         mode=_mode(asked),
         executor=executor or executor_of(config),

@@ -38,6 +38,7 @@ class Choices:
     seed: int = 0
     samples: int | None = None
     special: bool | None = None
+    sizes: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     expect: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
@@ -66,6 +67,13 @@ _CHECKING = (
     click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated inputs."),
     click.option(
         "--samples", type=click.IntRange(min=1), metavar="N", help="How many inputs to generate [default: 3 or more]."
+    ),
+    click.option(
+        "--size",
+        "sizes",
+        multiple=True,
+        metavar="NAME=SIZE",
+        help="Size of a dynamic dimension in generated inputs; the model keeps it dynamic. May be repeated.",
     ),
     click.option(
         "--special/--no-special",

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from onnx_passes.zoo.manifest import Deciding
 
 _OPTIONS = (
-    *("external", "limit", "paranoid", "verify", "tolerance", "seed", "samples", "special", "inputs", "expect"),
+    *("external", "limit", "paranoid", "verify", "tolerance", "seed", "samples", "special", "sizes"),
+    *("inputs", "expect"),
     *("metrics", "dataset", "batch", "structure", "require", "memory"),
 )
 _OURS = "onnx_passes"

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 import click
 
 from onnx_passes.cli.limits import limit_options
+from onnx_passes.core.errors import UsageError
 from onnx_passes.core.imports import import_user_modules
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -83,3 +84,11 @@ class Answer(Protocol):
 def show(answer: Answer, *, as_json: bool) -> None:
     """Print an answer for people, or for programs."""
     click.echo(json.dumps(answer.to_json(), indent=2, default=str) if as_json else str(answer))
+
+
+def parse_size(text: str, option: str) -> tuple[str, int]:
+    """Read the name and the size of a dimension."""
+    name, _, size = text.rpartition("=")
+    if not name or not size.isdecimal():
+        raise UsageError(f"'{text}' gives no size to a dimension", hint=f"write {option} N=8")
+    return name, int(size)

@@ -207,13 +207,15 @@ class Start:
         executor: Executor,
         narrowing: Narrowing | None = None,
     ) -> None:
+        if not inputs:
+            sampling.require_known(model)
         self._narrowing = narrowing = narrowing or Narrowing(model)
         narrowed = narrowing.model
         given = [narrowing.read(sample) for sample in read_inputs(narrowed, inputs)] if inputs else []
         self._draft = Draft(given) if inputs else _draft(narrowed, sampling, executor)
         special = _special(narrowed, sampling) if sampling.special or not inputs else []
         self._special: list[tuple[SpecialKind, Sample]] = [(kind, narrowing.drawn(sample)) for kind, sample in special]
-        self._executor, self._seed = executor, sampling.seed
+        self._executor, self._sampling = executor, sampling
         self._axes = None if inputs else dynamic_axes(narrowed)
         self._feeds = frozenset(name for sample in self._draft.samples for name in narrowing.drawn(sample))
         self._ready = executor.prepare(model, feeds=self._feeds)
@@ -239,7 +241,7 @@ class Start:
             samples, results = self._ready.run_each(self._draft.samples, all_must_run=True)
         else:
             drawn = list(map(self._narrowing.drawn, self._draft.finish()))
-            redraw = partial(Redraw, self._narrowing.model, self._seed)
+            redraw = partial(Redraw, self._narrowing.model, self._sampling)
             samples, results = run_generated(self._ready, drawn, self._axes, redraw, self._narrowing.drawn)
         self._declared.excuse(results[0])
         engine = self._ready.engine

@@ -31,7 +31,7 @@ from onnx_passes.verify.run.execute import Engine, Executable, ExecutionError, E
 from onnx_passes.verify.samples.dataset import Batch, Dataset
 from onnx_passes.verify.samples.dataset_at import DatasetAt
 from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
-from onnx_passes.verify.samples.generate import Redraw, generate
+from onnx_passes.verify.samples.generate import Redraw, Sampling, generate
 from onnx_passes.verify.samples.reference import Source
 from onnx_passes.verify.samples.sources import listed, stamps_of
 from onnx_passes.verify.samples.stamps import Stamp, stamp_of
@@ -177,7 +177,7 @@ class Measuring(Instrument):
             samples = [narrowing.drawn(sample) for sample in generate(model, seed=self.seed)]
         except UsageError as error:
             raise ExecutionError(str(error)) from error
-        redraw = partial(Redraw, model, self.seed)
+        redraw = partial(Redraw, model, Sampling(self.seed))
         taken, _ = run_generated(ready, samples, dynamic_axes(model), redraw, narrowing.drawn)
         return Dataset.of(model, taken)
 

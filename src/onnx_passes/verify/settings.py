@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -24,9 +24,10 @@ class Settings:
     """What a verification is asked for.
 
     ``samples`` is how many inputs are generated, ``special`` whether NaN, infinities, the largest and the smallest
-    numbers are tried, too; by default that depends on the size of the model. ``source`` returns the model that the run
-    starts with, anew each time; without it a copy is kept. ``memory`` limits the values that are kept for local checks,
-    ``require`` is a finding that the run must reach, or its text, ``prove`` whether rewrites are proved.
+    numbers are tried, too; by default that depends on the size of the model. ``sizes`` are those of dynamic
+    dimensions in generated inputs. ``source`` returns the model that the run starts with, anew each time; without it
+    a copy is kept. ``memory`` limits the values that are kept for local checks, ``require`` is a finding that the run
+    must reach, or its text, ``prove`` whether rewrites are proved.
     """
 
     inputs: Sequence[Any] = ()
@@ -34,6 +35,7 @@ class Settings:
     seed: int = 0
     samples: int | None = None
     special: bool | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     limits: Limits = DEFAULT
     mode: Mode = "each"
     executor: Executor = field(default_factory=Executor)
@@ -52,4 +54,4 @@ class Settings:
     @property
     def sampling(self) -> Sampling:
         """Return how samples are generated."""
-        return Sampling(self.seed, self.samples, self.special)
+        return Sampling(self.seed, self.samples, self.special, self.sizes)

@@ -19,7 +19,7 @@ from onnx_passes.verify.narrowing import Narrowing
 from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
 from onnx_passes.verify.run.timing import SECONDS, TimedModel, time_in_turns
 from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
-from onnx_passes.verify.samples.generate import Redraw, generate
+from onnx_passes.verify.samples.generate import Redraw, Sampling, generate
 from onnx_passes.verify.samples.reference import Source, read_inputs
 from onnx_passes.verify.samples.sizes import dimension_key, dynamic_dimensions
 from onnx_passes.verify.samples.sources import listed
@@ -87,7 +87,7 @@ def timed_sample(
         sample = generate(model, samples=1, dimensions=sizes)[0]
         ready.run(sample)
     except ExecutionError:
-        redraw = partial(Redraw, model, dimensions=given)
+        redraw = partial(Redraw, model, Sampling(sizes=given))
         taken, _ = run_generated(ready, generate(model, dimensions=given), dynamic_axes(model), redraw)
         sample = max(taken, key=lambda one: sum(array.size for array in one.values()))
     return sample

@@ -11,7 +11,8 @@ import pytest
 from onnx_passes import RewriteRulePass, Transformation, apply
 from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.run.execute import Executor
-from onnx_passes.verify.samples.fitting import run_samples
+from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated, run_samples
+from onnx_passes.verify.samples.generate import Redraw, Sampling, generate
 from onnx_passes.verify.samples.size_search import Relations, search_sizes
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]>'
@@ -54,7 +55,7 @@ def rule(holds: Callable[[Mapping[str, int]], bool], says: str = "") -> Callable
 )
 def test_a_relation_is_found(names: str, attempt: Callable[[Mapping[str, int]], str], relations: str) -> None:
     least = dict.fromkeys(names.split(), 1)
-    found = search_sizes(least, attempt, {})
+    found = search_sizes(least, attempt, {}, {})
     assert found is not None
     assert str(found) == relations
     for more in (3, 5):
@@ -67,7 +68,7 @@ def test_several_relations_are_found_one_after_the_other() -> None:
             return "running MatMul node. Name:'first'"
         return "" if sizes["width"] == 14 else "running Reshape node. Name:'second' requested shape: {-1,7,2} of 14"
 
-    found = search_sizes(dict.fromkeys(("now", "past", "total", "width"), 1), attempt, {"first": 1, "second": 2})
+    found = search_sizes(dict.fromkeys(("now", "past", "total", "width"), 1), attempt, {"first": 1, "second": 2}, {})
     assert found is not None
     assert set(str(found).split(", ")) == {"total = now + past", "width = 14"}
 
@@ -79,7 +80,7 @@ def test_the_search_is_bounded() -> None:
         tried.append(sizes)
         return "1 2 3 4 5 6 7 8 9"
 
-    assert search_sizes(dict.fromkeys("abcdef", 1), attempt, {}) is None
+    assert search_sizes(dict.fromkeys("abcdef", 1), attempt, {}, {}) is None
     assert len(tried) <= 120
 
 
@@ -125,3 +126,14 @@ def test_a_model_that_runs_with_no_sizes_says_what_to_give() -> None:
     assert record.level == "unverified"
     assert "give data with --inputs" in record.obstacle
     assert "idx=99999" in record.obstacle
+
+
+def test_sizes_of_the_user_are_kept() -> None:
+    model = ir.from_onnx_text(CACHE)
+    redraw = Redraw(model, Sampling(sizes={"past": 5}))
+    assert redraw.fixed == {"past": 5}
+    samples, _ = run_generated(
+        Executor().prepare(model), generate(model, dimensions={"past": 5}), dynamic_axes(model), lambda: redraw
+    )
+    assert {sample["before"].shape[1] for sample in samples} == {5}
+    assert {sample["w"].shape[0] - sample["x"].shape[1] for sample in samples} == {5}

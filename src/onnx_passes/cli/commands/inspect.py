@@ -6,8 +6,7 @@ import json
 
 import click
 
-from onnx_passes.cli.options import running_options
-from onnx_passes.core.errors import UsageError
+from onnx_passes.cli.options import parse_size, running_options
 
 
 @click.command("inspect", short_help="Show what is in a model, and what it costs.")
@@ -47,7 +46,7 @@ def command(
     from onnx_passes.passes.analyse.inspection import inspect
 
     known = parse_inputs(" ".join(given))
-    sizes = dict(_size(text) for text in dims)
+    sizes = dict(parse_size(text, "--dim") for text in dims)
     found = inspect(model, dimensions=sizes, run=run_it, time=time_it, ranges=known or ranges, data=data)
     if as_json:
         click.echo(json.dumps(found.to_json(layers=layers), indent=2))
@@ -55,10 +54,3 @@ def command(
         from onnx_passes.report.inspection import show_inspection
 
         show_inspection(found, layers=layers)
-
-
-def _size(text: str) -> tuple[str, int]:
-    name, _, size = text.rpartition("=")
-    if not name or not size.isdecimal():
-        raise UsageError(f"'{text}' gives no size to a dimension", hint="write --dim N=8")
-    return name, int(size)

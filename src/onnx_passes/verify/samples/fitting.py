@@ -9,8 +9,9 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Sample
-from onnx_passes.verify.samples.generate import Redraw, generate
+from onnx_passes.verify.samples.generate import Redraw, Sampling, generate
 from onnx_passes.verify.samples.reference import read_inputs
 from onnx_passes.verify.samples.size_search import search_sizes
 from onnx_passes.verify.samples.sizes import dimension_key
@@ -43,7 +44,7 @@ def run_samples(
     if inputs:
         return ready.run_each(read_inputs(model, inputs), all_must_run=True)
     return run_generated(
-        ready, generate(model, seed=seed, thorough=True), dynamic_axes(model), partial(Redraw, model, seed)
+        ready, generate(model, seed=seed, thorough=True), dynamic_axes(model), partial(Redraw, model, Sampling(seed))
     )
 
 
@@ -80,20 +81,21 @@ def _related(
 ) -> Iterator[Sample]:
     """Yield samples with sizes between which relations hold that the model asks for, if these are found."""
     redraw = None if make is None else make()
-    if redraw is None or not redraw.least:
+    if redraw is None or redraw.least.keys() <= redraw.fixed.keys():
         return
 
     def attempt(sizes: Mapping[str, int]) -> str:
         try:
             ready.run(given(redraw.sample(0, sizes)))
-        except ExecutionError as error:
+        except (ExecutionError, UsageError) as error:
             return str(error) or type(error).__name__
         return ""
 
-    relations = search_sizes(redraw.least, attempt, redraw.order)
+    relations = search_sizes(redraw.least, attempt, redraw.order, redraw.fixed)
     if relations is not None:
         for number in range(redraw.count):
-            yield redraw.sample(number, relations.sizes(redraw.free(number)))
+            with contextlib.suppress(UsageError):
+                yield redraw.sample(number, relations.sizes(redraw.free(number)))
 
 
 def _smaller(samples: Sequence[Sample], axes: Axes) -> Iterator[Sample]:

@@ -67,11 +67,22 @@ def generate(
 
 @dataclass(frozen=True)
 class Sampling:
-    """How samples are generated: from which seed, how many, and whether special values count."""
+    """How samples are generated: from which seed, how many, whether special values count, and sizes of dimensions."""
 
     seed: int = 0
     count: int | None = None
     special: bool | None = None
+    sizes: Sizes = field(default_factory=dict[str, int])
+
+    def require_known(self, model: ir.Model) -> None:
+        """Raise UsageError unless each size is that of a dynamic dimension of the model."""
+        _Drawing.of(model, self.seed, self.sizes, {}, None)
+
+    def drawing(self, model: ir.Model, executor: Executor | None = None) -> _Drawing:
+        """Prepare to draw for a model, of which some dimensions may have been fixed since."""
+        known = _Drawing.of(model, self.seed, {}, {}, executor)
+        known.fixed = {name: size for name, size in self.sizes.items() if name in known.dynamic}
+        return known
 
 
 @dataclass
@@ -91,16 +102,16 @@ class Draft:
 
 def draft(model: ir.Model, sampling: Sampling, executor: Executor) -> Draft:
     """Draw samples as :func:`generate` does, but find critical values only at the end: the model may change before."""
-    return _Drawing.of(model, sampling.seed, {}, {}, executor).draft(sampling.count, special=False, thorough=True)
+    return sampling.drawing(model, executor).draft(sampling.count, special=False, thorough=True)
 
 
 class Redraw:
     """Draws samples of other sizes for a model that does not take the usual ones."""
 
-    def __init__(self, model: ir.Model, seed: int = 0, dimensions: Mapping[str, int] | None = None) -> None:
-        self._model, self._seed = model, seed
-        self._drawing = _Drawing.of(model, seed, dimensions or {}, {}, None)
-        self.least = {name: least for name, least in self._drawing.dynamic.items() if name not in self._drawing.fixed}
+    def __init__(self, model: ir.Model, sampling: Sampling) -> None:
+        self._model, self._seed = model, sampling.seed
+        self._drawing = sampling.drawing(model)
+        self.least, self.fixed = self._drawing.dynamic, self._drawing.fixed
         self.order = {str(node.name): place for place, node in enumerate(model.graph) if node.name}
 
     @property
@@ -114,8 +125,7 @@ class Redraw:
 
     def sample(self, number: int, sizes: Sizes) -> Sample:
         """Draw a sample with these sizes."""
-        fixed = {**sizes, **self._drawing.fixed}
-        return _Drawing.of(self._model, self._seed, fixed, {}, None).sample(number)
+        return _Drawing.of(self._model, self._seed, sizes, {}, None).sample(number)
 
 
 def draw_special(model: ir.Model, sampling: Sampling) -> list[tuple[Literal["finite", "infinite"], Sample]]:
@@ -123,7 +133,7 @@ def draw_special(model: ir.Model, sampling: Sampling) -> list[tuple[Literal["fin
 
     The first holds signed zeros, the largest and the smallest numbers, the second NaN and infinities: these spread.
     """
-    drawing = _Drawing.of(model, sampling.seed, {}, {}, None)
+    drawing = sampling.drawing(model)
     wanted = drawing.is_small if sampling.special is None else sampling.special
     if not wanted or not any(value.dtype in _SPECIAL_TYPES for value in drawing.inputs.values()):
         return []

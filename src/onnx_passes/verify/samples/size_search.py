@@ -19,7 +19,7 @@ Attempt = Callable[[Mapping[str, int]], str]
 
 _MOST_ATTEMPTS = 120
 _SECONDS = 8.0
-_LARGEST = 4096
+_LARGEST = 1024
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 _NODE = re.compile(r"Name:'([^']*)'")
 
@@ -64,15 +64,19 @@ class Relations:
         return False
 
 
-def search_sizes(least: Mapping[str, int], attempt: Attempt, order: Mapping[str, int]) -> Relations | None:
+def search_sizes(
+    least: Mapping[str, int], attempt: Attempt, order: Mapping[str, int], fixed: Mapping[str, int]
+) -> Relations | None:
     """Return relations of dimensions with which a model runs; None if none are found in bounded time.
 
-    ``least`` is the smallest size of each dimension, ``order`` the place of each node in the order of execution: the
-    later a run fails, the better are its sizes.
+    ``least`` is the smallest size of each dimension, ``fixed`` are sizes that must stay, ``order`` the place of each
+    node in the order of execution: the later a run fails, the better are its sizes.
     """
     free = {name: size * (place + 2) for place, (name, size) in enumerate(least.items())}
     started, count = time.perf_counter(), itertools.count()
-    waiting: list[tuple[int, int, int, Relations]] = [(0, 0, next(count), Relations({}))]
+    waiting: list[tuple[int, int, int, Relations]] = [
+        (0, 0, next(count), Relations({name: ((), size) for name, size in fixed.items()}))
+    ]
     tried: set[tuple[int, ...]] = set()
     while waiting and len(tried) < _MOST_ATTEMPTS and time.perf_counter() - started < _SECONDS:
         *_, relations = heapq.heappop(waiting)
@@ -83,7 +87,7 @@ def search_sizes(least: Mapping[str, int], attempt: Attempt, order: Mapping[str,
         tried.add(key)
         failure = attempt(sizes)
         if not failure:
-            return _generalized(relations, free, attempt)
+            return _generalized(relations, free, attempt, fixed)
         node = _NODE.search(failure)
         reached = order.get(node[1], 0) if node else 0
         for more in _supposed(relations, failure, sizes):
@@ -91,17 +95,19 @@ def search_sizes(least: Mapping[str, int], attempt: Attempt, order: Mapping[str,
     return None
 
 
-def _generalized(relations: Relations, free: Mapping[str, int], attempt: Attempt) -> Relations:
+def _generalized(
+    relations: Relations, free: Mapping[str, int], attempt: Attempt, fixed: Mapping[str, int]
+) -> Relations:
     """Return relations in which a number that is the sum of dimensions is written so, if the model runs then, too."""
     sizes = relations.sizes(free)
     others = {name: size + place + 1 for place, (name, size) in enumerate(free.items())}
     for name, (terms, number) in relations.terms.items():
         known = [each for each in sizes if each != name]
         sums = [pair for pair in itertools.combinations(known, 2) if sum(map(sizes.__getitem__, pair)) == number]
-        for pair in sums if not terms else ():
+        for pair in () if terms or name in fixed else sums:
             supposed = relations.with_term(name, pair, 0)
             if supposed is not None and not attempt(supposed.sizes(others)):
-                return _generalized(supposed, free, attempt)
+                return _generalized(supposed, free, attempt, fixed)
     return relations
 
 
