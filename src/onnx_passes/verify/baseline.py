@@ -6,7 +6,6 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -69,6 +68,8 @@ class Baseline:
     """The last place of the type that the model computes in since a pass converted it."""
     expected: list[Sample] | None = None
     """Outputs that the user expects, in the form of the interface now; no pass may put others in their place."""
+    relations: str = ""
+    """Relations between dynamic dimensions that were searched, since the usual sizes did not fit together."""
     changes: list[ChangesInterface] = field(default_factory=list[ChangesInterface])
 
     def __post_init__(self) -> None:
@@ -216,6 +217,7 @@ class Start:
         special = _special(narrowed, sampling) if sampling.special or not inputs else []
         self._special: list[tuple[SpecialKind, Sample]] = [(kind, narrowing.drawn(sample)) for kind, sample in special]
         self._executor, self._sampling = executor, sampling
+        self._redraw: Redraw | None = None
         self._axes = None if inputs else dynamic_axes(narrowed)
         self._feeds = frozenset(name for sample in self._draft.samples for name in narrowing.drawn(sample))
         self._ready = executor.prepare(model, feeds=self._feeds)
@@ -225,6 +227,10 @@ class Start:
     def is_unchanged(self, executor: Executor, model: ir.Model) -> bool:
         """Tell whether a model is, byte by byte, the one that is ready to run."""
         return _is_executed(self._ready.key, executor, model, self._feeds)
+
+    def _redrawn(self) -> Redraw:
+        self._redraw = Redraw(self._narrowing.model, self._sampling)
+        return self._redraw
 
     def establish(self) -> Baseline:
         """Run the model as it came. Raises ExecutionError if that is impossible.
@@ -241,11 +247,11 @@ class Start:
             samples, results = self._ready.run_each(self._draft.samples, all_must_run=True)
         else:
             drawn = list(map(self._narrowing.drawn, self._draft.finish()))
-            redraw = partial(Redraw, self._narrowing.model, self._sampling)
-            samples, results = run_generated(self._ready, drawn, self._axes, redraw, self._narrowing.drawn)
+            samples, results = run_generated(self._ready, drawn, self._axes, self._redrawn, self._narrowing.drawn)
         self._declared.excuse(results[0])
         engine = self._ready.engine
         baseline = Baseline(samples, results, results, engine, self._feeds, self._ready.key, self._declared)
+        baseline.relations = "" if self._redraw is None else self._redraw.relations
         if self._special and engine == "onnxruntime":
             specials = Specials(self._special, self._ready, self._executor, self._feeds)
             baseline.specials = specials if specials.samples else None

@@ -103,6 +103,14 @@ def test_models_run_with_sizes_that_fit(text: str) -> None:
     assert apply(model, "simplify").record.level != "unverified"
 
 
+def test_a_run_says_which_sizes_were_searched() -> None:
+    text = CACHE.replace("y = MatMul (all, w)", "a = MatMul (all, w) b = Neg (a) y = Neg (b)")
+    record = apply(ir.from_onnx_text(text), "eliminate, verify").record
+    assert record.modified
+    notes = [note for step in record.steps for note in step.notes]
+    assert notes == ["sizes of generated inputs were searched: total = now + past"]
+
+
 class ForgetsSigns(Transformation, RewriteRulePass):
     """Take weights without their sign: wrong on purpose."""
 

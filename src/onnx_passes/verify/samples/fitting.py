@@ -93,6 +93,7 @@ def _related(
 
     relations = search_sizes(redraw.least, attempt, redraw.order, redraw.fixed)
     if relations is not None:
+        redraw.relations = str(relations)
         for number in range(redraw.count):
             with contextlib.suppress(UsageError):
                 yield redraw.sample(number, relations.sizes(redraw.free(number)))

@@ -112,6 +112,8 @@ class Redraw:
         self._model, self._seed = model, sampling.seed
         self._drawing = sampling.drawing(model)
         self.least, self.fixed = self._drawing.dynamic, self._drawing.fixed
+        self.relations = ""
+        """The relations between dimensions that were found, as text."""
         self.order = {str(node.name): place for place, node in enumerate(model.graph) if node.name}
 
     @property
