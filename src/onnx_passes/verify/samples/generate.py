@@ -76,7 +76,8 @@ class Sampling:
 
     def require_known(self, model: ir.Model) -> None:
         """Raise UsageError unless each size is that of a dynamic dimension of the model."""
-        _Drawing.of(model, self.seed, self.sizes, {}, None)
+        if self.sizes:
+            _Drawing.of(model, self.seed, self.sizes, {}, None)
 
     def drawing(self, model: ir.Model, executor: Executor | None = None) -> _Drawing:
         """Prepare to draw for a model, of which some dimensions may have been fixed since."""
