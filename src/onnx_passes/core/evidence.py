@@ -86,7 +86,7 @@ class Evidence:
 
     @property
     def finding(self) -> Finding | None:
-        """Return what was found; None if nothing changed or nothing could be checked."""
+        """Return the finding; None if nothing changed or nothing could be checked."""
         return Finding.parse(self.level) if ":" in self.level else None
 
     def to_json(self) -> dict[str, Any]:

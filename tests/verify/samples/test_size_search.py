@@ -10,7 +10,7 @@ import pytest
 
 from onnx_passes import RewriteRulePass, Transformation, apply
 from onnx_passes.verify.failure import PostconditionError
-from onnx_passes.verify.run.execute import Executor
+from onnx_passes.verify.run.execute import Executor, TimeLimitError
 from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated, run_samples
 from onnx_passes.verify.samples.generate import Redraw, Sampling, generate
 from onnx_passes.verify.samples.size_search import Relations, search_sizes
@@ -82,6 +82,25 @@ def test_the_search_is_bounded() -> None:
 
     assert search_sizes(dict.fromkeys("abcdef", 1), attempt, {}, {}) is None
     assert len(tried) <= 120
+
+
+def test_no_sizes_are_searched_for_a_model_that_runs_too_long() -> None:
+    class Slow:
+        """Runs longer than it may, whatever it is given."""
+
+        runs = 0
+
+        def run(self, sample: object) -> None:
+            self.runs += 1
+            raise TimeLimitError("too long")
+
+        def run_each(self, samples: object, *, all_must_run: bool) -> None:
+            self.run(samples)
+
+    model, slow = ir.from_onnx_text(CACHE), Slow()
+    with pytest.raises(TimeLimitError, match=r"^too long$"):
+        run_samples(slow, model, (), 0)
+    assert slow.runs <= 3
 
 
 def test_no_dimension_follows_from_itself() -> None:

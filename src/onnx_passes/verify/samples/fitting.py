@@ -10,7 +10,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.verify.run.execute import Executable, ExecutionError, Sample
+from onnx_passes.verify.run.execute import Executable, ExecutionError, Sample, TimeLimitError
 from onnx_passes.verify.samples.generate import Redraw, Sampling, generate
 from onnx_passes.verify.samples.reference import read_inputs
 from onnx_passes.verify.samples.size_search import search_sizes
@@ -65,11 +65,10 @@ def run_generated(
         return ready.run_each(samples, all_must_run=False)
     except ExecutionError as refusal:
         for others in (_smaller(samples, axes), map(given, _related(ready, redraw, given))):
-            found = list(others)
             with contextlib.suppress(ExecutionError):
-                if found:
+                if found := list(others):
                     return ready.run_each(found, all_must_run=False)
-        if redraw is None or not any(axes.values()):
+        if redraw is None or not any(axes.values()) or isinstance(refusal, TimeLimitError):
             raise
         raise ExecutionError(
             f"{refusal}; no sizes of dynamic dimensions were found that fit together: give data with --inputs"
@@ -87,6 +86,9 @@ def _related(
     def attempt(sizes: Mapping[str, int]) -> str:
         try:
             ready.run(given(redraw.sample(0, sizes)))
+        except TimeLimitError:
+            # Other sizes would take as long, each.
+            raise
         except (ExecutionError, UsageError) as error:
             return str(error) or type(error).__name__
         return ""
