@@ -38,9 +38,11 @@ RUNS = {
 class Decoder:
     """Builds the graph node by node and the data file weight by weight."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, element: int = TensorProto.FLOAT16, *, dense: bool = False) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
+        self.element = element
+        self._dense = dense
         self._location = data.name
         self._file = data.open("wb")
         self._end = 0
@@ -57,19 +59,24 @@ class Decoder:
         return outputs
 
     def constant(self, name: str, array: np.ndarray) -> str:
-        """Keep a small constant in the model."""
-        self.initializers.append(onnx.numpy_helper.from_array(array, name))
+        """Keep a small constant in the model; floats get the element type of the model."""
+        if array.dtype.kind == "f":
+            self.initializers.append(helper.make_tensor(name, self.element, array.shape, array.ravel().tolist()))
+        else:
+            self.initializers.append(onnx.numpy_helper.from_array(array, name))
         return name
 
     def weight(self, name: str, *dims: int, values: np.ndarray | None = None) -> str:
-        """Give a weight its place in the data file; where no values are given only its first ones are written."""
-        size = int(np.prod(dims)) * 2
+        """Give a weight its place in the data file; unless the file is dense, only its first values are written."""
+        dtype = helper.tensor_dtype_to_np_dtype(self.element)
+        size = int(np.prod(dims)) * dtype.itemsize
         if values is None:
-            values = np.random.default_rng(len(self.initializers)).normal(0, 0.02, 64)
+            count = int(np.prod(dims)) if self._dense else 64
+            values = np.random.default_rng(len(self.initializers)).standard_normal(count, np.float32) * np.float32(0.02)
         self._file.seek(self._end)
-        self._file.write(values.astype(np.float16).tobytes())
+        self._file.write(values.astype(dtype).tobytes())
         self._file.truncate(self._end + size)
-        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT16, dims=dims, data_location=TensorProto.EXTERNAL)
+        tensor = TensorProto(name=name, data_type=self.element, dims=dims, data_location=TensorProto.EXTERNAL)
         for key, value in (("location", self._location), ("offset", self._end), ("length", size)):
             tensor.external_data.add(key=key, value=str(value))
         self.initializers.append(tensor)
@@ -105,7 +112,7 @@ class Decoder:
         transposed = self.op("Transpose", self.rotate(key, *angles), perm=[0, 1, 3, 2])
         scores = self.op("Div", self.op("MatMul", self.rotate(query, *angles), transposed), "scale")
         masked = self.op("Cast", self.op("Add", scores, "mask"), to=TensorProto.FLOAT)
-        weights = self.op("Cast", self.op("Softmax", masked, axis=-1), to=TensorProto.FLOAT16)
+        weights = self.op("Cast", self.op("Softmax", masked, axis=-1), to=self.element)
         merged = self.op("Transpose", self.op("MatMul", weights, value), perm=[0, 2, 1, 3])
         return self.linear(self.op("Reshape", merged, "join"), f"{name}.o_proj", HIDDEN, HIDDEN)
 
@@ -119,12 +126,11 @@ class Decoder:
         return self.op("Add", x, self.linear(gated, f"{name}.down_proj", INNER, HIDDEN))
 
 
-def make(path: Path, layers: int = 32) -> Path:
+def make(path: Path, layers: int = 32, element: int = TensorProto.FLOAT16, *, dense: bool = False) -> Path:
     """Write the model and its data file."""
-    decoder = Decoder(path.with_name(f"{path.name}.data"))
-    half = np.float16
+    decoder = Decoder(path.with_name(f"{path.name}.data"), element, dense=dense)
     for name, number in (("two", 2), ("epsilon", 1e-5), ("scale", HEAD**0.5)):
-        decoder.constant(name, np.array(number, half))
+        decoder.constant(name, np.array(number, np.float32))
     decoder.constant("last", np.array([-1], np.int64))
     decoder.constant("split", np.array([0, 0, HEADS, HEAD], np.int64))
     decoder.constant("join", np.array([0, 0, HIDDEN], np.int64))
@@ -145,9 +151,9 @@ def make(path: Path, layers: int = 32) -> Path:
         [
             helper.make_tensor_value_info("input_ids", TensorProto.INT64, [batch, length]),
             helper.make_tensor_value_info("position_ids", TensorProto.INT64, [batch, 1, length]),
-            helper.make_tensor_value_info("mask", TensorProto.FLOAT16, [batch, 1, length, length]),
+            helper.make_tensor_value_info("mask", element, [batch, 1, length, length]),
         ],
-        [helper.make_tensor_value_info("logits", TensorProto.FLOAT16, [batch, length, VOCABULARY])],
+        [helper.make_tensor_value_info("logits", element, [batch, length, VOCABULARY])],
         decoder.initializers,
     )
     onnx.save(helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 20)]), path)

@@ -47,13 +47,13 @@ def skeleton(model: ir.Model, *, ir_version: int | None = None, expand: Expand |
 def encode(
     proto: onnx.ModelProto, nodes: Iterable[ir.Node], expand: Expand | None = None, *, also: bytes = b""
 ) -> bytes:
-    """Encode a message and nodes before those that its graph has; the message loses its graph.
+    """Encode a message and nodes behind those that its graph has; the message loses its graph.
 
     With ``expand``, nodes are encoded as what stands for them, and the operator sets of that are imported; ``also`` are
     other fields of the graph, encoded already.
     """
     encoder = Encoder(expand, {item.domain: item.version for item in proto.opset_import})
-    body = encoder.nodes(nodes) + also + proto.graph.SerializeToString()
+    body = proto.graph.SerializeToString() + also + encoder.nodes(nodes)
     for domain, version in encoder.added.items():
         proto.opset_import.add(domain=domain, version=version)
     proto.ClearField("graph")

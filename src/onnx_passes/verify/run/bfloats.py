@@ -1,6 +1,7 @@
 """Models of bfloat16, executed in float32 with every result rounded to bfloat16.
 
-ONNX Runtime has few kernels of this type on a CPU, and what rounds after each operation means the same.
+ONNX Runtime has few kernels of this type on a CPU, and what rounds after each operation means the same. Weights stay as
+they are: a Cast widens each only when the first node that reads it is due.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from onnx_passes.verify.run.infer_types import infer_types
 
 _SHORT, _WIDE = ir.DataType.BFLOAT16, ir.DataType.FLOAT
 _RESULT, _ROUNDED, _GIVEN = "//unrounded", "//bfloat16", "//wide"
+_SMALL = 1024
+"""Weights of no more bytes than this are widened beforehand."""
 
 
 def computes_bfloats(model: ir.Model) -> bool:
@@ -48,21 +51,26 @@ def _casts(node: ir.Node) -> bool:
 
 
 def _widen(graph: ir.Graph) -> None:
+    nodes, widened = list(graph), list[ir.Node]()
     for value in graph.initializers.values():
-        if value.dtype is _SHORT and value.const_value is not None:
+        if value.dtype is not _SHORT or value.const_value is None:
+            continue
+        if value.const_value.nbytes <= _SMALL or value.is_graph_input() or value.is_graph_output():
             value.const_value, value.type = _wide(value.const_value), ir.TensorType(_WIDE)
-    nodes = list(graph)
+        elif users := list(value.uses()):
+            wide = _cast(value, _WIDE, f"{value.name}{_GIVEN}")
+            _read_instead(users, wide)
+            widened.append(_producer(wide))
     for value in graph.inputs:
         if value.dtype is _SHORT and not value.is_initializer():
+            users = list(value.uses())
             wide = _cast(value, _WIDE, f"{value.name}{_GIVEN}")
-            for user, index in list(value.uses()):
-                if user is not wide.producer():
-                    user.replace_input_with(index, wide)
-            producer = wide.producer()
-            assert producer is not None
-            graph.insert_before(nodes[0], producer)
+            _read_instead(users, wide)
+            graph.insert_before(nodes[0], _producer(wide))
     for node in nodes:
         _widen_node(graph, node)
+    # Of the nodes that are ready, the engine takes the first: no weight is widened as long as another node can run.
+    graph.extend(widened)
 
 
 def _widen_node(graph: ir.Graph, node: ir.Node) -> None:
@@ -82,19 +90,28 @@ def _widen_node(graph: ir.Graph, node: ir.Node) -> None:
         wide = _cast(short, _WIDE, name)
         value.name = name + _RESULT
         value.type = ir.TensorType(_SHORT if casts else _WIDE)
-        for user, index in users:
-            user.replace_input_with(index, wide)
+        _read_instead(users, wide)
         for index, output in enumerate(graph.outputs):
             if output is value:
                 graph.outputs[index] = wide
-        made = [one.producer() for one in (short, wide) if one is not value]
-        graph.insert_after(node, [one for one in made if one is not None])
+        graph.insert_after(node, [_producer(one) for one in (short, wide) if one is not value])
 
 
 def _cast(value: ir.Value, dtype: ir.DataType, name: str) -> ir.Value:
     result = ir.Node("", "Cast", [value], [ir.AttrInt64("to", dtype.value)]).outputs[0]
     result.name, result.type, result.shape = name, ir.TensorType(dtype), value.shape
     return result
+
+
+def _read_instead(users: list[tuple[ir.Node, int]], value: ir.Value) -> None:
+    for user, index in users:
+        user.replace_input_with(index, value)
+
+
+def _producer(value: ir.Value) -> ir.Node:
+    producer = value.producer()
+    assert producer is not None
+    return producer
 
 
 def _wide(tensor: ir.TensorProtocol) -> ir.Tensor[np.ndarray]:

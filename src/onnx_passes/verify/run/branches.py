@@ -16,12 +16,15 @@ from onnx_passes.graph.randomness import is_random
 
 _MANY = 1000
 _IN_A_BRANCH = 100
+_BIG = 2**20
+"""What weights of more bytes than this become is not computed before it is read: a branch keeps all of its results."""
 _ALWAYS = "//always"
 
 
 def apart_from_inputs(graph: ir.Graph, fed: Collection[str | None]) -> dict[ir.Node, None]:
     """List the nodes which compute the same each time, from nothing that is fed, in order; none if they are few."""
-    known = {value for value in graph.initializers.values() if value.name not in fed}
+    weights = (value for value in graph.initializers.values() if value.name not in fed)
+    known = {value for value in weights if value.const_value is None or value.const_value.nbytes <= _BIG}
     apart: dict[ir.Node, None] = {}
     for node in graph:
         if all(value is None or value in known for value in node.inputs) and _is_steady(node):

@@ -228,7 +228,9 @@ class Executor:
         """Wrap a weight for ONNX Runtime where it lies, once for all versions of a model."""
         import onnxruntime
 
-        if tensor.nbytes <= _HANDED_OVER or tensor.dtype.numpy().kind not in "fiub" or tensor.dtype.bitwidth < 8:
+        is_short = tensor.dtype is ir.DataType.BFLOAT16
+        is_known = is_short or (tensor.dtype.numpy().kind in "fiub" and tensor.dtype.bitwidth >= 8)
+        if tensor.nbytes <= _HANDED_OVER or not is_known:
             return None
         held = self._weights.get(tensor)
         require_unchanged(tensor)
@@ -236,7 +238,8 @@ class Executor:
             array = tensor.numpy()
             if not array.flags.c_contiguous or array.dtype.byteorder == ">":
                 return None
-            held = onnxruntime.OrtValue.ortvalue_from_numpy(array)
+            make = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type
+            held = make(array.view(np.uint16) if is_short else array, tensor.dtype.value)
             self._weights[tensor] = held
         return held
 
@@ -259,6 +262,8 @@ class Executor:
             # Planning which tensors share memory takes more than linear time; buffers are freed without it, too.
             options.enable_mem_reuse = options.enable_mem_pattern = False
             options.add_session_config_entry("session.disable_prepacking", "1")
+            # By default a weight of half precision is widened, by a Cast of ONNX Runtime's, long before it is read.
+            options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
         for key, text in self.profile.session_options.items():
             options.add_session_config_entry(key, str(text))
         return options

@@ -73,7 +73,7 @@ def pack(
             _initializer(value, None if value.name in fed or is_overwritten(value) else hand, handed)
         )
     boundary = Boundary(proto, outputs)
-    # Casts of the boundary and branches come behind the nodes: ONNX Runtime sorts them itself.
+    # Casts of the boundary and branches come before the nodes: of those that are ready, the first node runs.
     apart = apart_from_inputs(model.graph, fed)
     branch_off(proto.graph, apart)
     return Packed(encode(proto, (node for node in model.graph if node not in apart), expand), handed, boundary)
