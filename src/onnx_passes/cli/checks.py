@@ -87,6 +87,7 @@ def verification_of(
         expect=() if labels or asked.dataset else asked.expect or config.reference.out,
         seed=asked.seed,
         samples=_chosen(asked.samples, config.verify and config.verify.samples),
+        effort=asked.effort,
         special=_chosen(asked.special, config.verify and config.verify.special),
         sizes=dict(parse_size(text, "--size") for text in asked.sizes),
         limits=parse_tolerance(asked.tolerance, configured_limits(config)),

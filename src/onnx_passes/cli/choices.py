@@ -37,6 +37,7 @@ class Choices:
     tolerance: str | None = None
     seed: int = 0
     samples: int | None = None
+    effort: float = 1.0
     special: bool | None = None
     sizes: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
@@ -66,7 +67,17 @@ _CHECKING = (
     ),
     click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated inputs."),
     click.option(
-        "--samples", type=click.IntRange(min=1), metavar="N", help="How many inputs to generate [default: 3 or more]."
+        "--samples",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="How many inputs to generate [default: 3 or more, fewer if the model is slow].",
+    ),
+    click.option(
+        "--effort",
+        type=click.FloatRange(min=0, max=1e6),
+        default=Choices.effort,
+        metavar="X",
+        help="Let runs on samples of a slow model take X times as long [default: 1].",
     ),
     click.option(
         "--size",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from onnx_passes.zoo.manifest import Deciding
 
 _OPTIONS = (
-    *("external", "limit", "paranoid", "verify", "tolerance", "seed", "samples", "special", "sizes"),
+    *("external", "limit", "paranoid", "verify", "tolerance", "seed", "samples", "effort", "special", "sizes"),
     *("inputs", "expect"),
     *("metrics", "dataset", "batch", "structure", "require", "memory"),
 )

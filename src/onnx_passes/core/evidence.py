@@ -112,6 +112,16 @@ class RewriteProof:
     reason: str = ""
 
     @property
+    def is_proof(self) -> bool:
+        """Return whether it holds for every input."""
+        return self.known in KNOWN[:2]
+
+    @property
+    def keeps_bits(self) -> bool:
+        """Return whether all bits are equal for every input."""
+        return self.is_proof and SEMANTICS[0] in self.preserves
+
+    @property
     def level(self) -> str:
         """Return the strongest finding as text; empty if there is no proof."""
         strongest = min(self.preserves, key=PRESERVED.index, default="")
@@ -151,7 +161,12 @@ class StepEvidence:
     @property
     def is_proved(self) -> bool:
         """Return whether each of its rewrites is proved for every input."""
-        return self.is_known and all(proof.known in KNOWN[:2] for proof in self.proofs)
+        return self.is_known and all(proof.is_proof for proof in self.proofs)
+
+    @property
+    def keeps_bits(self) -> bool:
+        """Return whether each of its rewrites is proved to keep all bits, for every input."""
+        return self.is_known and all(proof.keeps_bits for proof in self.proofs)
 
 
 def level_of(steps: Iterable[StepEvidence]) -> str:

@@ -68,8 +68,8 @@ class Baseline:
     """The last place of the type that the model computes in since a pass converted it."""
     expected: list[Sample] | None = None
     """Outputs that the user expects, in the form of the interface now; no pass may put others in their place."""
-    relations: str = ""
-    """Relations between dynamic dimensions that were searched, since the usual sizes did not fit together."""
+    notes: list[str] = field(default_factory=list[str])
+    """What is to be said of the samples."""
     changes: list[ChangesInterface] = field(default_factory=list[ChangesInterface])
 
     def __post_init__(self) -> None:
@@ -247,15 +247,29 @@ class Start:
             samples, results = self._ready.run_each(self._draft.samples, all_must_run=True)
         else:
             drawn = list(map(self._narrowing.drawn, self._draft.finish()))
-            samples, results = run_generated(self._ready, drawn, self._axes, self._redrawn, self._narrowing.drawn)
+            samples, results = run_generated(
+                self._ready, drawn, self._axes, self._redrawn, self._narrowing.drawn, self._draft.pace
+            )
         self._declared.excuse(results[0])
         engine = self._ready.engine
         baseline = Baseline(samples, results, results, engine, self._feeds, self._ready.key, self._declared)
-        baseline.relations = "" if self._redraw is None else self._redraw.relations
+        baseline.notes = self._notes(len(samples))
         if self._special and engine == "onnxruntime":
             specials = Specials(self._special, self._ready, self._executor, self._feeds)
             baseline.specials = specials if specials.samples else None
         return baseline
+
+    def _notes(self, samples: int) -> list[str]:
+        """Say how samples are other than usual."""
+        found: list[str] = []
+        if self._redraw is not None and self._redraw.relations:
+            found.append(f"sizes of generated inputs were searched: {self._redraw.relations}")
+        if (shortage := self._draft.pace.shortage) is not None:
+            seconds, times = shortage
+            more = math.ceil(times * self._sampling.effort)
+            ran, all_of_them = "1 sample" if samples == 1 else f"{samples} samples", len(self._draft.samples)
+            found.append(f"{ran} of {all_of_them}, since a run takes {seconds:.2g} s: --effort {more} for all")
+        return found
 
 
 def establish(

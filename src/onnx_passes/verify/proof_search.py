@@ -100,13 +100,15 @@ class ProofSearch:
             record.proving += time.perf_counter() - started
             self._accounts = None
 
-    def before_rewrite(self, application: Application) -> None:
-        """Look for a proof while the graph is as before."""
+    def before_rewrite(self, application: Application) -> bool:
+        """Look for a proof while the graph is as before; tell whether all bits are proved to be kept."""
         if self._pass is None:
-            return
+            return False
         started = time.perf_counter()
-        self._waiting = application, self._prove(application, application.owner or self._pass)
+        found = self._prove(application, application.owner or self._pass)
+        self._waiting = application, found
         application.step.proving += time.perf_counter() - started
+        return found is not None and found.keeps_bits
 
     def after_rewrite(self, application: Application) -> None:
         """Keep the proof of a rewrite that no instrument vetoed."""

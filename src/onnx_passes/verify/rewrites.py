@@ -42,8 +42,15 @@ class Rewrites:
         """Let go of all values inside the model: its interface is another."""
         self._activations = self._special = None
 
-    def add(self, application: Application) -> None:
-        """Take in a rewrite, if it replaces values that are not known to be the same."""
+    def add(self, application: Application, *, keeps_bits: bool) -> None:
+        """Take in a rewrite, if it replaces values that are not known to be the same.
+
+        What is proved to keep all bits needs no check where it stands: the model shows whether the proof is right.
+        """
+        if keeps_bits and not application.settled:
+            self._settled += 1
+            self._follow(application)
+            return
         self._settled += application.settled
         if application.settled or not application.replaced:
             return
@@ -80,6 +87,15 @@ class Rewrites:
         if self._windows is None or self._windows.missed or len(checks) + self._settled != applications:
             return None
         return evidence_of_checks(checks, promise, started)
+
+    def _follow(self, application: Application) -> None:
+        """Go on with the values that are known of what an application replaces, as those of what it puts in."""
+        if self._activations is not None:
+            self._activations.follow(application.replaced)
+        if self._windows is not None:
+            self._windows.follow(application)
+        if self._special is not None:
+            self._special.follow(application)
 
     def _open(self, application: Application, baseline: Baseline) -> Windows:
         if application.many:

@@ -23,7 +23,8 @@ Mode = Literal["every", "each", "final"]
 class Settings:
     """What a verification is asked for.
 
-    ``samples`` is how many inputs are generated, ``special`` whether NaN, infinities, the largest and the smallest
+    ``samples`` is how many inputs are generated: by default three or more, fewer where the model is slow, but for more
+    ``effort``, a multiple of the usual cost. ``special`` says whether NaN, infinities, the largest and the smallest
     numbers are tried, too; by default that depends on the size of the model. ``sizes`` are those of dynamic
     dimensions in generated inputs. ``source`` returns the model that the run starts with, anew each time; without it
     a copy is kept. ``memory`` limits the values that are kept for local checks, ``require`` is a finding that the run
@@ -34,6 +35,7 @@ class Settings:
     expect: Sequence[Any] = ()
     seed: int = 0
     samples: int | None = None
+    effort: float = 1.0
     special: bool | None = None
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     limits: Limits = DEFAULT
@@ -54,4 +56,4 @@ class Settings:
     @property
     def sampling(self) -> Sampling:
         """Return how samples are generated."""
-        return Sampling(self.seed, self.samples, self.special, self.sizes)
+        return Sampling(self.seed, self.samples, self.special, self.sizes, self.effort)

@@ -17,8 +17,8 @@ class Strategy(Protocol):
         """Get ready to look at the rewrites of a pass."""
         ...
 
-    def before_rewrite(self, application: Application) -> None:
-        """Take in a rewrite before it changes the graph."""
+    def before_rewrite(self, application: Application, *, keeps_bits: bool) -> None:
+        """Take in a rewrite before it changes the graph; ``keeps_bits`` says that this is proved of it."""
         ...
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:

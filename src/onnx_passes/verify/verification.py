@@ -27,11 +27,12 @@ class Verification(Settings, Instrument):
     """Hold every pass to its promise: equality with the results before it, or tolerance against the original model.
 
     Rewrites are checked at once and locally: what a rule takes out and what it puts in run side by side on values
-    from the model. The whole model runs after every pass of the pipeline that was not checked so, at the end of every
-    group, and at the end of the run (``mode`` ``"each"``); after every single pass, where annotations are compared with
-    what is computed, too (``"every"``); or only at the end (``"final"``). If it fails, the run is repeated to find the
-    first step and rewrite that are wrong. Where the model cannot be run, every step says so: that is a status of its
-    own. Where it does not fit in memory, rewrites run by themselves. Each rewrite is proved, too, where that is cheap.
+    from the model, unless they are proved to keep all bits. The whole model runs after every pass of the pipeline that
+    was neither checked nor proved so, at the end of every group, and at the end of the run (``mode`` ``"each"``); after
+    every single pass, where annotations are compared with what is computed, too (``"every"``); or only at the end
+    (``"final"``). If it fails, the run is repeated to find the first step and rewrite that are wrong. Where the model
+    cannot be run, every step says so: that is a status of its own. Where it does not fit in memory, rewrites run by
+    themselves. Each rewrite is proved, too, where that is cheap.
     """
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
@@ -62,10 +63,9 @@ class Verification(Settings, Instrument):
         return None
 
     def before_rewrite(self, application: Application) -> str | None:
-        """Take in a rewrite for its local check."""
-        self._strategy.before_rewrite(application)
-        if self._proofs is not None:
-            self._proofs.before_rewrite(application)
+        """Look for a proof of a rewrite, and take it in for its local check."""
+        keeps_bits = self._proofs is not None and self._proofs.before_rewrite(application)
+        self._strategy.before_rewrite(application, keeps_bits=keeps_bits)
         return None
 
     def after_rewrite(self, application: Application) -> None:

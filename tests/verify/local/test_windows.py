@@ -153,7 +153,7 @@ def test_weights_and_defaults_are_at_hand():
             a = Neg(d) b = Neg(a) c = Neg(w) e = Neg(c) f = Neg(k) h = Neg(f)
             s = Add(b, e) t = Add(s, h) y = Add(t, x)
     }}"""
-    evidence = apply(ir.from_onnx_text(text), DropDoubleNegation).steps[0].evidence
+    evidence = apply(ir.from_onnx_text(text), DropDoubleNegation, verify=Verification(prove=False)).steps[0].evidence
     assert evidence.windows == 3
 
 

@@ -94,7 +94,7 @@ def test_no_sizes_are_searched_for_a_model_that_runs_too_long() -> None:
             self.runs += 1
             raise TimeLimitError("too long")
 
-        def run_each(self, samples: object, *, all_must_run: bool) -> None:
+        def run_each(self, samples: object, *, all_must_run: bool, pace: object = None) -> None:
             self.run(samples)
 
     model, slow = ir.from_onnx_text(CACHE), Slow()

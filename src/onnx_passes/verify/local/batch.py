@@ -66,6 +66,10 @@ class Pieces:
         own += [str(value.name) for node in self.nodes[so_far:] for value in node.outputs]
         return expected, found, frozenset(own)
 
+    def follow(self, replaced: Iterable[tuple[ir.Value, ir.Value]]) -> None:
+        """Let new values mean what the old ones do."""
+        self._known.update((new, self._known[old]) for old, new in replaced if old in self._known)
+
     def run(self, model: ir.Model, wanted: Iterable[ir.Value], executor: Executor) -> dict[ir.Value, Arrays]:
         """Run everything on all samples; returns the arrays of the wanted values. Raises ExecutionError."""
         wanted = list(wanted)

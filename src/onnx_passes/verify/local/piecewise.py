@@ -64,8 +64,11 @@ class Piecewise:
         """Get ready to look at rewrites."""
         self._model, self._windows, self._settled = model, None, 0
 
-    def before_rewrite(self, application: Application) -> None:
-        """Take in a rewrite, if it replaces values that are not known to be the same."""
+    def before_rewrite(self, application: Application, *, keeps_bits: bool) -> None:
+        """Take in a rewrite, if it replaces values that are not known to be the same.
+
+        What is proved is taken in, too: no run of the model will show it again.
+        """
         self._settled += application.settled
         if application.settled or not application.replaced:
             return

@@ -113,6 +113,13 @@ class SpecialWindows:
         if self._windows is not None:
             self._windows.add(application)
 
+    def follow(self, application: Application) -> None:
+        """Go on with what is known of the values that an application replaces."""
+        if self._known is not None:
+            self._known.follow(application.replaced)
+        if self._windows is not None:
+            self._windows.follow(application)
+
     def wrong(self, promise_for: PromiseFor) -> tuple[int, str] | None:
         """Return the first rewrite that does not hold, and how."""
         windows, self._windows = self._windows, None

@@ -100,6 +100,10 @@ class Windows:
             number, owner, replaced = application.number, application.owner, application.replaced
             self.windows.append(Window(number, owner, replaced, expected, found, own))
 
+    def follow(self, application: Application) -> None:
+        """Let what an application puts in stand for what it replaces, where that is known to be the same."""
+        self._batch.follow(application.replaced)
+
     def run(self, executor: Executor) -> list[WindowCheck]:
         """Run all windows and compare; what was computed serves later passes. Raises ExecutionError."""
         wanted = {value: None for window in self.windows for value in (*window.expected, *window.found)}

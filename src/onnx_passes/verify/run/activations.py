@@ -53,6 +53,12 @@ class Activations:
             self.bytes += size
             self._arrays[weakref.ref(value, self._forget)] = arrays
 
+    def follow(self, replaced: Iterable[tuple[ir.Value, ir.Value]]) -> None:
+        """Keep what is known of old values for the new ones in their place."""
+        for old, new in replaced:
+            if (arrays := self.get(old)) is not None and self.get(new) is None:
+                self.put(new, arrays)
+
     def _forget(self, value: weakref.ref[ir.Value]) -> None:
         self.bytes -= _nbytes(self._arrays.pop(value, ()))
 

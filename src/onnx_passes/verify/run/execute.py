@@ -6,6 +6,7 @@ import contextlib
 import re
 import shutil
 import tempfile
+import time
 import weakref
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from onnx_passes.verify.run.bfloats import with_wide_bfloats
 from onnx_passes.verify.run.child import Child, DiedError, Run, can_fork
 from onnx_passes.verify.run.halves import with_rounded_halves
 from onnx_passes.verify.run.maps import with_maps_as_arrays
+from onnx_passes.verify.run.pace import Pace
 from onnx_passes.verify.run.pack import WEIGHTS, Key, Packed, missing_functions, pack
 from onnx_passes.verify.run.resources import (
     Resources,
@@ -287,19 +289,33 @@ class Executable:
     obstacle: str = ""
     key: Key | None = None
 
+    def clock(self) -> float:
+        """Return the seconds that count for runs: of processor time, where they are of this thread."""
+        return time.thread_time()
+
     def run(self, sample: Sample, only: Sequence[str] | None = None) -> Sample:
         """Run on one sample; returns all outputs by name, in order, or those asked for."""
         raise NotImplementedError
 
-    def run_each(self, samples: Sequence[Sample], *, all_must_run: bool) -> tuple[list[Sample], list[Sample]]:
-        """Run on samples; returns those that the model took, and its results. Raises ExecutionError if it took none."""
+    def run_each(
+        self, samples: Sequence[Sample], *, all_must_run: bool, pace: Pace | None = None
+    ) -> tuple[list[Sample], list[Sample]]:
+        """Run on samples, as many as the pace allows; returns those that the model took, and its results.
+
+        Raises ExecutionError if it took none.
+        """
         taken: list[Sample] = []
         results: list[Sample] = []
         refusal: ExecutionError | None = None
-        for sample in samples:
+        pace = pace or Pace()
+        for number, sample in enumerate(samples, 1):
+            if not pace.allows(sample, samples[number:]):
+                break
+            started = self.clock()
             try:
                 results.append(self.run(sample))
                 taken.append(sample)
+                pace.took(sample, self.clock() - started)
             except ExecutionError as error:
                 refusal = error
                 if all_must_run or isinstance(error, TimeLimitError):
@@ -335,6 +351,9 @@ class _OnnxRuntime(Executable):
             failed = ExecutionError(f"ONNX Runtime failed on the data: {_first_line(error)}")
             raise _fatal(error, self._session.resources) or failed from error
         return self._boundary.outward(wanted, arrays)
+
+    def clock(self) -> float:
+        return super().clock() if isinstance(self._session, InProcess) else time.perf_counter()
 
     def shapes(self) -> dict[str, Shape]:
         names = {outside: name for name, outside in self._boundary.outside.items()}

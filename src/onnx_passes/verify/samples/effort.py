@@ -1,4 +1,4 @@
-"""How much a model computes, roughly and without running it: small ones can afford more samples."""
+"""How much a model computes, roughly and without running it, and so how much its samples may."""
 
 from __future__ import annotations
 
@@ -19,6 +19,16 @@ _SLIDES = frozenset({"Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "LST
 _REPEATS = frozenset({"Loop", "Scan"})
 _UNKNOWN = 8
 """What a dynamic dimension counts."""
+
+
+_SECONDS = 0.01
+_SECONDS_PER_NODE = 4e-5
+"""A tenth of what it takes to load, simplify and save a model: samples run again after passes, and piece by piece."""
+
+
+def seconds_for_samples(model: ir.Model, effort: float) -> float:
+    """Return the seconds that one round of runs on samples may take, beyond the one that there is always."""
+    return effort * (_SECONDS + _SECONDS_PER_NODE * sum(1 for _ in all_nodes(model.graph)))
 
 
 def is_small(model: ir.Model, inputs: Iterable[ir.Value]) -> bool:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Sample, TimeLimitError
+from onnx_passes.verify.run.pace import Pace
 from onnx_passes.verify.samples.generate import Redraw, Sampling, generate
 from onnx_passes.verify.samples.reference import read_inputs
 from onnx_passes.verify.samples.size_search import search_sizes
@@ -54,20 +55,21 @@ def run_generated(
     axes: Axes,
     redraw: Callable[[], Redraw] | None = None,
     given: Callable[[Sample], Sample] = lambda sample: sample,
+    pace: Pace | None = None,
 ) -> tuple[list[Sample], list[Sample]]:
-    """Run on generated samples; return those that the model took, and its results.
+    """Run on generated samples, as many as the pace allows; return those that the model took, and its results.
 
     If it takes none, their sizes may be to blame: dynamic dimensions then get smaller ones in turn, then sizes that are
     searched, with samples of ``redraw`` as ``given`` hands them over. Raises ExecutionError with the failure of the
     generated samples if no size helps.
     """
     try:
-        return ready.run_each(samples, all_must_run=False)
+        return ready.run_each(samples, all_must_run=False, pace=pace)
     except ExecutionError as refusal:
         for others in (_smaller(samples, axes), map(given, _related(ready, redraw, given))):
             with contextlib.suppress(ExecutionError):
                 if found := list(others):
-                    return ready.run_each(found, all_must_run=False)
+                    return ready.run_each(found, all_must_run=False, pace=pace)
         if redraw is None or not any(axes.values()) or isinstance(refusal, TimeLimitError):
             raise
         raise ExecutionError(

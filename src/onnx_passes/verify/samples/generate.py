@@ -15,9 +15,10 @@ import onnx_ir as ir
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.graph.tensor_types import declared_bounds
 from onnx_passes.verify.run.execute import Executor
+from onnx_passes.verify.run.pace import Pace
 from onnx_passes.verify.samples.critical_inputs import Critical
 from onnx_passes.verify.samples.draw import Bounds, Draw, Kind
-from onnx_passes.verify.samples.effort import is_small
+from onnx_passes.verify.samples.effort import is_small, seconds_for_samples
 from onnx_passes.verify.samples.grids import annotated_grid, float_info
 from onnx_passes.verify.samples.reference import Sample, integer_limits
 from onnx_passes.verify.samples.sizes import (
@@ -67,12 +68,16 @@ def generate(
 
 @dataclass(frozen=True)
 class Sampling:
-    """How samples are generated: from which seed, how many, whether special values count, and sizes of dimensions."""
+    """How samples are generated: from which seed, how many, whether special values count, and sizes of dimensions.
+
+    Unless it is said how many, ``effort`` multiplies the seconds that runs of larger models may take on samples.
+    """
 
     seed: int = 0
     count: int | None = None
     special: bool | None = None
     sizes: Sizes = field(default_factory=dict[str, int])
+    effort: float = 1.0
 
     def require_known(self, model: ir.Model) -> None:
         """Raise UsageError unless each size is that of a dynamic dimension of the model."""
@@ -88,9 +93,10 @@ class Sampling:
 
 @dataclass
 class Draft:
-    """Samples in which the search for critical values is still to be done."""
+    """Samples in which the search for critical values is still to be done, and the pace at which they may run."""
 
     samples: list[Sample]
+    pace: Pace = field(default_factory=Pace)
     to_do: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
 
     def finish(self) -> list[Sample]:
@@ -103,7 +109,11 @@ class Draft:
 
 def draft(model: ir.Model, sampling: Sampling, executor: Executor) -> Draft:
     """Draw samples as :func:`generate` does, but find critical values only at the end: the model may change before."""
-    return sampling.drawing(model, executor).draft(sampling.count, special=False, thorough=True)
+    drawing = sampling.drawing(model, executor)
+    found = drawing.draft(sampling.count, special=False, thorough=True)
+    if sampling.count is None and not drawing.is_small:
+        found.pace = Pace(seconds_for_samples(model, sampling.effort))
+    return found
 
 
 class Redraw:
@@ -186,7 +196,7 @@ class _Drawing:
             raise UsageError(what, hint="give a positive number and seed")
         count = samples or self.usual + (self.more if thorough and self.is_small else 0)
         drawn = [self.sample(number, special=special, thorough=thorough) for number in range(count)]
-        return Draft(drawn, self.to_do)
+        return Draft(drawn, to_do=self.to_do)
 
     @cached_property
     def usual(self) -> int:
