@@ -15,6 +15,7 @@ from onnx_passes.verify.local.specials import SpecialWindows
 from onnx_passes.verify.local.windows import WindowCheck, Windows, evidence_of_checks
 from onnx_passes.verify.run.activations import Activations
 from onnx_passes.verify.run.execute import ExecutionError, Executor
+from onnx_passes.verify.ties.decisions import decides
 
 
 class Rewrites:
@@ -68,9 +69,13 @@ class Rewrites:
         if self._windows is None or not self._windows.windows:
             return []
         try:
-            return self._windows.run(self._executor)
+            checks = self._windows.run(self._executor)
         except (ExecutionError, ModelError):
             return []
+        if any(map(decides, self._model.graph)) and not all(check.equal for check in checks):
+            # Levels behind what has changed in the last place may be others by now.
+            self._activations = None
+        return checks
 
     def first_wrong(self, checks: Sequence[WindowCheck], promise_for: PromiseFor) -> tuple[int, Promise, str] | None:
         """Return the first rewrite that is not as promised, what is promised, and what is wrong."""

@@ -162,7 +162,7 @@ class Diagnosis:
 
     def _divergence(self, before: ir.Model, step: Step, sample: int) -> str:
         """Apply a step once more, and name the first value that it changed, following what it replaced."""
-        followed = Successors(0)
+        followed = Successors()
         try:
             after = self._after(step, before, followed)
         except OnnxPassesError:

@@ -13,14 +13,14 @@ from onnx_passes.core.plan import Step
 from onnx_passes.core.records import StepRecord
 from onnx_passes.verify.baseline import Baseline
 from onnx_passes.verify.blame.replay import Replay
-from onnx_passes.verify.blame.successors import Successors
+from onnx_passes.verify.blame.stepwise import Stepwise
 from onnx_passes.verify.comparison.compare import compare
 from onnx_passes.verify.comparison.noise import each_bound
 from onnx_passes.verify.comparison.promise import EXPLICIT, Limits, Promise, Rounding, promise_of
 from onnx_passes.verify.run.execute import Executor, Sample
 from onnx_passes.verify.run.infer_types import infer_types
-from onnx_passes.verify.ties.decisions import decisions_of, values_behind
-from onnx_passes.verify.ties.explain import Ties, UnexplainedError, explain
+from onnx_passes.verify.ties.decisions import decisions_of
+from onnx_passes.verify.ties.explain import Ties, UnexplainedError
 
 Taken = tuple[StepRecord, Step]
 
@@ -106,19 +106,15 @@ class Excuses:
         """Show that the model differs from the one at the last check by ties alone. Raises UnexplainedError."""
         baseline = self._baseline
         samples = [baseline.samples[number] for number in wrong]
-        checks = _EqualSteps(self._unchecked(), samples, self._executor, self._limits)
-        followed = Successors(self._since, checks.before, checks.after)
-        after = self._replay.after_step(self._pending[-1][0].number, followed)
-        before = followed.start
-        if before is None or [v.name for v in before.graph.inputs] != [v.name for v in after.graph.inputs]:
-            raise UnexplainedError("the interface of the model has changed")
-        names = [str(value.name) for node in decisions_of(before.graph) for value in values_behind(node)]
-        limits = promise.limits or self._limits
-        ties = explain(before, after, followed.find(names, after), samples, limits, self._executor)
+        steps = Stepwise(self._since, self._unchecked(), samples, promise, self._limits, self._executor)
+        self._replay.after_step(self._pending[-1][0].number, steps)
+        ties = steps.ties
+        if not ties.flipped:
+            raise UnexplainedError("no level flipped at a tie")
         spent = baseline.spent + self._drift(promise, wrong) + ties.share
         if spent > 1:
             raise UnexplainedError(f"{ties}, but what else differs uses up the tolerance {spent:.2g} times")
-        why = f"accepted up to ties, not as equal: {ties}; with the original's levels forced the outputs agree"
+        why = f"accepted up to ties, not as equal: {ties}; the model before, given the same levels, agrees"
         return Excuse(why, ties, spent)
 
     def _drift(self, promise: Promise, wrong: Sequence[int]) -> float:
@@ -143,31 +139,6 @@ class Excuses:
                 raise UnexplainedError(f"the rewrites of {step.name} could not be checked where they stand")
             found[record.number] = step
         return found
-
-
-class _EqualSteps:
-    """Steps of a repeated run that promise equality: the whole model is run before and after each."""
-
-    def __init__(self, steps: dict[int, Step], samples: Sequence[Sample], executor: Executor, limits: Limits) -> None:
-        self._steps, self._samples, self._executor, self._limits = steps, samples, executor, limits
-        self._expected: list[Sample] = []
-
-    def before(self, record: StepRecord, model: ir.Model) -> None:
-        if record.number in self._steps:
-            self._expected = self._run(model)
-
-    def after(self, record: StepRecord, model: ir.Model) -> None:
-        step = self._steps.get(record.number)
-        if step is None:
-            return
-        promise = promise_of([step.pass_], self._limits)
-        pairs = zip(self._expected, self._run(model), strict=True)
-        if not all(promise.holds(compare(old, new)) for old, new in pairs):
-            raise UnexplainedError(f"{step.name} promises equality and changes results")
-
-    def _run(self, model: ir.Model) -> list[Sample]:
-        ready = self._executor.prepare(model, engine="onnxruntime", feeds=set(self._samples[0]))
-        return [ready.run(sample) for sample in self._samples]
 
 
 def _samples(numbers: Sequence[int]) -> str:

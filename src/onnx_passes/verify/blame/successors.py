@@ -2,56 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import onnx_ir as ir
 
 from onnx_passes.core.instruments import Instrument
-from onnx_passes.core.plan import Step
-from onnx_passes.core.records import Application, RunRecord, StepRecord
+from onnx_passes.core.records import Application, RunRecord
 from onnx_passes.graph.copy import copy_model
-
-Watch = Callable[[StepRecord, ir.Model], None]
 
 
 class Successors(Instrument):
-    """Follows values from the model after a step (0 is before the first) to the end of a run.
+    """Follows values from the model at the beginning, of a run or where it is begun with, on.
 
     What a rewrite replaces is followed to what it puts in; all else stays what it is as long as it keeps its name.
-    ``before`` and ``after`` are called with the model around every later step.
     """
 
-    def __init__(self, since: int, before: Watch | None = None, after: Watch | None = None) -> None:
-        self.since = since
+    def __init__(self) -> None:
         self.start: ir.Model | None = None
-        self._before, self._after = before, after
         self._values: dict[str, ir.Value] = {}
         self._links: dict[ir.Value, ir.Value] = {}
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Begin with the model as it came."""
-        if self.since == 0:
-            self._begin(model)
-
-    def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> str | None:
-        """Show the model before a later step."""
-        if self.start is not None and not record.has_children and self._before is not None:
-            self._before(record, model)
-        return None
-
-    def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """Begin after the step, or show the model after a later one."""
-        if record.number == self.since:
-            self._begin(model)
-        elif self.start is not None and not record.has_children and self._after is not None:
-            self._after(record, model)
+        self.begin(model)
 
     def after_rewrite(self, application: Application) -> None:
         """Link what was replaced to what stands for it now."""
         if self.start is not None:
             self._links.update((old, new) for old, new in application.replaced if old is not new)
 
-    def _begin(self, model: ir.Model) -> None:
+    def begin(self, model: ir.Model) -> None:
+        """Begin with a model."""
         self.start = copy_model(model)
         self._values = {str(value.name): value for node in model.graph for value in node.outputs}
 

@@ -16,15 +16,8 @@ from onnx_passes.graph.randomness import is_random
 from onnx_passes.verify.comparison.noise import rounding_bounds
 from onnx_passes.verify.run.activations import Activations, Arrays
 from onnx_passes.verify.run.execute import Executor, Sample
-from onnx_passes.verify.ties.decisions import (
-    LevelChoices,
-    decides,
-    last_places,
-    moved_inputs,
-    not_below_last_places,
-    quantized_constants,
-)
-from onnx_passes.verify.ties.forcing import BehindLevels
+from onnx_passes.verify.ties.decisions import decides
+from onnx_passes.verify.ties.forcing import computed_values, given, with_given_levels
 
 _DEEPEST = 50
 """So many nodes in a row are computed again where a value was not kept."""
@@ -108,53 +101,27 @@ class Pieces:
         bounds = rounding_bounds(copied, found, samples, executor, at=nodes)
         return None if bounds is None else dict(zip(numbers, bounds, strict=True))
 
-    def levels_around(
-        self, chosen: Sequence[ir.Value], at: Collection[str], executor: Executor
-    ) -> list[dict[str, tuple[np.ndarray, np.ndarray]]] | None:
-        """Return, for each sample, the least and the greatest level that values may have which decide between some.
+    def fragments(
+        self, expected: Sequence[ir.Value], found: Sequence[ir.Value], own: Collection[str], executor: Executor
+    ) -> tuple[ir.Model, ir.Model, list[Sample]] | None:
+        """Cut out what computes expected and found values in nodes whose results are ``own``, as two models.
 
-        Rounding in the nodes that compute values ``at`` moves what is decided by. Nothing is returned where nothing is
-        decided, or it cannot be run.
+        Returns as well the samples of what both read; nothing if the values are not computed here.
         """
-        if self._whole is None:
+        if self._whole is None or any(value.producer() is None for value in (*expected, *found)):
             return None
-        copied = copy_model(self._whole)
-        values = {value.name: value for node in copied.graph for value in node.outputs}
-        wanted = [values[value.name] for value in chosen]
-        nodes = [node for value in wanted if (node := _chosen_by(value, at)) is not None]
-        if len(nodes) < len(chosen):
-            return None
-        read = [value for node in nodes for value in moved_inputs(node) if value.producer() is not None]
-        copied.graph.outputs[:] = list(dict.fromkeys([*read, *(node.outputs[0] for node in nodes), *wanted]))
-        RemoveUnusedNodesPass()(copied)
-        # What takes the place of the old nodes is gone by now.
-        errs = {node for node in copied.graph if any(value.name in at for value in node.outputs)}
-        if any(decides(node) and node not in nodes for node in errs):
-            return None
-        constants = quantized_constants(nodes)
-        ready = executor.prepare(copied, engine="onnxruntime")
-        runs = [constants | sample | ready.run(sample) for sample in self._samples()]
-        choices = LevelChoices(copied, nodes, runs[0], executor)
-        errs = {node for node in errs if not decides(node)}
-        none: list[Sample] = [{} for _ in runs]
-        bounds = rounding_bounds(copied, read, self._samples(), executor, at=errs) if read else none
-        if bounds is None:
-            return None
-        levels = list(dict.fromkeys(str(node.outputs[0].name) for node in nodes))
-        behind = None
-        if any(value.producer() not in nodes for value in wanted):
-            behind = BehindLevels(copied, levels, wanted, runs[0], executor)
-        found: list[dict[str, tuple[np.ndarray, np.ndarray]]] = []
-        for sample, run, bound in zip(self._samples(), runs, bounds, strict=True):
-            around = {
-                str(node.outputs[0].name): (low, high)
-                for node, low, high in choices.around(run, _together(run, constants, bound))
-            }
-            if behind is not None:
-                low, high = ({name: sides[side] for name, sides in around.items()} for side in (0, 1))
-                around |= behind.between(sample, low, high)
-            found.append(around)
-        return found
+        inner = [node for node in self._whole.graph if any(value.name in own for value in node.outputs)]
+        read = dict.fromkeys(value for node in inner for value in node.inputs if value is not None)
+        border = [value for value in read if value.producer() is not None and value.name not in own]
+        ready = executor.prepare(self._whole, also=border, engine="onnxruntime")
+        names = [str(value.name) for value in border]
+        runs = [ready.run(sample, only=names) for sample in self._samples()]
+        old, new = (_cut(self._whole, wanted, border, runs[0]) for wanted in (expected, found))
+        used = {value.name for model in (old, new) for value in model.graph.inputs if value.uses()}
+        for model in (old, new):
+            model.graph.inputs[:] = [value for value in model.graph.inputs if value.name in used]
+        fed = [sample | given(run) for sample, run in zip(self._samples(), runs, strict=True)]
+        return old, new, [{name: array for name, array in sample.items() if name in used} for sample in fed]
 
     def _samples(self) -> list[Sample]:
         return [
@@ -242,19 +209,13 @@ class Pieces:
         return f"v{self._names}"
 
 
-def _chosen_by(value: ir.Value, at: Collection[str]) -> ir.Node | None:
-    """Return the node that chooses the level from which a value is computed, with nothing else that varies."""
-    node = value.producer()
-    while node is not None and not decides(node):
-        varying = [given for given in node.inputs if given is not None and given.producer() is not None]
-        if len(varying) != 1 or varying[0].name not in at:
-            return None
-        node = varying[0].producer()
-    return node
-
-
-def _together(run: Sample, constants: Sample, bounds: Sample) -> Sample:
-    return last_places(constants) | not_below_last_places(run, bounds)
+def _cut(whole: ir.Model, wanted: Sequence[ir.Value], border: Sequence[ir.Value], run: Sample) -> ir.Model:
+    """Copy what computes wanted values from those at a border, which are given."""
+    cut = with_given_levels(whole, {str(value.name): value for value in border}, run)
+    values = computed_values(cut)
+    cut.graph.outputs[:] = [values[str(value.name)] for value in dict.fromkeys(wanted)]
+    RemoveUnusedNodesPass()(cut)
+    return cut
 
 
 def is_plain(node: ir.Node) -> bool:

@@ -14,11 +14,12 @@ from onnx_passes.core.evidence import Evidence
 from onnx_passes.core.records import Application
 from onnx_passes.verify.comparison.compare import Comparison, compare
 from onnx_passes.verify.comparison.evidence import evidence_of
-from onnx_passes.verify.comparison.promise import NONE, Promise, PromiseFor, Rounding
+from onnx_passes.verify.comparison.promise import NONE, Limits, Promise, PromiseFor, Rounding
 from onnx_passes.verify.local.batch import NotAtHandError, Pieces, is_plain
 from onnx_passes.verify.run.activations import Activations, Arrays
 from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
-from onnx_passes.verify.ties.explain import UnexplainedError, flips_at_ties
+from onnx_passes.verify.ties.explain import UnexplainedError, explain
+from onnx_passes.verify.ties.forcing import computed_values
 
 _FEW = 200
 """So many nodes may always be run to check a pass; more only in proportion to the model."""
@@ -51,6 +52,11 @@ class WindowCheck:
     window: Window
     comparisons: tuple[tuple[Comparison, ...], ...]
 
+    @property
+    def equal(self) -> bool:
+        """Tell whether all values are equal bit by bit."""
+        return all(comparison.equal for samples in self.comparisons for comparison in samples)
+
     def holds(self, promise: Promise, rounding: Sequence[Sequence[Rounding]] | None = None) -> bool:
         """Tell whether all values are as promised, where rounding may do as much to each as is known."""
         return self.broken(promise, rounding) is None
@@ -68,6 +74,10 @@ class WindowCheck:
                 if (wrong := promise.broken(comparison, known)) is not None:
                     return promise.describe(wrong, known)
         return None
+
+
+Suspect = tuple[WindowCheck, Promise]
+"""An application that is not as promised, and what is promised."""
 
 
 class Windows:
@@ -131,7 +141,7 @@ class Windows:
         broken = next((pair for pair in suspects if pair[1].is_equality), None)
         if broken is not None:
             return broken[0].window.application, broken[1], str(broken[0].broken(broken[1]))
-        suspects = [pair for pair in suspects if not self._flips_at_ties(pair[0], executor)]
+        suspects = self._without_ties(suspects, executor)
         bounds = self._rounding(suspects, executor) if suspects else None
         for number, (check, promise) in enumerate(suspects):
             difference = check.broken(promise, None if bounds is None else bounds[number])
@@ -139,24 +149,33 @@ class Windows:
                 return check.window.application, promise, difference
         return None
 
-    def _flips_at_ties(self, check: WindowCheck, executor: Executor) -> bool:
-        """Tell whether the values of an application are levels, and those that differ flipped at ties."""
+    def _without_ties(self, suspects: Sequence[Suspect], executor: Executor) -> Sequence[Suspect]:
+        """Leave out the applications that differ by levels that flipped at ties."""
+        if not suspects or self._differ_by_ties(suspects, executor):
+            return []
+        if len(suspects) == 1:
+            return suspects
+        return [each for each in suspects if not self._differ_by_ties([each], executor)]
+
+    def _differ_by_ties(self, suspects: Sequence[Suspect], executor: Executor) -> bool:
+        """Tell whether the values of applications differ by levels that flipped at ties, and within the tolerance."""
+        windows = [check.window for check, _ in suspects]
+        pairs = {old: new for window in windows for old, new in zip(window.expected, window.found, strict=True)}
+        own = frozenset(name for window in windows for name in window.own)
+        limits = Limits.widest([promise.limits for _, promise in suspects if promise.limits is not None])
         try:
-            around = self._batch.levels_around(check.window.expected, check.window.own, executor)
-            if around is None:
+            cut = self._batch.fragments(list(pairs), list(pairs.values()), own, executor)
+            if cut is None:
                 return False
-            for old, samples in zip(check.window.expected, check.comparisons, strict=True):
-                for comparison, levels in zip(samples, around, strict=True):
-                    arrays = comparison.tensors[0].arrays
-                    if arrays is not None:
-                        flips_at_ties(str(old.name), *arrays, *levels[str(old.name)])
+            before, after, samples = cut
+            values = computed_values(after)
+            successors = {str(old.name): values[str(new.name)] for old, new in pairs.items()}
+            explain(before, after, successors, samples, limits, executor, asks=False)
         except (ExecutionError, ModelError, UnexplainedError):
             return False
         return True
 
-    def _rounding(
-        self, suspects: Sequence[tuple[WindowCheck, Promise]], executor: Executor
-    ) -> list[Sequence[Sequence[Rounding]]] | None:
+    def _rounding(self, suspects: Sequence[Suspect], executor: Executor) -> list[Sequence[Sequence[Rounding]]] | None:
         """Return how far rounding may move the values of applications, for each of them, where they are too far."""
         windows = [check.window for check, _ in suspects]
         values = [value for window in windows for value in (*window.expected, *window.found)]

@@ -18,6 +18,8 @@ _FLOATS = frozenset({ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE}
 
 Corner = Mapping[int, int]
 """Which inputs of a node are moved, and whether up or down."""
+Range = tuple[np.ndarray, np.ndarray]
+"""The least and the greatest level that a node may choose."""
 
 
 def decisions_of(graph: ir.Graph) -> list[ir.Node]:
@@ -128,6 +130,7 @@ class LevelChoices:
 
     def __init__(self, model: ir.Model, nodes: Sequence[ir.Node], run: Sample, executor: Executor) -> None:
         self._nodes = nodes
+        self._numbers = {node: number for number, node in enumerate(nodes)}
         self._feeds: list[tuple[str, ir.Value, int]] = []
         weights: list[ir.Value] = []
         copies: list[ir.Node] = []
@@ -165,23 +168,16 @@ class LevelChoices:
         whole = ir.Model(graph, ir_version=model.ir_version, functions=functions)
         self._ready = executor.prepare(whole, engine="onnxruntime")
 
-    def around(self, values: Sample, bounds: Sample) -> Iterator[tuple[ir.Node, np.ndarray, np.ndarray]]:
-        """Yield the least and the greatest level of every node if its inputs are moved by their bounds."""
-        sides: tuple[Sample, Sample] = {}, {}
-        for name, bound in bounds.items():
-            array = values.get(name)
-            if array is not None:
-                for side, sign in zip(sides, (-1, 1), strict=True):
-                    side[name] = (array.astype(np.float64) + sign * bound).astype(array.dtype)
-        return self.between(values, *sides)
-
-    def between(self, values: Sample, low: Sample, high: Sample) -> Iterator[tuple[ir.Node, np.ndarray, np.ndarray]]:
-        """Yield the least and the greatest level of every node if its inputs are in one place or the other."""
+    def around(self, values: Sample, bounds: Sample, nodes: Sequence[ir.Node] | None = None) -> dict[ir.Node, Range]:
+        """Return the least and the greatest level of nodes, by default all, if what they read moves by its bounds."""
+        asked = {self._numbers[node]: node for node in (self._nodes if nodes is None else nodes)}
         feeds: Sample = {}
         for name, value, sign in self._feeds:
-            moved = high if sign > 0 else low if sign < 0 else values
-            feeds[name] = moved.get(str(value.name), values[str(value.name)])
-        found = self._ready.run(feeds)
-        for number, node in enumerate(self._nodes):
-            sides = found[f"o{number}_0"], found[f"o{number}_1"]
-            yield node, np.minimum(*sides), np.maximum(*sides)
+            read = str(value.name)
+            bound, array = bounds.get(read), values[read]
+            feeds[name] = array
+            if sign and bound is not None:
+                feeds[name] = (array.astype(np.float64) + sign * bound).astype(array.dtype)
+        found = self._ready.run(feeds, only=[f"o{number}_{side}" for number in asked for side in (0, 1)])
+        sides = {node: (found[f"o{number}_0"], found[f"o{number}_1"]) for number, node in asked.items()}
+        return {node: (np.minimum(*ends), np.maximum(*ends)) for node, ends in sides.items()}

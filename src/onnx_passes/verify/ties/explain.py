@@ -1,16 +1,19 @@
 """Show that two models differ by levels that flipped at ties, and by nothing else.
 
-Both models are run with every level forced to the one that the first model chose. What lies between the levels then
-reads the same values in both, so that it must agree within rounding: each level that the second model would have chosen
-is that of the first, or lies across an edge that is no further away than rounding can move what is decided by; and the
-outputs agree within the tolerance. If this holds, the models compute the same but for these ties, whatever the levels
-behind them make of it.
+The second model runs as it is. The first is run with every level given that the second one chose, so that what lies
+between levels reads the same values in both and must agree within rounding: each level is that which the first model
+chooses here, or lies across an edge that is no further away than rounding can move what is decided by; and the outputs
+agree within the tolerance. If this holds, the second model computes what the first one does, but for these ties,
+whatever the levels behind them make of it.
+
+A level of the first model for which nothing stands in the second is chosen by the first one itself. Where rounding
+lets it be one of several, what is decided behind it is looked at with the least and with the greatest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -25,19 +28,18 @@ from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
 from onnx_passes.verify.run.infer_types import infer_types
 from onnx_passes.verify.ties.decisions import (
     LevelChoices,
+    Range,
     decide_alike,
     decisions_of,
     last_places,
     moved_inputs,
     not_below_last_places,
     quantized_constants,
+    quantizes_constant,
     values_behind,
 )
 from onnx_passes.verify.ties.exact import Exact, UnknownError
-from onnx_passes.verify.ties.forcing import BehindLevels, computed_values, given, with_given_levels
-
-Choice = tuple[ir.Node, Array, Array]
-"""A node, the least and the greatest level that it may choose."""
+from onnx_passes.verify.ties.forcing import Forced, names_before
 
 _SAME = 2.0**-20
 """Levels this close in proportion are one: their scale may be multiplied in another order."""
@@ -58,6 +60,10 @@ class Ties:
     new_is_right: int = 0
     old_is_right: int = 0
 
+    def __add__(self, other: Ties) -> Ties:
+        """Add what was found on another sample, or behind another step: parts of the tolerance add up as well."""
+        return Ties(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+
     def __str__(self) -> str:
         text = f"{self.flipped} of {self.levels} levels flipped at ties"
         if known := self.new_is_right + self.old_is_right:
@@ -77,10 +83,13 @@ def explain(
     samples: Sequence[Sample],
     limits: Limits,
     executor: Executor,
+    *,
+    asks: bool = True,
 ) -> Ties:
     """Show that a model differs from an earlier version only by ties, on samples; ``successors`` links their values.
 
-    Raises UnexplainedError if it cannot be shown.
+    Where a level flipped, exact arithmetic is asked who is right, unless it is not to be asked. Raises
+    UnexplainedError if it cannot be shown.
     """
     chosen = {
         node: value
@@ -89,14 +98,14 @@ def explain(
     }
     if not chosen:
         raise UnexplainedError("nothing in it rounds or compares what is computed")
+    outputs = {str(value.name): successors.get(str(value.name), value) for value in before.graph.outputs}
     try:
-        original = _Original(before, chosen, samples, executor)
-        forced = with_given_levels(after, {name: successors[name] for name in original.names}, original.runs[0])
-        ready = executor.prepare(forced, also=_values(forced, chosen, successors), engine="onnxruntime")
-        runs = [ready.run(sample | levels) for sample, levels in zip(samples, original.levels(), strict=True)]
+        ready = executor.prepare(after, also=_values(chosen, successors), engine="onnxruntime", feeds=set(samples[0]))
+        runs = [ready.run(sample) for sample in samples]
+        original = _Original(before, chosen, successors, samples, runs, executor)
     except (ExecutionError, ModelError) as error:
         raise UnexplainedError(str(error)) from error
-    ties = [original.compare(number, run, successors, limits) for number, run in enumerate(runs)]
+    ties = [original.compare(number, outputs, limits, asks=asks) for number in range(len(runs))]
     return Ties(
         sum(tie.flipped for tie in ties),
         sum(tie.levels for tie in ties),
@@ -107,112 +116,145 @@ def explain(
 
 
 class _Original:
-    """The first model: which levels it chose by what, and how far rounding may move that.
+    """The first model, run with the levels given that the second one chose in ``runs``.
 
-    ``chosen`` maps each node that decides to the value that is taken for its level.
+    ``chosen`` maps each node whose level is followed to the value that is taken for it. All others that decide about
+    what is computed choose by themselves.
     """
 
     def __init__(
-        self, model: ir.Model, chosen: Mapping[ir.Node, ir.Value], samples: Sequence[Sample], executor: Executor
+        self,
+        model: ir.Model,
+        chosen: Mapping[ir.Node, ir.Value],
+        successors: Mapping[str, ir.Value],
+        samples: Sequence[Sample],
+        runs: Sequence[Sample],
+        executor: Executor,
     ) -> None:
         # Exact arithmetic asks for shapes, which a model need not have.
         infer_types(model)
-        nodes = list(chosen)
-        self.chosen, self._model, self._samples, self._executor = chosen, model, samples, executor
-        self.outputs = [str(value.name) for value in model.graph.outputs]
+        self.chosen, self.runs, self._successors = chosen, runs, successors
+        self._model, self._executor = model, executor
         self._inputs = [name for name in samples[0] if name in {value.name for value in model.graph.inputs}]
         self.names = [str(value.name) for value in chosen.values()]
-        read = [value for node in nodes for value in node.inputs if value is not None and not is_constant(value)]
-        computed = list(dict.fromkeys(value for value in read if value.producer() is not None))
-        also = dict.fromkeys([*computed, *(node.outputs[0] for node in nodes), *chosen.values()])
-        feeds = set(samples[0]) if samples else None
-        ready = executor.prepare(model, also=list(also), engine="onnxruntime", feeds=feeds)
-        self._constants = quantized_constants(nodes)
-        self.runs = [self._constants | sample | ready.run(sample) for sample in samples]
-        self.bounds = self._bounds(model, samples, executor)
-        self._levels = LevelChoices(model, nodes, self.runs[0], executor)
+        self._nodes = [node for node in decisions_of(model.graph) if node in chosen or not quantizes_constant(node)]
+        self._taken_for = {node: chosen.get(node, node.outputs[0]) for node in self._nodes}
+        constants = quantized_constants(self._nodes)
+        given = [{name: run[str(successors[name].name)] for name in self.names} for run in runs]
+        _require_types(chosen.values(), given[0])
+        followed = Forced(model, chosen.values(), given[0], self._read(), executor)
+        own = [followed.run(sample, levels) for sample, levels in zip(samples, given, strict=True)]
+        alone = [value for node in self._nodes if node not in chosen for value in node.outputs if value.name]
+        self._given = [
+            levels | {str(value.name): run[str(value.name)] for value in alone}
+            for levels, run in zip(given, own, strict=True)
+        ]
+        self._samples = samples
+        self._forced = followed
+        if alone:
+            self._forced = Forced(model, [*chosen.values(), *alone], self._given[0], self._read(), executor)
+        self._own = [constants | sample | run for sample, run in zip(samples, own, strict=True)]
+        self._known = [run | levels for run, levels in zip(self._own, self._given, strict=True)]
+        self._bounds = self._measured(constants)
+        self._behind: dict[ir.Node, Forced] = {}
+        self._levels = LevelChoices(model, self._nodes, self._known[0], executor)
 
-    def levels(self) -> list[Sample]:
-        """Return the levels that were chosen, as they are fed to a model in which they are forced."""
-        return [given({name: run[name] for name in self.names}) for run in self.runs]
+    def _read(self) -> list[ir.Value]:
+        """List what decisions read and choose, and the outputs."""
+        read = [value for node in self._nodes for value in node.inputs if value is not None and not is_constant(value)]
+        computed = [value for value in read if value.producer() is not None]
+        levels = [value for node in self._nodes for value in (*node.outputs, self._taken_for[node]) if value.name]
+        return list(dict.fromkeys([*computed, *levels, *self._model.graph.outputs]))
 
-    def _bounds(self, model: ir.Model, samples: Sequence[Sample], executor: Executor) -> list[Sample]:
-        known = computed_values(model)
-        forced = with_given_levels(model, {name: known[name] for name in self.names}, self.runs[0])
-        computed = computed_values(forced)
-        moved = [str(value.name) for node in self.chosen for value in moved_inputs(node)]
-        names = dict.fromkeys([*moved, *(str(value.name) for value in forced.graph.outputs)])
-        wanted = [computed[name] for name in names if name in computed]
-        fed = [sample | levels for sample, levels in zip(samples, self.levels(), strict=True)]
-        found = rounding_bounds(forced, wanted, fed, executor)
+    def _measured(self, constants: Sample) -> list[Sample]:
+        """Measure how far rounding moves what is decided by, and outputs, between levels that are given."""
+        moved = [str(value.name) for node in self._nodes for value in moved_inputs(node)]
+        names = dict.fromkeys([*moved, *(str(value.name) for value in self._model.graph.outputs)])
+        model, wanted = self._forced.copied(names)
+        fed = [self._forced.fed(sample, levels) for sample, levels in zip(self._samples, self._given, strict=True)]
+        found = rounding_bounds(model, wanted, fed, self._executor)
         if found is None:
             raise UnexplainedError("how far rounding moves its values cannot be measured")
-        pairs = zip(self.runs, found, strict=True)
-        return [last_places(self._constants) | not_below_last_places(run, bounds) for run, bounds in pairs]
+        pairs = zip(self._known, found, strict=True)
+        return [last_places(constants) | not_below_last_places(run, bounds) for run, bounds in pairs]
 
-    def compare(self, number: int, run: Sample, successors: Mapping[str, ir.Value], limits: Limits) -> Ties:
-        """Compare a forced run of the second model on a sample. Raises UnexplainedError."""
-        values, bounds = self.runs[number], self.bounds[number]
+    def compare(self, number: int, outputs: Mapping[str, ir.Value], limits: Limits, *, asks: bool) -> Ties:
+        """Compare a run of the second model on a sample with this one. Raises UnexplainedError."""
+        run, own, known, bounds = self.runs[number], self._own[number], self._known[number], self._bounds[number]
         flipped = levels = 0
-        places: dict[str, np.ndarray] = {}
-        around = self._around(number)
-        inside: dict[str, list[str]] = {}
-        for name, (node, low, high) in around.items():
-            found = run[str(successors[name].name)]
-            try:
-                flips = flips_at_ties(name, values[name], found, low, high)
-            except UnexplainedError:
-                inside[name] = taken_in(self.chosen[node], successors)
-                if not inside[name]:
-                    raise
-                flips = flips_at_ties(name, values[name], found, *self._through(number, node, inside[name], around))
+        places: dict[str, Array] = {}
+        ranges, inside = self._ranges(number)
+        for node, value in self.chosen.items():
+            name = str(value.name)
+            flips = flips_at_ties(name, own[name], known[name], *ranges[name])
             flipped, levels = flipped + int(flips.sum()), levels + flips.size
             places[name] = flips
-            for old, new in _decided_by(node, successors[name].producer()) if flips.any() else ():
-                moved = np.abs(run[new].astype(np.float64) - values[old].astype(np.float64))
-                if (moved > 2 * bounds.get(old, np.zeros(())))[np.broadcast_to(flips, moved.shape)].any():
+            for old, new in _decided_by(node, self._successors[name].producer()) if flips.any() else ():
+                read = str(old.name)
+                moved = np.abs(run[str(new.name)].astype(np.float64) - known[read].astype(np.float64))
+                if (moved > 2 * bounds.get(read, np.zeros(())))[np.broadcast_to(flips, moved.shape)].any():
                     raise UnexplainedError(f"levels of {name} differ by more than rounding of what they are chosen by")
         share = 0.0
-        for name in [name for name in self.outputs if name not in self.names]:
-            expected, found = values[name], run[name]
+        for name, new in outputs.items():
+            if name in self.names:
+                continue
+            expected, found = known[name], run[str(new.name)]
             if expected.dtype != found.dtype or expected.shape != found.shape:
                 raise UnexplainedError(f"{name} is of another type or shape")
             bound = limits.of(expected.dtype)
             shares = share_of_bound(expected, found, bound.atol, bound.rtol, bounds.get(name, 0.0))
             share = max(share, float(shares.max(initial=0.0)))
         if share > 1:
-            raise UnexplainedError("with all levels forced to those of the original the outputs still differ")
-        found = {name: run[str(successors[name].name)] for name in places}
-        return Ties(flipped, levels, share, *self._who_is_right(values, found, places, inside))
+            raise UnexplainedError("with the same levels given the outputs still differ")
+        return Ties(flipped, levels, share, *(self._who_is_right(number, places, inside) if asks else (0, 0)))
 
-    def _around(self, number: int) -> dict[str, Choice]:
-        """Return the least and the greatest level that nodes choose on a sample, by name of what is taken for it."""
-        values = self.runs[number]
-        found = {node: (low, high) for node, low, high in self._levels.around(values, self.bounds[number])}
-        further = {node: value for node, value in self.chosen.items() if value is not node.outputs[0]}
-        if further:
-            names = {node: str(node.outputs[0].name) for node in further}
-            behind = BehindLevels(self._model, list(names.values()), list(further.values()), values, self._executor)
-            low, high = ({names[node]: found[node][side] for node in further} for side in (0, 1))
-            between = behind.between(self._samples[number], low, high)
-            found |= {node: between[str(value.name)] for node, value in further.items()}
-        return {str(value.name): (node, *found[node]) for node, value in self.chosen.items()}
+    def _ranges(self, number: int) -> tuple[dict[str, Range], dict[str, list[str]]]:
+        """Return the least and the greatest level of every node on a sample, by name of what is taken for it.
 
-    def _through(
-        self, number: int, node: ir.Node, inner: Sequence[str], around: Mapping[str, Choice]
-    ) -> tuple[Array, Array]:
-        """Return what a node may choose if levels before it flip at ties of their own."""
-        name, values = str(self.chosen[node].name), self.runs[number]
-        behind = BehindLevels(self._model, inner, [self.chosen[node]], values, self._executor)
-        low = {each: around[each][1] for each in inner}
-        high = {each: around[each][2] for each in inner}
-        least, greatest = behind.between(self._samples[number], low, high)[name]
-        return np.minimum(least, around[name][1]), np.maximum(greatest, around[name][2])
+        Returns as well which levels were looked at with their least and greatest to find these.
+        """
+        known, bounds = self._known[number], self._bounds[number]
+        found = self._levels.around(known, bounds)
+        ranges: dict[str, Range] = {}
+        inside: dict[str, list[str]] = {}
+        unsettled: dict[str, Range] = {}
+        for node, value in self._taken_for.items():
+            name, sides = str(value.name), found[node]
+            behind = [each for each in self._forced.levels_before(node) if each in unsettled]
+            if node in self.chosen and behind:
+                kept = names_before(self._successors[name])
+                behind = [each for each in behind if each not in self.names or not self._is_read(each, kept)]
+            if behind:
+                inside[name] = behind
+                for side in (0, 1):
+                    moved = self._given[number] | {each: unsettled[each][side] for each in behind}
+                    reads = known | self._forced.run(self._samples[number], moved) | moved
+                    sides = _hull(sides, self._levels.around(reads, bounds, [node])[node])
+            ranges[name] = sides = self._taken(number, node, sides)
+            if np.any(sides[0] != sides[1]):
+                unsettled[name] = sides
+        return ranges, inside
+
+    def _taken(self, number: int, node: ir.Node, sides: Range) -> Range:
+        """Return what is made of the least and of the greatest level of a node, where that is taken for it."""
+        value = self._taken_for[node]
+        if value is node.outputs[0]:
+            return sides
+        if node not in self._behind:
+            self._behind[node] = Forced(self._model, node.outputs[:1], self._own[number], [value], self._executor)
+        ends = [self._behind[node].run(self._samples[number], {str(node.outputs[0].name): side}) for side in sides]
+        low, high = (end[str(value.name)] for end in ends)
+        return np.minimum(low, high), np.maximum(low, high)
+
+    def _is_read(self, name: str, kept: frozenset[str]) -> bool:
+        """Tell whether what stands for a level is among values."""
+        return str(self._successors[name].name) in kept
 
     def _who_is_right(
-        self, values: Sample, found: Sample, places: Mapping[str, np.ndarray], inside: Mapping[str, Sequence[str]]
+        self, number: int, places: Mapping[str, Array], inside: Mapping[str, Sequence[str]]
     ) -> tuple[int, int]:
         """Count where exact arithmetic chooses the new level, and where the old one."""
+        own, values = self._own[number], self._known[number]
         known = {name: values[name] for name in (*self._inputs, *self.names)}
         new = old = 0
         left = _MOST_ASKED
@@ -229,34 +271,28 @@ class _Original:
                     level = exact.level(node, at) if is_level else float(exact.element(level_value, at))
                 except UnknownError:
                     continue
-                new += bool(np.isclose(level, found[name][at], rtol=_SAME, atol=0))
-                old += bool(np.isclose(level, values[name][at], rtol=_SAME, atol=0))
+                new += bool(np.isclose(level, values[name][at], rtol=_SAME, atol=0))
+                old += bool(np.isclose(level, own[name][at], rtol=_SAME, atol=0))
         return new, old
 
 
-def taken_in(level: ir.Value, successors: Mapping[str, ir.Value]) -> list[str]:
-    """Name the levels before one that what stands for it does not read any more: it is chosen in their place."""
-    before, after = (_names_before(value) for value in (level, successors[str(level.name)]))
-    return [name for name, value in successors.items() if name in before and str(value.name) not in after]
+def _hull(a: Range, b: Range) -> Range:
+    return np.minimum(a[0], b[0]), np.maximum(a[1], b[1])
 
 
-def _names_before(value: ir.Value) -> set[str]:
-    """Name all values that one is computed from."""
-    found, waiting = set[ir.Value](), [value]
-    while waiting:
-        producer = waiting.pop().producer()
-        new = [v for v in (() if producer is None else producer.inputs) if v is not None and v not in found]
-        found.update(new)
-        waiting.extend(new)
-    return {str(each.name) for each in found}
+def _require_types(values: Iterable[ir.Value], given: Sample) -> None:
+    """Refuse levels of another type than that of the values they are taken for."""
+    for value in values:
+        if value.dtype is not None and value.dtype.numpy() != given[str(value.name)].dtype:
+            raise UnexplainedError(f"{value.name} is of another type or shape")
 
 
-def _decided_by(old: ir.Node, new: ir.Node | None) -> list[tuple[str, str]]:
+def _decided_by(old: ir.Node, new: ir.Node | None) -> list[tuple[ir.Value, ir.Value]]:
     """Pair what two nodes choose levels by, where they choose alike and it is of one shape."""
     if new is None or not decide_alike(old, new):
         return []
     pairs = zip(moved_inputs(old), moved_inputs(new), strict=True)
-    return [(str(a.name), str(b.name)) for a, b in pairs if a.producer() is not None and b.producer() is not None]
+    return [(a, b) for a, b in pairs if a.producer() is not None and b.producer() is not None]
 
 
 def flips_at_ties(name: str, expected: np.ndarray, found: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -273,10 +309,8 @@ def flips_at_ties(name: str, expected: np.ndarray, found: np.ndarray, low: np.nd
     return flipped
 
 
-def _values(model: ir.Model, chosen: Mapping[ir.Node, ir.Value], successors: Mapping[str, ir.Value]) -> list[ir.Value]:
-    """List what stands for levels in a model, and what they are chosen by."""
+def _values(chosen: Mapping[ir.Node, ir.Value], successors: Mapping[str, ir.Value]) -> list[ir.Value]:
+    """List what stands for levels in the second model, and what they are chosen by."""
     found = {node: successors[str(value.name)] for node, value in chosen.items()}
-    pairs = [pair for node, value in found.items() for pair in _decided_by(node, value.producer())]
-    computed = computed_values(model)
-    names = [*(str(value.name) for value in found.values()), *(new for _, new in pairs)]
-    return [computed[name] for name in dict.fromkeys(names)]
+    read = [b for node, value in found.items() for _, b in _decided_by(node, value.producer())]
+    return list(dict.fromkeys([*found.values(), *read]))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.copy import copy_model
@@ -36,23 +35,51 @@ def given(levels: Sample) -> Sample:
     return {name + _FORCED: array for name, array in levels.items()}
 
 
-class BehindLevels:
-    """What a model makes of levels: ``wanted`` values behind those named in ``levels``."""
+class Forced:
+    """A model run with ``levels`` given, for ``wanted`` values; ``run`` has arrays of their types."""
 
     def __init__(
-        self, model: ir.Model, levels: Sequence[str], wanted: Sequence[ir.Value], run: Sample, executor: Executor
+        self,
+        model: ir.Model,
+        levels: Iterable[ir.Value],
+        run: Sample,
+        wanted: Iterable[ir.Value],
+        executor: Executor,
     ) -> None:
-        self._levels, self._wanted = levels, [str(value.name) for value in wanted]
+        self._names = list(dict.fromkeys(str(value.name) for value in levels))
         computed = computed_values(model)
-        copied = with_given_levels(model, {name: computed[name] for name in levels}, run)
-        found = computed_values(copied)
-        self._ready = executor.prepare(copied, also=[found[name] for name in self._wanted], engine="onnxruntime")
+        self._model = with_given_levels(model, {name: computed[name] for name in self._names}, run)
+        self._values = computed_values(self._model)
+        names = dict.fromkeys(str(value.name) for value in wanted)
+        also = [self._values[name] for name in names if name in self._values]
+        self._ready = executor.prepare(self._model, also=also, engine="onnxruntime")
 
-    def between(self, sample: Sample, low: Sample, high: Sample) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Return the least and the greatest of what comes of the least and of the greatest levels, by name."""
-        runs = [self._ready.run(sample | given({name: side[name] for name in self._levels})) for side in (low, high)]
-        return {name: (np.minimum(*sides), np.maximum(*sides)) for name in self._wanted if (sides := _both(runs, name))}
+    def fed(self, sample: Sample, levels: Sample) -> Sample:
+        """Return a sample with the levels that are given."""
+        return sample | given({name: levels[name] for name in self._names})
+
+    def run(self, sample: Sample, levels: Sample) -> Sample:
+        """Run on a sample and levels, of which others than those given may be among."""
+        return self._ready.run(self.fed(sample, levels))
+
+    def copied(self, names: Iterable[str]) -> tuple[ir.Model, list[ir.Value]]:
+        """Copy the model that is run; returns it, and its computed values of these names."""
+        copied = copy_model(self._model)
+        values = computed_values(copied)
+        return copied, [values[name] for name in names if name in values]
+
+    def levels_before(self, node: ir.Node) -> list[str]:
+        """Name the given levels that a node is computed from, but for those behind which others are given."""
+        before = names_before(self._values[str(node.outputs[0].name)])
+        return [name for name in self._names if name + _FORCED in before]
 
 
-def _both(runs: Sequence[Sample], name: str) -> tuple[np.ndarray, np.ndarray]:
-    return runs[0][name], runs[1][name]
+def names_before(value: ir.Value) -> frozenset[str]:
+    """Name all values that one is computed from."""
+    found, waiting = set[ir.Value](), [value]
+    while waiting:
+        producer = waiting.pop().producer()
+        new = [v for v in (() if producer is None else producer.inputs) if v is not None and v not in found]
+        found.update(new)
+        waiting.extend(new)
+    return frozenset(str(each.name) for each in found)
