@@ -159,6 +159,35 @@ def test_values_that_cannot_be_told_apart_are_refused():
         Executor().prepare(made)
 
 
+BRANCHES = """
+    g (float[1] x, bool b) => (float[1] y) {
+        p = If (b) <then_branch = t1 () => (float[1] o) { a = Neg (x) o = Abs (a) },
+                    else_branch = e1 () => (float[1] n) { a = Exp (x) n = Neg (a) }>
+        y = If (b) <then_branch = t2 () => (float[1] m) { a = Neg (p) m = Abs (a) },
+                    else_branch = e2 () => (float[1] q) { q = Identity (p) }>
+    }"""
+
+
+def test_bodies_that_do_not_see_each_other_may_use_the_same_names():
+    ready = Executor().prepare(model(BRANCHES))
+    assert ready.run({"x": np.float32([2]), "b": np.array(False)})["y"] == pytest.approx(-np.exp(2))
+    with pytest.raises(ExecutionError, match="two values are named 'p'"):
+        Executor().prepare(model(BRANCHES.replace("m", "p")))
+
+
+def test_a_failure_inside_of_a_body_names_the_node_there():
+    text = """
+        g (float[N] x, bool b) => (float[M] y) {
+            y = If (b) <then_branch = t () => (float[2] o) {
+                            s = Constant <value_ints = [2, 7]> () [inner] o = Reshape (x, s) },
+                        else_branch = e () => (float[K] n) { n = Neg (x) }>
+        }"""
+    with pytest.raises(
+        ExecutionError, match=r"running Reshape node. Name:'inner'.*Message: The input tensor cannot be"
+    ):
+        Executor().prepare(model(text)).run({"x": np.zeros(3, np.float32), "b": np.array(True)})
+
+
 def test_defaults_that_nobody_feeds_are_weights_also_in_old_models():
     text = """
         <ir_version: 3, opset_import: ["": 9]>

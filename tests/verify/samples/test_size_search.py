@@ -13,7 +13,7 @@ from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.run.execute import Executor, TimeLimitError
 from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated, run_samples
 from onnx_passes.verify.samples.generate import Redraw, Sampling, generate
-from onnx_passes.verify.samples.size_search import Relations, search_sizes
+from onnx_passes.verify.samples.size_search import Misfit, Relations, search_sizes
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]>'
 CACHE = f"""{HEAD}
@@ -51,12 +51,14 @@ def rule(holds: Callable[[Mapping[str, int]], bool], says: str = "") -> Callable
         ("a b", rule(lambda s: s["a"] == s["b"]), "a = b"),
         ("a b", rule(lambda s: s["a"] == s["b"] + 1), "a = b + 1"),
         ("a", rule(lambda s: True), ""),
+        ("batch time", rule(lambda s: s["time"] > 12_000), "time = 16384"),
+        ("x[0] h[0] c[0]", rule(lambda s: s["x[0]"] == s["h[0]"] == s["c[0]"]), "h[0] = x[0], c[0] = x[0]"),
     ],
 )
 def test_a_relation_is_found(names: str, attempt: Callable[[Mapping[str, int]], str], relations: str) -> None:
     least = dict.fromkeys(names.split(), 1)
     found = search_sizes(least, attempt, {}, {})
-    assert found is not None
+    assert isinstance(found, Relations)
     assert str(found) == relations
     for more in (3, 5):
         assert not attempt(found.sizes({name: more + 2 * place for place, name in enumerate(least)}))
@@ -69,8 +71,41 @@ def test_several_relations_are_found_one_after_the_other() -> None:
         return "" if sizes["width"] == 14 else "running Reshape node. Name:'second' requested shape: {-1,7,2} of 14"
 
     found = search_sizes(dict.fromkeys(("now", "past", "total", "width"), 1), attempt, {"first": 1, "second": 2}, {})
-    assert found is not None
+    assert isinstance(found, Relations)
     assert set(str(found).split(", ")) == {"total = now + past", "width = 14"}
+
+
+def test_caches_of_all_layers_have_one_length() -> None:
+    names = [f"past.{layer}.{kind}[2]" for layer in range(12) for kind in ("key", "value")]
+
+    def attempt(sizes: Mapping[str, int]) -> str:
+        wrong = next((name for name in names if sizes[name] != sizes[names[0]]), "")
+        return f"running Concat node. Name:'{wrong}'" if wrong else ""
+
+    order = {name: place for place, name in enumerate(names)}
+    found = search_sizes(dict.fromkeys(["batch", *names], 1), attempt, order, {})
+    assert isinstance(found, Relations)
+    assert str(found).count(" = ") == len(names) - 1
+
+
+def test_a_failure_of_a_new_kind_at_the_same_node_is_progress() -> None:
+    def attempt(sizes: Mapping[str, int]) -> str:
+        if not 100 < sizes["time"] < 300:
+            return "running LSTM node. Name:'lstm' X must have 3 dimensions"
+        right = sizes["state"] == sizes["batch"]
+        return "" if right else f"running LSTM node. Name:'lstm' {sizes['batch']} expected, but {sizes['state']}"
+
+    found = search_sizes({"batch": 1, "time": 512, "more": 1, "state": 1}, attempt, {"lstm": 7}, {})
+    assert str(found) == "time = 256, batch = state"
+
+
+def test_a_misfit_names_the_sizes_that_ran_furthest() -> None:
+    def attempt(sizes: Mapping[str, int]) -> str:
+        return "running Add node. Name:'second'" if sizes["a"] == 64 else "running Neg node. Name:'first'"
+
+    found = search_sizes({"a": 1, "b": 1}, attempt, {"first": 1, "second": 2}, {"b": 5})
+    assert isinstance(found, Misfit)
+    assert found.sizes == {"a": 64, "b": 5}
 
 
 def test_the_search_is_bounded() -> None:
@@ -80,7 +115,9 @@ def test_the_search_is_bounded() -> None:
         tried.append(sizes)
         return "1 2 3 4 5 6 7 8 9"
 
-    assert search_sizes(dict.fromkeys("abcdef", 1), attempt, {}, {}) is None
+    found = search_sizes(dict.fromkeys("abcdef", 1), attempt, {}, {})
+    assert isinstance(found, Misfit)
+    assert str(found).endswith("with a=2, b=3, c=4, d=5, e=6, f=7: 1 2 3 4 5 6 7 8 9")
     assert len(tried) <= 120
 
 
@@ -151,7 +188,8 @@ def test_a_fault_shows_with_sizes_that_were_searched() -> None:
 def test_a_model_that_runs_with_no_sizes_says_what_to_give() -> None:
     record = apply(ir.from_onnx_text(NEVER.replace("y = Abs (a)", "b = Abs (a) y = Abs (b)")), "eliminate").record
     assert record.level == "unverified"
-    assert "give data with --inputs" in record.obstacle
+    assert "with batch=2, time=" in record.obstacle
+    assert "set them with --size NAME=SIZE, or give data with --inputs" in record.obstacle
     assert "idx=99999" in record.obstacle
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ExitCode, OnnxPassesError, UsageError, did_you_mean
-from onnx_passes.core.walk import all_nodes
+from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.graph.expansion import MOST_NODES, expanded_size
 from onnx_passes.graph.external import require_unchanged
 from onnx_passes.graph.load import root_cause
@@ -110,7 +110,7 @@ class Executor:
         with a default only those can be fed that ``feeds`` names, if it is given. A model that may crash is run in a
         process of its own; every run is limited in time and memory.
         """
-        _require_names(model)
+        _require_names(model.graph, set())
         _require_finite(model)
         if engine == "reference":
             return self._with_reference(model, also)
@@ -408,16 +408,23 @@ def _outputs(model: ir.Model, also: Collection[ir.Value]) -> list[tuple[str, ir.
     return [(value.name, value.dtype) for value in values if value.name is not None]
 
 
-def _require_names(model: ir.Model) -> None:
-    """Refuse values without a name or with that of another: a proto would wire them wrongly."""
-    seen: set[str] = set()
-    for node in all_nodes(model.graph):
+def _require_names(graph: ir.Graph, outside: set[str]) -> None:
+    """Refuse values without a name or with that of another: a proto would wire them wrongly.
+
+    Bodies of which none is inside of the other do not see each other's names, and may have the same.
+    """
+    names: set[str] = set()
+    for node in graph:
         for value in node.outputs:
             if not value.name and (value.uses() or value.is_graph_output()):
                 raise ExecutionError(f"a result of {node.op_type} has no name", hint="run unique-names first")
-            if value.name and value.name in seen:
+            if value.name and (value.name in names or value.name in outside):
                 raise ExecutionError(f"two values are named '{value.name}'", hint="run unique-names first")
-            seen.add(value.name or "")
+            names.add(value.name or "")
+    bodies = [body for node in graph if holds_graphs(node) for body in nested_graphs(node)]
+    visible = outside | names if bodies else names
+    for body in bodies:
+        _require_names(body, visible)
 
 
 def _require_finite(model: ir.Model) -> None:
@@ -451,4 +458,8 @@ def _node_of(model: ir.Model, op_type: str) -> str | None:
 
 def _first_line(error: Exception) -> str:
     line = str(error).strip().split("\n")[0]
-    return re.sub(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ", "", line)[:300] or type(error).__name__
+    line = re.sub(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ", "", line)
+    # A node that holds graphs fails with the failure of the node inside of it.
+    line = re.sub(r"^.* Status Message: (?=Non-zero status)", "", line)
+    # Where in ONNX Runtime's source a condition is, and its text, say nothing of the model.
+    return re.sub(r"/\S+:\d+ onnxruntime::.* was false\. |\b\w+\.(?:h|cc):\d+ ", "", line)[:300] or type(error).__name__

@@ -14,7 +14,7 @@ from onnx_passes.verify.run.execute import Executable, ExecutionError, Sample, T
 from onnx_passes.verify.run.pace import Pace
 from onnx_passes.verify.samples.generate import Redraw, Sampling, generate
 from onnx_passes.verify.samples.reference import read_inputs
-from onnx_passes.verify.samples.size_search import search_sizes
+from onnx_passes.verify.samples.size_search import Misfit, search_sizes
 from onnx_passes.verify.samples.sizes import dimension_key
 from onnx_passes.verify.samples.sources import listed
 
@@ -66,24 +66,25 @@ def run_generated(
     try:
         return ready.run_each(samples, all_must_run=False, pace=pace)
     except ExecutionError as refusal:
-        for others in (_smaller(samples, axes), map(given, _related(ready, redraw, given))):
-            with contextlib.suppress(ExecutionError):
-                if found := list(others):
-                    return ready.run_each(found, all_must_run=False, pace=pace)
+        smaller = list(_smaller(samples, axes))
+        with contextlib.suppress(ExecutionError):
+            if smaller:
+                return ready.run_each(smaller, all_must_run=False, pace=pace)
         if redraw is None or not any(axes.values()) or isinstance(refusal, TimeLimitError):
             raise
-        raise ExecutionError(
-            f"{refusal}; no sizes of dynamic dimensions were found that fit together: give data with --inputs"
-        ) from refusal
+        return _run_related(ready, redraw(), given, refusal, pace)
 
 
-def _related(
-    ready: Executable, make: Callable[[], Redraw] | None, given: Callable[[Sample], Sample]
-) -> Iterator[Sample]:
-    """Yield samples with sizes between which relations hold that the model asks for, if these are found."""
-    redraw = None if make is None else make()
-    if redraw is None or redraw.least.keys() <= redraw.fixed.keys():
-        return
+def _run_related(
+    ready: Executable,
+    redraw: Redraw,
+    given: Callable[[Sample], Sample],
+    refusal: ExecutionError,
+    pace: Pace | None,
+) -> tuple[list[Sample], list[Sample]]:
+    """Run on samples with sizes between which relations hold that the model asks for, if these are found."""
+    if redraw.least.keys() <= redraw.fixed.keys():
+        raise refusal
 
     def attempt(sizes: Mapping[str, int]) -> str:
         try:
@@ -95,12 +96,15 @@ def _related(
             return str(error) or type(error).__name__
         return ""
 
-    relations = search_sizes(redraw.least, attempt, redraw.order, redraw.fixed)
-    if relations is not None:
-        redraw.relations = str(relations)
-        for number in range(redraw.count):
-            with contextlib.suppress(UsageError):
-                yield redraw.sample(number, relations.sizes(redraw.free(number)))
+    found = search_sizes(redraw.least, attempt, redraw.order, redraw.fixed)
+    if isinstance(found, Misfit):
+        raise ExecutionError(f"{found}; set them with --size NAME=SIZE, or give data with --inputs") from refusal
+    redraw.relations = str(found)
+    samples: list[Sample] = []
+    for number in range(redraw.count):
+        with contextlib.suppress(UsageError):
+            samples.append(given(redraw.sample(number, found.sizes(redraw.free(number)))))
+    return ready.run_each(samples, all_must_run=False, pace=pace)
 
 
 def _smaller(samples: Sequence[Sample], axes: Axes) -> Iterator[Sample]:

@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError, did_you_mean
+from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.tensor_types import declared_bounds
 from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.run.pace import Pace
@@ -125,7 +126,7 @@ class Redraw:
         self.least, self.fixed = self._drawing.dynamic, self._drawing.fixed
         self.relations = ""
         """The relations between dimensions that were found, as text."""
-        self.order = {str(node.name): place for place, node in enumerate(model.graph) if node.name}
+        self.order = {str(node.name): place for place, node in enumerate(all_nodes(model.graph)) if node.name}
 
     @property
     def count(self) -> int:

@@ -9,18 +9,26 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 Attempt = Callable[[Mapping[str, int]], str]
 """Runs a model with sizes of its dimensions, and returns why that fails; empty if it does not."""
 
 _MOST_ATTEMPTS = 120
-_SECONDS = 8.0
+_SECONDS = 20.0
 _LARGEST = 1024
+"""Numbers beyond in a failure are not those of sizes."""
+_USUAL = (256, 128, 64, 32, 16, 8, 512, 1024, 4096, 16384)
+"""Lengths of windows, multiples of strides, signals of a second."""
+_SMALL, _MOST = 64, 2**22
+"""The most that large sizes may come to when they are multiplied."""
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+_DIGITS = re.compile(r"\d+")
+_REQUESTED = re.compile(r"requested shape:\{([\d,-]+)\}")
 _NODE = re.compile(r"Name:'([^']*)'")
 
 
@@ -64,63 +72,139 @@ class Relations:
         return False
 
 
+@dataclass(frozen=True)
+class Misfit:
+    """The sizes with which a model ran furthest, and why it failed with these."""
+
+    sizes: Mapping[str, int]
+    failure: str
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{name}={size}" for name, size in self.sizes.items())
+        return f"no sizes of dynamic dimensions were found that fit together; with {sizes}: {self.failure}"
+
+
 def search_sizes(
     least: Mapping[str, int], attempt: Attempt, order: Mapping[str, int], fixed: Mapping[str, int]
-) -> Relations | None:
-    """Return relations of dimensions with which a model runs; None if none are found in bounded time.
+) -> Relations | Misfit:
+    """Return relations of dimensions with which a model runs, or the best sizes if none are found in bounded time.
 
     ``least`` is the smallest size of each dimension, ``fixed`` are sizes that must stay, ``order`` the place of each
-    node in the order of execution: the later a run fails, the better are its sizes.
+    node in the order of execution: the later a run fails, the better are its sizes. Of failures at the same node, one
+    of a new kind is taken for progress.
     """
-    free = {name: size * (place + 2) for place, (name, size) in enumerate(least.items())}
-    started, count = time.perf_counter(), itertools.count()
-    waiting: list[tuple[int, int, int, Relations]] = [
-        (0, 0, next(count), Relations({name: ((), size) for name, size in fixed.items()}))
-    ]
+    free = {name: size + place + (size == 1) for place, (name, size) in enumerate(least.items())}
+    started, count, best = time.perf_counter(), itertools.count(), (-1, -1, Misfit(free, ""))
+    # Ordered by how far a run came, how new its failure was, and how much was supposed since the start.
+    waiting = [(-math.inf, 0, 0, next(count), start) for start in _starts(free, fixed)]
+    others = {name: size + place + 1 for place, (name, size) in enumerate(free.items())}
     tried: set[tuple[int, ...]] = set()
+    kinds: dict[str, int] = {}
     while waiting and len(tried) < _MOST_ATTEMPTS and time.perf_counter() - started < _SECONDS:
-        *_, relations = heapq.heappop(waiting)
+        _, _, depth, _, relations = heapq.heappop(waiting)
         sizes = relations.sizes(free)
         key = tuple(sizes.values())
-        if key in tried or max(key, default=0) > _LARGEST:
+        if key in tried or math.prod(size for size in key if size > _SMALL) > _MOST:
             continue
         tried.add(key)
         failure = attempt(sizes)
         if not failure:
-            return _generalized(relations, free, attempt, fixed)
+            if attempt(relations.sizes(others)):
+                relations = _freed(relations, sizes, others, attempt, fixed)
+            return _generalized(relations, free, others, attempt, fixed)
         node = _NODE.search(failure)
         reached = order.get(node[1], 0) if node else 0
-        for more in _supposed(relations, failure, sizes):
-            heapq.heappush(waiting, (-reached, len(more.terms), next(count), more))
-    return None
+        kind = kinds.setdefault(_without_digits(failure), len(kinds))
+        if (reached, kind) > best[:2]:
+            best = reached, kind, Misfit(sizes, failure)
+        supposed = _supposed(relations, failure, sizes, [name for name in least if name not in fixed])
+        for more in itertools.islice(supposed, _MOST_ATTEMPTS):
+            heapq.heappush(waiting, (-reached, -kind, depth + 1, next(count), more))
+    return best[2]
+
+
+def _starts(free: Mapping[str, int], fixed: Mapping[str, int]) -> Iterator[Relations]:
+    """Yield what is fixed; then also equal sizes of dimensions whose names differ in a number, or in the input."""
+    relations = Relations({name: ((), size) for name, size in fixed.items()})
+    yield relations
+    for alike in (_without_digits, _batch, _axis):
+        first: dict[str, str] = {}
+        for name in free:
+            other = first.setdefault(alike(name), name)
+            if other != name and name not in relations.terms:
+                relations = relations.with_term(name, (other,), 0) or relations
+        yield relations
+
+
+def _freed(
+    relations: Relations,
+    sizes: Mapping[str, int],
+    others: Mapping[str, int],
+    attempt: Attempt,
+    fixed: Mapping[str, int],
+) -> Relations:
+    """Return relations of sizes that fit by chance: numbers, but for dimensions that may have other sizes, too."""
+    terms: dict[str, tuple[tuple[str, ...], int]] = {name: ((), size) for name, size in sizes.items()}
+    for name in sorted(sizes.keys() - fixed.keys(), key=lambda name: name not in relations.terms):
+        rest = {other: term for other, term in terms.items() if other != name}
+        freed = {**rest, name: relations.terms[name]} if name in relations.terms else rest
+        if not attempt(Relations(freed).sizes(others)):
+            terms = freed
+    return Relations(terms)
 
 
 def _generalized(
-    relations: Relations, free: Mapping[str, int], attempt: Attempt, fixed: Mapping[str, int]
+    relations: Relations,
+    free: Mapping[str, int],
+    others: Mapping[str, int],
+    attempt: Attempt,
+    fixed: Mapping[str, int],
 ) -> Relations:
     """Return relations in which a number that is the sum of dimensions is written so, if the model runs then, too."""
     sizes = relations.sizes(free)
-    others = {name: size + place + 1 for place, (name, size) in enumerate(free.items())}
     for name, (terms, number) in relations.terms.items():
         known = [each for each in sizes if each != name]
         sums = [pair for pair in itertools.combinations(known, 2) if sum(map(sizes.__getitem__, pair)) == number]
         for pair in () if terms or name in fixed else sums:
             supposed = relations.with_term(name, pair, 0)
             if supposed is not None and not attempt(supposed.sizes(others)):
-                return _generalized(supposed, free, attempt, fixed)
+                return _generalized(supposed, free, others, attempt, fixed)
     return relations
 
 
-def _supposed(relations: Relations, failure: str, sizes: Mapping[str, int]) -> Iterator[Relations]:
-    """Yield the relations with one more: numbers of the failure first, then sums of dimensions."""
-    numbers = sorted({int(text) for text in _NUMBER.findall(failure) if int(text) < _LARGEST})
+def _without_digits(text: str) -> str:
+    return _DIGITS.sub("", text)
+
+
+def _batch(name: str) -> str:
+    """Return one name for all first dimensions that have none."""
+    return "[0]" if name.endswith("[0]") else name
+
+
+def _axis(name: str) -> str:
+    """Return one name for all dimensions along the same axis that have none."""
+    return name[name.rindex("[") :] if name.endswith("]") else name
+
+
+def _supposed(
+    relations: Relations, failure: str, sizes: Mapping[str, int], names: Sequence[str]
+) -> Iterator[Relations]:
+    """Yield the relations with one more: what the failure speaks of first, then usual lengths, then sums."""
+    spoken_of = {int(text) for text in _NUMBER.findall(failure) if int(text) < _LARGEST}
+    if shape := _REQUESTED.search(failure):
+        spoken_of.add(math.prod(int(text) for text in shape[1].split(",") if int(text) > 0))
+    numbers = sorted(spoken_of)
     named = [number for number in numbers if number > 0 and number not in sizes.values()]
-    free = [name for name in sizes if name not in relations.terms]
+    free = [name for name in names if name not in relations.terms]
+    numbered = [name for name in names if not relations.terms.get(name, ((), 0))[0]]
+    spoken = [name for name, size in sizes.items() if size in numbers]
     terms = itertools.chain(
         ((name, (), number) for number in named for name in free),
+        ((name, (other,), 0) for name in spoken if name in free for other in spoken if name != other),
         # An index that is out of bounds needs one more than its number.
         ((name, (), number + 1) for number in named for name in free),
         ((name, pair, 0) for name in free for pair in itertools.combinations(sizes, 2) if name not in pair),
         ((name, (other,), number) for number in (0, 1) for name in free for other in sizes if name != other),
+        ((name, (), size) for size in _USUAL for name in numbered if size != sizes[name]),
     )
-    yield from filter(None, (relations.with_term(*term) for term in terms))
+    return filter(None, (relations.with_term(*term) for term in terms))
