@@ -72,6 +72,21 @@ class Called(torch.nn.Module):
         return self.choose(self.module(**dict(zip(self.names, inputs, strict=True)), **self.options))
 
 
+class Decoder(torch.nn.Module):
+    """A decoder that takes the keys and values of each layer so far, and returns them with those of its input."""
+
+    def __init__(self, module: torch.nn.Module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, *past: torch.Tensor) -> Any:
+        from transformers import DynamicCache
+
+        cache = DynamicCache(list(zip(past[::2], past[1::2], strict=True)))
+        made = self.module(input_ids=input_ids, attention_mask=attention_mask, past_key_values=cache, use_cache=True)
+        return made.logits, *(kept for layer in cache.layers for kept in (layer.keys, layer.values))
+
+
 class Detector(torch.nn.Module):
     """A detector of one image."""
 
@@ -220,9 +235,15 @@ _SPEECH = {
 _RESULTS = ("logits", "predicted_depth", "logits_per_image", "last_hidden_state")
 
 
+_PAST = "-past"
+"""Ends the name of a decoder that is exported with its cache."""
+
+
 def _transformers(architecture: str, options: dict[str, Any]) -> Prepared:
     import transformers
 
+    if architecture.endswith(_PAST):
+        return _decoder(architecture.removesuffix(_PAST), options)
     task, attention = options.pop("task"), options.pop("attention", "eager")
     config = transformers.AutoConfig.for_model(architecture, use_cache=False, **options)
     module = getattr(transformers, f"AutoModel{task}").from_config(config, attn_implementation=attention)
@@ -246,6 +267,24 @@ def _transformers(architecture: str, options: dict[str, Any]) -> Prepared:
     }.get(task, ("input_ids", "attention_mask"))
     called = Called(module, names, lambda made: next(made[key] for key in _RESULTS if key in made), return_dict=True)
     return Prepared(called, {name: inputs[name][0] for name in names}, {name: inputs[name][1] for name in names})
+
+
+def _decoder(architecture: str, options: dict[str, Any]) -> Prepared:
+    """Prepare a decoder with a past of five tokens, all lengths dynamic."""
+    import transformers
+
+    task, attention = options.pop("task"), options.pop("attention", "eager")
+    config = transformers.AutoConfig.for_model(architecture, **options)
+    module = getattr(transformers, f"AutoModel{task}").from_config(config, attn_implementation=attention)
+    first = transformers.DynamicCache()
+    module(torch.randint(3, 200, (2, 5)), past_key_values=first, use_cache=True)
+    ids = torch.randint(3, 200, (2, 3))
+    inputs = {"input_ids": ids, "attention_mask": torch.ones(2, 8, dtype=torch.int64)}
+    axes = {"input_ids": {0: "batch", 1: "sequence"}, "attention_mask": {0: "batch", 1: "total"}}
+    for number, layer in enumerate(first.layers):
+        for name, kept in ((f"past.{number}.key", layer.keys), (f"past.{number}.value", layer.values)):
+            inputs[name], axes[name] = kept.detach(), {0: "batch", 2: "past"}
+    return Prepared(Decoder(module), inputs, axes)
 
 
 _TRANSFORMERS: tuple[Row, ...] = (
@@ -274,6 +313,24 @@ _TRANSFORMERS: tuple[Row, ...] = (
     ("qwen3", "ts19+", {**_GROUPED, "head_dim": 16}),
     ("gemma", "ts17+", {**_GROUPED, "head_dim": 16}),
     ("phi", "ts18+", _DECODER),
+    ("gpt2-past", "ts17+", _GPT),
+    ("gpt_neox-past", "ts17+", _DECODER),
+    ("opt-past", "ts17+", {**_DECODER, "ffn_dim": 128, "word_embed_proj_dim": 64}),
+    ("llama-past", "ts17+", _GROUPED),
+    ("mistral-past", "ts18+", {**_GROUPED, "attention": "sdpa"}),
+    ("qwen2-past", "ts17+", {**_GROUPED, "attention": "sdpa"}),
+    ("qwen3-past", "ts20+", {**_GROUPED, "head_dim": 16}),
+    ("phi-past", "ts17+", _DECODER),
+    ("phi3-past", "ts17+", {**_GROUPED, "pad_token_id": 0}),
+    ("olmo2-past", "ts17+", _GROUPED),
+    ("gemma-past", "ts17+", {**_GROUPED, "head_dim": 16}),
+    ("stablelm-past", "ts18+", _GROUPED),
+    ("starcoder2-past", "ts17+", _GROUPED),
+    ("granite-past", "ts19+", _GROUPED),
+    ("mamba", "ts17", {"task": "ForCausalLM", "vocab_size": 256, "hidden_size": 32, "state_size": 4,
+        "num_hidden_layers": 2, "expand": 2}),
+    ("rwkv", "ts17", {"task": "ForCausalLM", "vocab_size": 256, "hidden_size": 32, "num_hidden_layers": 2,
+        "attention_hidden_size": 32, "intermediate_size": 64, "context_length": 64}),
     ("t5", "ts17+ dy20", {
         "task": "ForSeq2SeqLM", "vocab_size": 256, "d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2,
         "num_heads": 4,
