@@ -6,6 +6,7 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -110,6 +111,10 @@ class Baseline:
             self.unreached.follow(self.samples)
         self.specials = None
         self.declared = replace(Declared.by(model), excused=self.declared.excused)
+
+    def follow_outputs(self, outputs: Sample) -> Sample:
+        """Return what became of outputs, or bounds of them, of the original model behind changes of the interface."""
+        return reduce(lambda known, change: change.outputs_after(known), self.changes, outputs)
 
     def reference(self, promise: Promise) -> list[Sample]:
         """Return what results are compared with: those before for equality, else those of the original model.

@@ -14,8 +14,9 @@ HEAD = '<ir_version: 8, opset_import: ["": 17, "qonnx.custom_op.general": 1]>'
 QUANT = 'qonnx.custom_op.general.Quant <signed=1, narrow=0, rounding_mode="ROUND">'
 MIXER = f"""{HEAD}
 g (float[1,6,8] x) => (float[1,6,4] y)
-<float z = {{0}}, float eight = {{8}}, float four = {{4}}, float s = {{0.03}}, float t = {{0.01}}, float u = {{0.002}}, float o = {{0.003}}, float twelve = {{12}},
- float v = {{0.1}}, GAIN, BIAS, WEIGHTS, HEADS, float[6] shift = {{0.01, -0.02, 0.5, -0.4, 0.3, 0.25}}>
+<float z = {{0}}, float eight = {{8}}, float four = {{4}}, float twelve = {{12}}, float s = {{0.03}},
+ float t = {{0.01}}, float u = {{0.002}}, float o = {{0.003}}, float v = {{0.1}}, GAIN, BIAS, WEIGHTS, HEADS,
+ float[6] shift = {{0.01, -0.02, 0.5, -0.4, 0.3, 0.25}}>
 {{
     a = {QUANT} (x, s, z, eight)
     n = LayerNormalization (a, gain, bias)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import onnx_ir as ir
 
@@ -15,7 +14,7 @@ from onnx_passes.verify.baseline import Baseline
 from onnx_passes.verify.blame.replay import Replay
 from onnx_passes.verify.blame.stepwise import Stepwise
 from onnx_passes.verify.comparison.compare import compare
-from onnx_passes.verify.comparison.noise import each_bound
+from onnx_passes.verify.comparison.noise import Noise
 from onnx_passes.verify.comparison.promise import EXPLICIT, Limits, Promise, Rounding, promise_of
 from onnx_passes.verify.run.execute import Executor, Sample
 from onnx_passes.verify.run.infer_types import infer_types
@@ -90,12 +89,12 @@ class Excuses:
         """Widen the tolerance by how far rounding moves the outputs of the original on these samples."""
         baseline, rounding = self._baseline, dict[int, Rounding]()
         outputs = [value for value in original.graph.outputs if value.producer() is not None]
-        given = [baseline.given[number] for number in wrong]
-        bounds = each_bound(original, outputs, given, self._executor, unit=promise.unit)
-        for number, known in zip(wrong, bounds, strict=True):
-            bound = reduce(lambda sample, change: change.outputs_after(sample), baseline.changes, known)
+        noise, left = Noise(original, outputs, self._executor, unit=promise.unit), baseline.left(promise)
+        for number in wrong:
             comparison = compare(baseline.reference(promise)[number], results[number])
-            if baseline.left(promise).broken(comparison, bound) is not None:
+            bounds = map(baseline.follow_outputs, noise.growing(baseline.given[number]))
+            bound = next((each for each in bounds if left.broken(comparison, each) is None), None)
+            if bound is None:
                 return "rounding alone does not move the original's outputs so far"
             rounding[number] = bound
         if baseline.complaint(model, results, promise, rounding=rounding) is not None:

@@ -8,10 +8,11 @@ whatever the order in which it is computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.core.walk import all_nodes, nested_graphs
@@ -28,9 +29,7 @@ Values = dict[ir.Value, ir.Value]
 
 _MARGIN = 4.0
 """A result may be off by so many times the greatest error seen."""
-_RUNS = 8
-_AT_ONCE = 2
-"""So many runs of a whole model are one: what the same values need is computed once, but memory is needed for all."""
+_RUNS = 10
 _LANES = 8
 """A sum of n terms errs by the last bit, and √n of these divided by this: most sums are kept in several parts."""
 _TERMS = 256
@@ -51,6 +50,8 @@ _CENTRED = frozenset(
 _CHOICES = frozenset({"Clip", "GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "TopK", "Where"})
 """Operators that return an input as it is."""
 _BOOL = ir.Value(type=ir.TensorType(ir.DataType.BOOL))
+_INDEX = ir.Value(type=ir.TensorType(ir.DataType.INT64))
+_NOT_RANDOM, _APART = 8, 5
 _WITHOUT_UNIFORM = 22
 """The version from which on ONNX Runtime has no kernel for uniform numbers."""
 _MEAN = 3
@@ -71,70 +72,89 @@ def rounding_bounds(
     nothing if the model cannot be run so.
     """
     try:
-        return list(each_bound(model, wanted, samples, executor, at=at))
+        noise = Noise(model, wanted, executor, at=at)
+        return [noise.bound(sample) for sample in samples]
     except (ExecutionError, ModelError):
         return None
 
 
-def each_bound(
-    model: ir.Model,
-    wanted: Sequence[ir.Value],
-    samples: Iterable[Sample],
-    executor: Executor,
-    *,
-    at: Collection[ir.Node] | None = None,
-    unit: float = 0.0,
-) -> Iterator[Sample]:
-    """Yield what :func:`rounding_bounds` returns, as long as it is asked for. Raises ExecutionError and ModelError.
+class Noise:
+    """A model ready to run with random errors, beside the same without; the model is used up.
 
-    Results err by their own last place, or by that of a shorter type if its ``unit`` is given.
+    Results err by their own last place, or by that of a shorter type if its ``unit`` is given. Of the model with errors
+    nothing else is computed, so that it takes hardly more memory than the model. Raises ExecutionError and ModelError.
     """
-    infer_types(model)
-    # Dropout draws nearly the same for the first elements in every run.
-    at_once = _AT_ONCE if at is None and model.opset_imports.get("", 1) < _WITHOUT_UNIFORM else _RUNS
-    moved = _Noisy(model, None if at is None else frozenset(at), at_once, unit).apply(wanted)
-    ready = executor.prepare(model, also=[*wanted, *moved.values()], engine="onnxruntime")
-    for sample in samples:
-        yield _bound(ready, sample, moved, _RUNS // at_once)
+
+    def __init__(
+        self,
+        model: ir.Model,
+        wanted: Sequence[ir.Value],
+        executor: Executor,
+        *,
+        at: Collection[ir.Node] | None = None,
+        unit: float = 0.0,
+    ) -> None:
+        infer_types(model)
+        self._ready = executor.prepare(model, also=wanted, engine="onnxruntime")
+        erring = _Noisy(model, None if at is None else frozenset(at), unit).apply(wanted)
+        self._names = {str(value.name): str(copy.name) for value, copy in erring.items()}
+        self._noisy: Executable | None = None
+        if erring:
+            model.graph.outputs[:] = list(erring.values())
+            RemoveUnusedNodesPass()(model)
+            self._noisy = executor.prepare(model, engine="onnxruntime")
+
+    def bound(self, sample: Sample) -> Sample:
+        """Return how far rounding may move the values that it reaches on a sample."""
+        *_, last = self.growing(sample)
+        return last
+
+    def growing(self, sample: Sample) -> Iterator[Sample]:
+        """Yield what is known of the bound after one more run each: it grows, and who has seen enough may stop."""
+        if self._noisy is None:
+            yield {}
+            return
+        values = self._ready.run(sample, only=list(self._names))
+        most: Sample = {}
+        for _ in range(_RUNS):
+            found = self._noisy.run(sample, only=list(self._names.values()))
+            for name, copy in self._names.items():
+                with np.errstate(invalid="ignore"):
+                    far = np.abs(found[copy].astype(np.float64) - values[name].astype(np.float64))
+                far = np.nan_to_num(far, posinf=0.0)
+                most[name] = np.maximum(most[name], far) if name in most else far
+            yield {name: _with_last_bit(far, values[name]) for name, far in most.items()}
 
 
-def _bound(ready: Executable, sample: Sample, moved: Mapping[ir.Value, ir.Value], runs: int) -> Sample:
-    """Run a model several times; returns what is more than the farthest that values moved."""
-    pairs = {str(value.name): str(far.name) for value, far in moved.items()}
-    seen = [ready.run(sample, only=[*pairs, *pairs.values()]) for _ in range(runs)]
-    found: Sample = {}
-    for name, far in pairs.items():
-        most = np.nan_to_num(np.max([results[far] for results in seen], axis=0).astype(np.float64), posinf=0.0)
-        array = seen[0][name]
-        # Few runs may happen to show less than the last bit.
-        with np.errstate(invalid="ignore"):
-            last_bit = np.where(np.isfinite(array), np.spacing(np.abs(array)), 0)
-        found[name] = np.where(most > 0, _MARGIN * most + last_bit, 0)
-    return found
+def _with_last_bit(far: np.ndarray, array: np.ndarray) -> np.ndarray:
+    """Return what is more than the farthest that values moved: few runs may happen to show less than the last bit."""
+    with np.errstate(invalid="ignore"):
+        last_bit = np.where(np.isfinite(array), np.spacing(np.abs(array)), 0)
+    return np.where(far > 0, _MARGIN * far + last_bit, 0)
 
 
 class _Noisy:
-    """Puts copies with random errors beside the nodes of a graph; what no error reaches is computed once for all."""
+    """Puts a copy with random errors beside every node of a graph that errors reach."""
 
-    def __init__(self, model: ir.Model, at: frozenset[ir.Node] | None, copies: int, unit: float = 0.0) -> None:
+    def __init__(self, model: ir.Model, at: frozenset[ir.Node] | None, unit: float = 0.0) -> None:
         self.unit = unit
         self.opset = model.opset_imports.get("", 1)
         self.graph = model.graph
         self.at = at
         self.count = 0
-        self.copies: list[Values] = [{} for _ in range(copies)]
+        self.known: Values = {}
 
-    def apply(self, wanted: Sequence[ir.Value]) -> dict[ir.Value, ir.Value]:
-        """Return how far errors move the wanted values that they reach."""
+    def apply(self, wanted: Sequence[ir.Value]) -> Values:
+        """Return the copies of wanted values that errors reach."""
         nodes = list(self.graph)
         if self.at is None:
             for value in self.graph.inputs:
-                self._err(value, [value] * len(self.copies), value, 1.0)
+                self._err(value, value, value, 1.0)
         positions = Positions()
         for node in nodes:
             is_exact = self._is_exact_in_type(node, positions) if self.unit else _is_exact(node)
             self._beside(node, errs=(self.at is None or node in self.at) and not is_exact)
-        return {value: self._moved(value) for value in wanted if value in self.copies[0] and value.dtype in _PRECISION}
+        return {value: self.known[value] for value in wanted if value in self.known and value.dtype in _PRECISION}
 
     def _is_exact_in_type(self, node: ir.Node, positions: Positions) -> bool:
         """Tell whether a node is exact in a shorter type: it rounds what is gathered from weights, and no positions."""
@@ -145,24 +165,23 @@ class _Noisy:
     def _beside(self, node: ir.Node, *, errs: bool) -> None:
         # An integer that flips, such as a size, is no matter of what a type resolves.
         stops = bool(self.unit) and node.op_type == "Cast" and node.outputs[0].dtype not in _PRECISION
-        touched = not stops and any(value in self.copies[0] for value in _erring_inputs(node))
+        touched = not stops and any(value in self.known for value in _erring_inputs(node))
         units = 1 + math.sqrt(_terms(node)) / _LANES
         centred = errs and node.op_type in _CENTRED and node.inputs[0] is not None
-        known_by = [self._erring_first(node, known, units) if centred else known for known in self.copies]
-        copies = [self._again(node, known) for known in known_by] if touched or centred else []
-        for place, output in enumerate(node.outputs):
-            same = [copy.outputs[place] for copy in copies] or [output] * len(self.copies)
+        known = self._erring_first(node, units) if centred else self.known
+        copy = self._again(node, known) if touched or centred else node
+        for output, same in zip(node.outputs, copy.outputs, strict=True):
             if errs and output.name and output.dtype in _PRECISION:
-                self._err(output, same, self._magnitude(node, output) if _sums_up(node) else output, units)
+                self._err(output, same, self._magnitude(node, output) if _sums_up(node) else same, units)
             elif touched:
-                for known, value in zip(self.copies, same, strict=True):
-                    known[output] = value
+                self.known[output] = same
 
-    def _erring_first(self, node: ir.Node, known: Mapping[ir.Value, ir.Value], units: float) -> Values:
+    def _erring_first(self, node: ir.Node, units: float) -> Values:
         """Let the first input of a node err, for this node only."""
         first = node.inputs[0]
         assert first is not None
-        return {**known, first: self._erring(known.get(first, first), first, first, units)}
+        copy = self.known.get(first, first)
+        return {**self.known, first: self._erring(copy, copy, first, units)}
 
     def _again(self, node: ir.Node, known: Mapping[ir.Value, ir.Value]) -> ir.Node:
         """Copy a node for values with errors, in its subgraphs as well."""
@@ -175,20 +194,15 @@ class _Noisy:
         self.graph.append(made)
         return made
 
-    def _moved(self, value: ir.Value) -> ir.Value:
-        """Compute the farthest that the copies of a value are from it."""
-        apart = [self._node("Abs", [self._node("Sub", [copy[value], value], value)], value) for copy in self.copies]
-        return self._node("Max", apart, value)
-
     def _magnitude(self, node: ir.Node, like: ir.Value) -> ir.Value:
-        """Compute the sum of the magnitudes of what a node sums up."""
+        """Compute the sum of the magnitudes of what the copy of a node sums up."""
         inputs: list[ir.Value | None] = []
         for index, value in enumerate(node.inputs):
             if value is None or value.dtype not in _PRECISION:
                 inputs.append(value)
                 continue
             sign = -1 if node.op_type == "BatchNormalization" and index == _MEAN else 1
-            inputs.append(self._size(value, sign))
+            inputs.append(self._size(self.known.get(value, value), sign))
         return self._node(node.op_type, inputs, like, list(node.attributes.values()))
 
     def _size(self, value: ir.Value, sign: int) -> ir.Value:
@@ -199,20 +213,19 @@ class _Noisy:
             return size if sign > 0 else self._node("Neg", [size], value)
         return self._hold(sign * np.abs(array))
 
-    def _err(self, value: ir.Value, copies: Sequence[ir.Value], size: ir.Value, units: float) -> None:
-        """Add a random part of a size to the copies of a value, of so many units in the last place at most."""
+    def _err(self, value: ir.Value, copy: ir.Value, size: ir.Value, units: float) -> None:
+        """Add a random part of a size to the copy of a value, of so many units in the last place at most."""
         if value.dtype is None or value.dtype not in _PRECISION:
             return
         if self.unit:
             size = self._moderate(size, value)
-        for known, copy in zip(self.copies, copies, strict=True):
-            known[value] = self._erring(copy, size, value, units)
+        self.known[value] = self._erring(copy, size, value, units)
 
     def _erring(self, copy: ir.Value, size: ir.Value, value: ir.Value, units: float) -> ir.Value:
         """Add a random part of a size to a copy of a value."""
         if value.dtype is None or value.dtype not in _PRECISION:
             return copy
-        error = self._node("Mul", [size, self._part(value, units * max(self.unit, _PRECISION[value.dtype]))], value)
+        error = self._node("Mul", [size, self._part(copy, units * max(self.unit, _PRECISION[value.dtype]))], value)
         return self._node("Add", [copy, error], value)
 
     def _moderate(self, size: ir.Value, like: ir.Value) -> ir.Value:
@@ -256,13 +269,22 @@ class _Noisy:
         They are made of the value, or else the engine would fold them into a constant.
         """
         ones = self._cast(self._node("Equal", [value, value], _BOOL), ir.DataType.FLOAT)
+        # The first few numbers that are drawn are nearly the same in every run, and any place of some is in step with
+        # itself: each is taken from another place.
+        flat = self._node("Reshape", [ones, self._hold(np.array([-1]))], ones)
+        longer = [self._hold(np.ones(_NOT_RANDOM, np.float32)), flat, self._hold(np.ones(3 * _APART, np.float32))]
+        ones = self._node("Concat", longer, ones, [ir.AttrInt64("axis", 0)])
         half, training = self._hold(np.array(0.5, np.float32)), self._hold(np.array(True))
         total = self._hold(np.array(-1.75 / 2 * most, np.float32))
         for bit in range(3):
             weight = self._node("Mul", [ones, self._hold(np.array(most / 2 / 2**bit, np.float32))], ones)
             seed = [ir.AttrInt64("seed", self._seed())]
-            total = self._node("Add", [self._node("Dropout", [weight, half, training], ones, seed), total], ones)
-        return total if value.dtype in (ir.DataType.FLOAT, None) else self._cast(total, value.dtype)
+            drawn = self._node("Dropout", [weight, half, training], ones, seed)
+            ends = [self._hold(np.array([end])) for end in (_NOT_RANDOM + bit * _APART, (bit - 3) * _APART)]
+            total = self._node("Add", [self._node("Slice", [drawn, *ends], ones), total], ones)
+        shape = self._node("Shape", [value], _INDEX)
+        part = self._node("Reshape", [total, shape], ones, [ir.AttrInt64("allowzero", 1)])
+        return part if value.dtype in (ir.DataType.FLOAT, None) else self._cast(part, value.dtype)
 
     def _cast(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
         made = self._node("Cast", [value], value, [ir.AttrInt64("to", dtype.value)])
