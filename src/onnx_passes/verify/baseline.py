@@ -252,8 +252,9 @@ class Start:
             samples, results = self._ready.run_each(self._draft.samples, all_must_run=True)
         else:
             drawn = list(map(self._narrowing.drawn, self._draft.finish()))
+            extra = None if self._draft.extra is None else self._narrowing.drawn(self._draft.extra)
             samples, results = run_generated(
-                self._ready, drawn, self._axes, self._redrawn, self._narrowing.drawn, self._draft.pace
+                self._ready, drawn, self._axes, self._redrawn, self._narrowing.drawn, self._draft.pace, extra
             )
         self._declared.excuse(results[0])
         engine = self._ready.engine

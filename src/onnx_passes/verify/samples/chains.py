@@ -50,6 +50,7 @@ class _Builder:
     def __init__(self, model: ir.Model, source: ir.Value) -> None:
         self.model, self.source = model, source
         self.rank = 0 if source.shape is None else len(source.shape)
+        self.is_integer = source.dtype is not None and source.dtype.is_integer()
         self.start = ir.Value(name="x", type=ir.TensorType(source.dtype or ir.DataType.FLOAT))
         self.copies = {source: self.start}
         self.moved: set[ir.Value] = set()
@@ -82,7 +83,9 @@ class _Builder:
         return Chain(self.source, ir.Model(graph, ir_version=self.model.ir_version), kept, self.sizes)
 
     def _targets(self, value: ir.Value) -> list[Array]:
-        found = [place for node, index in value.uses() for place in critical_values(node, index, self.rank)]
+        # Integers have nothing to round.
+        uses = [use for use in value.uses() if not (self.is_integer and use.node.op_type == "Cast")]
+        found = [place for node, index in uses for place in critical_values(node, index, self.rank)]
         places = [place for place in found if place.size == 1 or value not in self.moved]
         unique = {(place.shape, place.tobytes()): place for place in places}
         return list(unique.values())
@@ -117,7 +120,8 @@ class _Builder:
             if index != 0 or value in self.moved or node.attributes.get_int("training_mode", 0) or self.rank < 2:
                 return None
         elif node.op_type == "Cast":
-            if not ir.DataType(node.attributes.get_int("to", 0)).is_floating_point():
+            target = ir.DataType(node.attributes.get_int("to", 0))
+            if not target.is_floating_point() and not (self.is_integer and target.is_integer()):
                 return None
         elif not _works_by_element(node):
             return None

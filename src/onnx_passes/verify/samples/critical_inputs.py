@@ -10,12 +10,17 @@ import onnx_ir as ir
 from onnx_passes.verify.run.execute import ExecutionError, Executor
 from onnx_passes.verify.samples.chains import Chain, chain_of
 from onnx_passes.verify.samples.grids import annotated_grid
+from onnx_passes.verify.samples.integers import freedom
 from onnx_passes.verify.samples.reference import Array
-from onnx_passes.verify.samples.sizes import demanded, only_calculates
+from onnx_passes.verify.samples.sizes import demanded
 from onnx_passes.verify.samples.solving import Solver
 
 _MOST_ROUNDS = 8
-_SOLVED = {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.INT32, ir.DataType.INT64}
+_SOLVED = {
+    *(ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16),
+    *(ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64),
+    *(ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32),
+}
 
 
 class Critical:
@@ -64,5 +69,5 @@ def _is_free(model: ir.Model, value: ir.Value) -> bool:
     if value.dtype is None or value.dtype not in _SOLVED or annotated_grid(value) is not None:
         return False
     if value.dtype.is_integer():
-        return only_calculates(model, value)
+        return freedom(model, value) == "any"
     return demanded(model, value, {}, floats=True) is None

@@ -12,9 +12,10 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.samples.grids import AllowedValues, annotated_grid, broadcasts, float_info, grid_of
+from onnx_passes.verify.samples.integers import ENDS, any_integers, freedom, put_negative
 from onnx_passes.verify.samples.overlays import flat_rows, put_some
 from onnx_passes.verify.samples.reference import Array, integer_limits
-from onnx_passes.verify.samples.sizes import Sizes, demanded, only_calculates, shape_of
+from onnx_passes.verify.samples.sizes import Sizes, demanded, shape_of
 
 Bounds = tuple[float, float]
 Kind = Literal["normal", "integers", "edges", "flat", "finite", "infinite"]
@@ -26,9 +27,9 @@ _MOST_ELEMENTS = 2**27
 _EDGES = (-0.0, 0.5, -1e3, 1e3, 0.0, -1.5, -0.5, 1.0, -1.0, 1.5, 2.0, -2.0, 2.5, -2.5, 0.25, -0.125, 16.0, -64.0, 1e-6)
 _FIRST_EDGES = 6
 """Of the edges, those that small inputs get as well."""
+_NEAR, _FAR = 9, 300
+"""How far integers are from zero that may be negative, and where they may be any, apart from the ends of their type."""
 _WORDS = ("", "a", "b", "Hello World", "hello world", "ß", "0", "-1.5")
-
-_CALCULATES = {"Add", "Sub", "Mul", "Neg", "Abs", "Cast", "Min", "Max", "Equal", "Less", "Greater", "Where", "Sign"}
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,9 @@ class Draw:
         if dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128):
             return (random.standard_normal(count) + 1j * random.standard_normal(count)).astype(dtype.numpy())
         if dtype.is_integer():
-            low, high = self.bounds or self._integer_bounds()
-            drawn = self._integers(int(low), int(high), count).astype(dtype.numpy())
-            return self._with_large_integers(drawn) if self.bounds is None else drawn
+            if self.bounds is not None:
+                return self._integers(int(self.bounds[0]), int(self.bounds[1]), count).astype(dtype.numpy())
+            return self._free_integers(count)
         if self.bounds is not None:
             return self._finish(_with_ends(random, random.uniform(*self.bounds, count), *self.bounds))
         indices = demanded(self.model, self.value, self.sizes, floats=True)
@@ -142,28 +143,29 @@ class Draw:
         drawn = self.random.integers(low, high, count, kind, endpoint=True)
         return _with_ends(self.random, drawn, low, high)
 
-    def _with_large_integers(self, drawn: Array) -> Array:
-        """Mix in integers up to the ends of the type, where the model only calculates with them."""
-        if self.kind != "edges" or self.dtype.bitwidth <= 16 or not only_calculates(self.model, self.value):
-            return drawn
-        low, high = integer_limits(self.dtype)
-        half = 2 ** (self.dtype.bitwidth // 2)
-        pool = [low, high, low + 1, high - 1, high // 2, high // 3, half, half - 1, half + 1, high // 7, low // 2]
-        chosen = _shuffled_cycle(self.random, 2, drawn.size) == 0
-        drawn[chosen] = np.resize(self.random.permutation(np.array(pool, drawn.dtype)), int(chosen.sum()))
-        return drawn
-
-    def _integer_bounds(self) -> tuple[int, int]:
+    def _free_integers(self, count: int) -> Array:
+        """Draw integers that the model takes; in the sample of edge values also negative and very large ones."""
+        dtype = self.dtype
         wanted = demanded(self.model, self.value, self.sizes)
         if wanted is not None:
-            return wanted
-        if self.dtype.bitwidth <= 16:
-            low, high = integer_limits(self.dtype)
-            return (max(low, -8), min(high, 8)) if self.kind == "integers" else (low, high)
-        signed = self.dtype.is_signed() and self.kind == "edges"
-        if signed and all(use.node.op_type in _CALCULATES and use.node.domain == "" for use in self.value.uses()):
-            return -4, 4
-        return 0, 3
+            drawn = self._integers(*wanted, count).astype(dtype.numpy())
+            if self.kind == "edges" and dtype.is_signed():
+                put_negative(self.model, self.value, drawn, wanted[1], self.random)
+            return drawn
+        low, high = integer_limits(dtype)
+        if dtype.bitwidth <= 16:
+            ends = (max(low, -8), min(high, 8)) if self.kind == "integers" else (low, high)
+            return self._integers(*ends, count).astype(dtype.numpy())
+        free = freedom(self.model, self.value) if self.kind != "normal" else "counts"
+        ends = (0, 3) if free == "counts" else (max(low, -_NEAR), _NEAR)
+        drawn = self._integers(*ends, count).astype(dtype.numpy())
+        if free == "any":
+            chosen = _shuffled_cycle(self.random, 2, drawn.size) == 0
+            pool = np.array(any_integers(dtype) if self.kind == "edges" else range(max(low, -_FAR), _FAR), drawn.dtype)
+            first = ENDS if self.kind == "edges" else 0
+            picks = np.concatenate([pool[:first], self.random.permutation(pool[first:])])
+            drawn[chosen] = np.resize(picks, int(chosen.sum()))
+        return drawn
 
     def _quantizer_grid(self, shape: Sequence[int]) -> AllowedValues | None:
         if not self.dtype.is_floating_point():

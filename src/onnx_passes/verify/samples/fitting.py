@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.verify.run.execute import Executable, ExecutionError, Sample, TimeLimitError
+from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Sample, TimeLimitError
 from onnx_passes.verify.run.pace import Pace
-from onnx_passes.verify.samples.generate import Redraw, Sampling, generate
+from onnx_passes.verify.samples.effort import WIDE
+from onnx_passes.verify.samples.generate import Redraw, Sampling, draft
 from onnx_passes.verify.samples.reference import read_inputs
 from onnx_passes.verify.samples.size_search import Misfit, search_sizes
 from onnx_passes.verify.samples.sizes import dimension_key
@@ -44,8 +45,10 @@ def run_samples(
     inputs = listed(inputs)
     if inputs:
         return ready.run_each(read_inputs(model, inputs), all_must_run=True)
+    sampling = Sampling(seed)
+    drawn = draft(model, sampling, Executor())
     return run_generated(
-        ready, generate(model, seed=seed, thorough=True), dynamic_axes(model), partial(Redraw, model, Sampling(seed))
+        ready, drawn.finish(), dynamic_axes(model), partial(Redraw, model, sampling), extra=drawn.extra
     )
 
 
@@ -56,23 +59,40 @@ def run_generated(
     redraw: Callable[[], Redraw] | None = None,
     given: Callable[[Sample], Sample] = lambda sample: sample,
     pace: Pace | None = None,
+    extra: Sample | None = None,
 ) -> tuple[list[Sample], list[Sample]]:
     """Run on generated samples, as many as the pace allows; return those that the model took, and its results.
 
     If it takes none, their sizes may be to blame: dynamic dimensions then get smaller ones in turn, then sizes that are
     searched, with samples of ``redraw`` as ``given`` hands them over. Raises ExecutionError with the failure of the
-    generated samples if no size helps.
+    generated samples if no size helps. Where the model takes the samples, an ``extra`` one is tried, too, and cut where
+    it is too large.
     """
     try:
-        return ready.run_each(samples, all_must_run=False, pace=pace)
+        taken, results = ready.run_each(samples, all_must_run=False, pace=pace)
+        return _with_extra(
+            ready, taken, results, [] if extra is None else [extra, *_cut([extra], axes, WIDE[1:])], pace
+        )
     except ExecutionError as refusal:
-        smaller = list(_smaller(samples, axes))
+        smaller = list(_cut(samples, axes, _SIZES))
         with contextlib.suppress(ExecutionError):
             if smaller:
                 return ready.run_each(smaller, all_must_run=False, pace=pace)
         if redraw is None or not any(axes.values()) or isinstance(refusal, TimeLimitError):
             raise
         return _run_related(ready, redraw(), given, refusal, pace)
+
+
+def _with_extra(
+    ready: Executable, taken: list[Sample], results: list[Sample], larger: Iterable[Sample], pace: Pace | None
+) -> tuple[list[Sample], list[Sample]]:
+    """Run on the first of larger samples that the pace has room for and the model takes, too."""
+    for sample in larger:
+        if pace is None or pace.has_room(sample):
+            with contextlib.suppress(ExecutionError):
+                found = ready.run(sample)
+                return [*taken, sample], [*results, found]
+    return taken, results
 
 
 def _run_related(
@@ -107,8 +127,9 @@ def _run_related(
     return ready.run_each(samples, all_must_run=False, pace=pace)
 
 
-def _smaller(samples: Sequence[Sample], axes: Axes) -> Iterator[Sample]:
-    for number, size in enumerate(_SIZES):
+def _cut(samples: Sequence[Sample], axes: Axes, sizes: Sequence[int]) -> Iterator[Sample]:
+    """Yield samples in turn, cut to smaller sizes."""
+    for number, size in enumerate(sizes):
         sample = samples[number % len(samples)]
         cut = {
             name: array[tuple(slice(size if axis in axes.get(name, ()) else None) for axis in range(array.ndim))]

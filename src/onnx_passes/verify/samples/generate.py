@@ -19,7 +19,7 @@ from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.run.pace import Pace
 from onnx_passes.verify.samples.critical_inputs import Critical
 from onnx_passes.verify.samples.draw import Bounds, Draw, Kind
-from onnx_passes.verify.samples.effort import is_small, seconds_for_samples
+from onnx_passes.verify.samples.effort import affordable_size, is_small, seconds_for_samples
 from onnx_passes.verify.samples.grids import annotated_grid, float_info
 from onnx_passes.verify.samples.reference import Sample, integer_limits
 from onnx_passes.verify.samples.sizes import (
@@ -31,6 +31,8 @@ from onnx_passes.verify.samples.sizes import (
 )
 
 _SPECIAL_TYPES = {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16}
+_EXTRA = 1000
+"""The number of the extra sample, beyond those of others."""
 _KINDS: tuple[Kind, ...] = ("normal", "integers", "edges")
 
 
@@ -98,6 +100,8 @@ class Draft:
 
     samples: list[Sample]
     pace: Pace = field(default_factory=Pace)
+    extra: Sample | None = None
+    """One with large dynamic dimensions, or with critical values that no other has, for models that run quickly."""
     to_do: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
 
     def finish(self) -> list[Sample]:
@@ -195,9 +199,9 @@ class _Drawing:
         if self.seed < 0 or (samples is not None and samples < 1):
             what = f"cannot generate {samples} samples from seed {self.seed}"
             raise UsageError(what, hint="give a positive number and seed")
-        count = samples or self.usual + (self.more if thorough and self.is_small else 0)
+        count = samples or self.usual + (self.more if thorough else 0)
         drawn = [self.sample(number, special=special, thorough=thorough) for number in range(count)]
-        return Draft(drawn, to_do=self.to_do)
+        return Draft(drawn, extra=self.extra() if thorough and samples is None else None, to_do=self.to_do)
 
     @cached_property
     def usual(self) -> int:
@@ -223,23 +227,34 @@ class _Drawing:
     @property
     def more(self) -> int:
         """Count the samples that small models get beside the usual ones."""
-        return self.rounds + 1 if self.inputs else 0
+        return self.rounds + 1 if self.inputs and self.is_small else 0
 
     def sizes(self, number: int) -> Sizes:
         """Choose the sizes of dynamic dimensions in a sample."""
         return sizes_of_sample(self.dynamic, number, self.fixed, usual=self.usual)
 
-    def sample(self, number: int, *, kind: Kind | None = None, special: bool = False, thorough: bool = False) -> Sample:
+    def extra(self) -> Sample | None:
+        """Draw one more sample if the model runs quickly then: with large dimensions, with all the critical values."""
+        if self.is_small and not self.dynamic.keys() - self.fixed.keys():
+            return None
+        size = affordable_size(self.model, list(self.inputs.values()))
+        return self.sample(_EXTRA, kind="edges", thorough=True, wide=size) if size else None
+
+    def sample(
+        self, number: int, *, kind: Kind | None = None, special: bool = False, thorough: bool = False, wide: int = 0
+    ) -> Sample:
         """Draw one sample; the usual ones come first, then those at critical values, then flat ones."""
         at = number - self.usual
         is_critical = kind is None and 0 <= at < self.rounds
         kind = kind or ("flat" if at >= 0 and at == self.rounds else _KINDS[number % 3])
         sizes, result = self.sizes(number), Sample()
+        if wide:
+            sizes = sizes_of_sample(self.dynamic, 0, self.fixed, wide=wide)
         for name, value in self.inputs.items():
             random = _random(self.seed, number, name)
             array = Draw(self.model, value, sizes, kind, number, special, self.bounds.get(name), random).array()
             if is_critical or (thorough and kind == "edges" and not self.is_small):
-                share = 1.0 if is_critical else 0.25
+                share = 1.0 if is_critical or wide else 0.25
                 self.to_do.append(partial(self.critical.put_into, array, name, random, max(at, 0), share=share))
             result[name] = array
         return result

@@ -21,7 +21,7 @@ UNLIKE = 3
 _MORE = 9
 """More than one would expect to be counted one by one."""
 
-_MOVES_DATA = {"Identity", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Flatten", "Expand", "Slice", "Tile"}
+MOVES_DATA = {"Identity", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Flatten", "Expand", "Slice", "Tile"}
 _WINDOWS = {"Conv", "MaxPool", "AveragePool", "Pad", "ConvInteger", "QLinearConv", "DFT", "Scan", "STFT"}
 """Operators that need room: images of some dozens of pixels, signals of some hundreds of values."""
 
@@ -49,9 +49,6 @@ DEMANDS.attach(
     }
 )
 DEMANDS.attach({"EmbedLayerNormalization": {0: Indices(2), 1: Indices(4)}}, domains=(CONTRIBUTED_DOMAIN,))
-_COMPARES = {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}
-_TAKES_ANY_INTEGER = {"Add", "Sub", "Mul", "Neg", "Abs", "Sign", "Min", "Max", "Clip", "Where", "Concat"} | _COMPARES
-_DIVIDES = {"Div", "Mod"}
 
 
 def reached(model: ir.Model, value: ir.Value, *, calculated: bool = False) -> Iterator[tuple[ir.Node, int]]:
@@ -75,7 +72,7 @@ def reached(model: ir.Model, value: ir.Value, *, calculated: bool = False) -> It
 
 
 def _passes_on(node: ir.Node, index: int) -> bool:
-    return node.domain == "" and (node.op_type == "Concat" or (node.op_type in _MOVES_DATA and index == 0))
+    return node.domain == "" and (node.op_type == "Concat" or (node.op_type in MOVES_DATA and index == 0))
 
 
 def dimension_key(name: str, axis: int, dim: int | ir.SymbolicDim) -> str | None:
@@ -105,16 +102,19 @@ def _reaches_window(model: ir.Model, value: ir.Value) -> bool:
 
 
 def sizes_of_sample(
-    found: Mapping[str, int], number: int, given: Mapping[str, int], *, usual: int = UNLIKE + 1
+    found: Mapping[str, int], number: int, given: Mapping[str, int], *, usual: int = UNLIKE + 1, wide: int = 0
 ) -> dict[str, int]:
     """Choose the sizes of dynamic dimensions in one sample.
 
     In the first samples all are alike, since exporters have several names for one dimension; every fourth has as many
     sizes as names, since what mixes dimensions up shows on no others. After the ``usual`` samples sizes are larger,
-    since what counts to some limit shows on no small ones.
+    since what counts to some limit shows on no small ones; if ``wide`` is given, they are at least that.
     """
     sizes: dict[str, int] = {}
     for place, (key, least) in enumerate(found.items()):
+        if wide:
+            sizes[key] = given.get(key, max(least, wide))
+            continue
         varied = place + 1 if number % 4 == UNLIKE else number
         if number >= usual:
             more = _MORE + (place if number % 4 == UNLIKE else 0) + (number - usual) % 3
@@ -148,7 +148,7 @@ def demanded(model: ir.Model, value: ir.Value, sizes: Sizes, *, floats: bool = F
         found = (DEMANDS.get(node) or {}).get(index)
         if isinstance(found, Indices):
             table = argument(node, found.into)
-            found = None if table is None else (0, max(_rows(node, table, sizes) - 1, 0))
+            found = None if table is None else (0, max(_rows(node, table, sizes, value) - 1, 0))
         elif floats:
             found = None
         if (node.domain, node.op_type, index) == ("", "OneHot", 0):
@@ -160,7 +160,7 @@ def demanded(model: ir.Model, value: ir.Value, sizes: Sizes, *, floats: bool = F
     return None if low is None or high is None else (low, max(low, high))
 
 
-def _rows(node: ir.Node, table: ir.Value | None, sizes: Sizes) -> int:
+def _rows(node: ir.Node, table: ir.Value | None, sizes: Sizes, indices: ir.Value) -> int:
     """Count what indices can point at; one where the size is not known, since the first is always there."""
     tensor = constant_tensor(table)
     shape = tensor.shape if tensor is not None else None if table is None else table.shape
@@ -168,31 +168,9 @@ def _rows(node: ir.Node, table: ir.Value | None, sizes: Sizes) -> int:
         return 1
     dims = [d if isinstance(d, int) else sizes.get(str(d.value), 1) for d in cast("ir.Shape", shape)]
     if node.op_type.endswith("ND"):
-        return min(dims)
+        # Of each place there are as many indices as the last axis of them is long.
+        length = indices.shape[-1] if indices.shape else None
+        first = node.attributes.get_int("batch_dims", 0)
+        return min(dims[first : first + length] if isinstance(length, int) else dims, default=1)
     axis = node.attributes.get_int("axis", 0)
     return dims[axis] if -len(dims) <= axis < len(dims) else 1
-
-
-def only_calculates(model: ir.Model, value: ir.Value) -> bool:
-    """Tell whether integers can be as large as they like: no size, index or float is derived from them."""
-    todo, seen = [value], {value}
-    while todo:
-        for node, index in todo.pop().uses():
-            if node.graph is not model.graph or not _takes_any_integer(node, index):
-                return False
-            if node.op_type not in _COMPARES:
-                todo += [output for output in node.outputs if output not in seen]
-                seen.update(node.outputs)
-    return bool(value.uses())
-
-
-def _takes_any_integer(node: ir.Node, index: int) -> bool:
-    if node.domain != "":
-        return False
-    if node.op_type == "Cast":
-        return ir.DataType(node.attributes.get_int("to", 0)).is_integer()
-    if node.op_type in _DIVIDES:
-        # The smallest integer divided by -1 ends the process, as a division by zero does.
-        divisor = constant(node.inputs[1]) if index == 0 else None
-        return divisor is not None and not ((divisor == 0) | (divisor == -1)).any()
-    return node.op_type in _TAKES_ANY_INTEGER or (node.op_type in _MOVES_DATA and index == 0)

@@ -65,9 +65,7 @@ class Solver:
         return places, chosen, side
 
     def _bisect(self, places: Array, chosen: Array) -> tuple[Array, Array, Array]:
-        # Sums and negations of integers would wrap around at the ends of the type.
-        most = np.finfo(self.dtype).max if self.dtype.kind == "f" else np.iinfo(self.dtype).max // 2
-        ends = [_to_order(np.full(self.shape, end, self.dtype)) for end in (-most, 0, most)]
+        ends = [_to_order(np.full(self.shape, end, self.dtype)) for end in self._ends]
         below = [self._is_below(end, places, chosen) for end in ends]
         crosses = below[0] != below[1]
         low, high = np.where(crosses, ends[0], ends[1]), np.where(crosses, ends[1], ends[2])
@@ -79,6 +77,19 @@ class Solver:
             low, high = np.where(same, middle, low), np.where(same, high, middle)
         # Values may grow or fall with the input.
         return np.where(at_low, low, high), np.where(at_low, high, low), found
+
+    @property
+    def _ends(self) -> tuple[float, float, float]:
+        """Return the least number, one in between, and the greatest one."""
+        if self.dtype.kind == "f":
+            most = np.finfo(self.dtype).max
+            return -most, 0, most
+        info = np.iinfo(self.dtype)
+        if info.bits < 64 and all(node.op_type == "Cast" for node in self.chain.model.graph):
+            return info.min, (info.min + info.max) // 2, info.max
+        # Sums and negations would wrap around at the ends of the type, those of the search for 64 bits.
+        most = info.max // 2
+        return (-most, 0, most) if info.min else (0, most // 2, most)
 
     @cached_property
     def _ready(self) -> Executable | None:

@@ -1,0 +1,106 @@
+"""Which integers an input may hold: what the model makes of them decides whether it takes any, or small ones alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.traits import traits_of
+from onnx_passes.verify.samples.overlays import put_some
+from onnx_passes.verify.samples.reference import Array, integer_limits
+from onnx_passes.verify.samples.sizes import DEMANDS, MOVES_DATA, Indices, reached
+
+Freedom = Literal["any", "signed", "counts"]
+"""Any integer of the type; small ones of both signs; only small ones that may count something."""
+
+_COMPARES = frozenset({"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"})
+_EXACT = frozenset({"Add", "Sub", "Mul", "Neg", "Abs", "Sign", "Min", "Max", "Clip", "Relu", "Where", "Concat", "Not"})
+_BITWISE = frozenset({"BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"})
+_ROUNDS = frozenset({"Round", "Floor", "Ceil"})
+_DIVIDES = frozenset({"Div", "Mod"})
+_SIGNED_INDICES = 11
+"""Since this version of the operators, negative indices count from the end."""
+ENDS = 4
+"""Of the integers that show much, those that small inputs get as well."""
+_BEYOND = (2**7, 2**8, 2**15, 2**16, 2**24 + 1, 2**31, 2**32, 2**53 + 1)
+"""The first integers that narrower types cannot hold."""
+
+
+def freedom(model: ir.Model, value: ir.Value) -> Freedom:
+    """Return which integers an input may hold, as far as one can see what is derived from them."""
+    found: Freedom = "any" if value.uses() else "signed"
+    todo: list[tuple[ir.Value, bool]] = [(value, False)]
+    seen = {value}
+    while todo:
+        given, is_float = todo.pop()
+        for node, index in given.uses():
+            here = "counts" if node.graph is not model.graph or node.domain != "" else _of_use(node, index, is_float)
+            if here == "counts":
+                return here
+            found = here if here == "signed" else found
+            if node.op_type in _COMPARES or (is_float and traits_of(node).kind not in ("elementwise", "movement")):
+                # What is computed of many floats is nobody's size or index.
+                continue
+            target = ir.DataType(node.attributes.get_int("to", 0))
+            made = target.is_floating_point() if node.op_type == "Cast" else is_float
+            todo += [(output, made) for output in node.outputs if output not in seen]
+            seen.update(node.outputs)
+    return found
+
+
+def _of_use(node: ir.Node, index: int, is_float: bool) -> Freedom:
+    """Return which integers one operator takes, or which floats that were integers."""
+    kind = node.op_type
+    if kind in _COMPARES or kind in ("Cast", "Concat") or (kind in MOVES_DATA and index == 0):
+        return "any"
+    if is_float:
+        return "any" if kind in _ROUNDS else "signed"
+    if kind in _DIVIDES:
+        # The smallest integer divided by -1 ends the process, as a division by zero does.
+        if index == 1:
+            return "counts"
+        divisor = constant(node.inputs[1])
+        is_safe = divisor is not None and not ((divisor == 0) | (divisor == -1)).any()
+        return "any" if is_safe else "signed"
+    if kind in _EXACT or kind in _BITWISE or (kind == "BitShift" and index == 0):
+        return "any"
+    return "counts"
+
+
+def any_integers(dtype: ir.DataType) -> list[int]:
+    """Return the ends of a type first, then integers beyond the ends of narrower ones, of both signs."""
+    low, high = integer_limits(dtype)
+    half = 2 ** (dtype.bitwidth // 2)
+    found = [low, high, low + 1, high // 3, -(high // 7), high - 1, half, *_BEYOND, half - 1, half + 1, low // 2]
+    found += [-number - 1 for number in (half, *_BEYOND)]
+    return [number for number in dict.fromkeys(found) if low <= number <= high]
+
+
+def put_negative(model: ir.Model, value: ir.Value, array: Array, high: int, random: np.random.Generator) -> None:
+    """Let some of drawn indices count from the end, and some divisors be negative, where the operators take that."""
+    kinds = {_negative(model, node, index) for node, index in _demanding(model, value)}
+    if kinds == {"index"}:
+        pool = [-1, -high - 1, *random.integers(-high - 1, 0, 2)]
+        put_some(array, np.array(pool, array.dtype), random, share=0.5)
+    elif kinds == {"divisor"}:
+        array[random.permutation(array.size) % 2 == 1] *= -1
+
+
+def _demanding(model: ir.Model, value: ir.Value) -> Iterator[tuple[ir.Node, int]]:
+    for node, index in reached(model, value):
+        if index in (DEMANDS.get(node) or {}):
+            yield node, index
+
+
+def _negative(model: ir.Model, node: ir.Node, index: int) -> str:
+    version = model.graph.opset_imports.get("", 1) if node.version is None else node.version
+    if node.domain != "":
+        return ""
+    if node.op_type in _DIVIDES:
+        return "divisor"
+    is_index = isinstance((DEMANDS.get(node) or {}).get(index), Indices)
+    return "index" if is_index and version >= _SIGNED_INDICES else ""
