@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.graph.external import MappedTensor
+from onnx_passes.graph.external import EmbeddedTensor, MappedTensor, file_of
 from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.graph.load import load, origin
 from onnx_passes.graph.save import save
@@ -356,3 +356,48 @@ def test_a_nul_in_the_name_of_a_data_file_is_refused(tmp_path):
     path.write_bytes(path.read_bytes().replace(b"m.onnx.data", b"m.onnx\0data"))
     with pytest.raises(ModelError, match="a NUL in it"):
         load(path)
+
+
+@pytest.fixture
+def stays_in_file(monkeypatch):
+    """Let weights of small model files be mapped as those of large ones are."""
+    monkeypatch.setattr("onnx_passes.graph.load._STAYS_IN_FILE", 0)
+    monkeypatch.setattr("onnx_passes.graph.load._BIG", 0)
+    monkeypatch.setattr("onnx_passes.graph.wire._WORTH_SPLITTING", 0)
+
+
+@pytest.mark.usefixtures("stays_in_file")
+def test_weights_of_a_large_model_file_stay_in_it(tmp_path):
+    path = tmp_path / "m.onnx"
+    save(load(proto(a=weight())), path)
+    model = load(path)
+    tensor = model.graph.initializers["a"].const_value
+    assert isinstance(tensor, EmbeddedTensor)
+    assert not tensor.numpy().flags.owndata
+    assert np.array_equal(tensor.numpy(), weight())
+    assert file_of(tensor).offset_of(tensor.numpy()) == path.read_bytes().index(weight().tobytes())
+
+
+@pytest.mark.usefixtures("stays_in_file")
+def test_a_large_model_file_may_be_saved_over(tmp_path):
+    path = tmp_path / "m.onnx"
+    save(load(proto(a=weight())), path)
+    model, expected = load(path), full_hash(load(path))
+    save(model, path)
+    assert full_hash(model) == full_hash(load(path)) == expected
+    assert names(tmp_path) == ["m.onnx"]
+    save(model, tmp_path / "n.onnx", external=True)
+    assert np.array_equal(load(tmp_path / "n.onnx").graph.initializers["a"].const_value.numpy(), weight())
+
+
+@pytest.mark.usefixtures("stays_in_file")
+def test_a_large_model_file_that_changes_is_noticed(tmp_path):
+    path = tmp_path / "m.onnx"
+    save(load(proto(a=weight())), path)
+    model = load(path)
+    tensor = model.graph.initializers["a"].const_value
+    os.truncate(path, 10)
+    for use in (tensor.numpy, tensor.tobytes, lambda: save(model, tmp_path / "n.onnx")):
+        with pytest.raises(ModelError, match="changed while it was in use"):
+            use()
+    assert names(tmp_path) == ["m.onnx"]

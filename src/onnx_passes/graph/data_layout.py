@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.graph.external import MappedTensor, initializers, stub
+from onnx_passes.graph.external import MappedTensor, initializers, release, stub
 from onnx_passes.graph.wire import tensor_data
 
 if TYPE_CHECKING:
@@ -71,11 +71,13 @@ class DataLayout:
             if not isinstance(tensor, MappedTensor):
                 file.seek(start)
                 file.write(tensor_data(tensor))
+                release(tensor)
                 continue
             file.flush()
             if not _copied(tensor, file.fileno(), start):
                 file.seek(start)
                 file.write(tensor.bytes)
+                release(tensor)
             tensor.require_unchanged()
         file.truncate(self.size)
 

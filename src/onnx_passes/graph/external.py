@@ -1,4 +1,4 @@
-"""Weights in files of their own: found, checked and mapped on loading."""
+"""Weights in files of their own, or in a large model file: found, checked and mapped on loading."""
 
 from __future__ import annotations
 
@@ -46,6 +46,16 @@ class DataFile:
             self.descriptor = os.dup(file.fileno())
         weakref.finalize(self, os.close, self.descriptor)
         self.data = memoryview(mapped)
+        self._mapped = mapped
+
+    def release(self) -> None:
+        """Let go of the memory that holds what was read: it is read again when it is needed."""
+        if isinstance(self._mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            self._mapped.madvise(mmap.MADV_DONTNEED)
+
+    def offset_of(self, array: np.ndarray[Any, Any]) -> int:
+        """Return where the first byte of an array on the mapped file lies in it."""
+        return array.ctypes.data - np.frombuffer(self.data, np.uint8).ctypes.data
 
     def require_unchanged(self) -> None:
         """Raise ModelError if somebody has written to the file since it was opened."""
@@ -131,10 +141,53 @@ class MappedTensor(ir.ExternalTensor):
         file.write(self.bytes)
 
 
+class EmbeddedTensor(ir.Tensor[np.ndarray[Any, Any]]):
+    """A tensor in the file of its model, which is mapped: no memory is taken before it is read."""
+
+    __slots__ = ("file",)
+
+    def __init__(self, tensor: ir.Tensor[np.ndarray[Any, Any]], file: DataFile) -> None:
+        """Take the place of ``tensor``, whose array is known to lie in ``file``."""
+        super().__init__(
+            tensor.raw,
+            tensor.dtype,
+            name=tensor.name,
+            doc_string=tensor.doc_string,
+            metadata_props=dict(tensor.metadata_props) or None,
+        )
+        self.file = file
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """Return the data as a read-only array on the mapped file."""
+        self.file.require_unchanged()
+        return super().numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """Return the data for numpy."""
+        return self.numpy().__array__(dtype)
+
+    def __repr__(self) -> str:
+        """Name the tensor without reading its data, which may have changed."""
+        return f"EmbeddedTensor<{self.dtype},{self.shape}>(name={self.name!r}, path={str(self.file.path)!r})"
+
+
+def file_of(tensor: ir.TensorProtocol) -> DataFile | None:
+    """Return the file that the data of a tensor lie in, if they are mapped."""
+    return tensor.file if isinstance(tensor, MappedTensor | EmbeddedTensor) else None
+
+
 def require_unchanged(tensor: ir.TensorProtocol) -> None:
     """Raise ModelError if the data of a tensor lie in a file that was written to since it was opened."""
-    if isinstance(tensor, MappedTensor):
-        tensor.require_unchanged()
+    file = file_of(tensor)
+    if file is not None:
+        file.require_unchanged()
+
+
+def release(tensor: ir.TensorProtocol) -> None:
+    """Let go of the memory that holds what was read of the file of a tensor."""
+    file = file_of(tensor)
+    if file is not None:
+        file.release()
 
 
 def initializers(model: ir.Model) -> Iterator[ir.Value]:

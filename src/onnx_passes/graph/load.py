@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
+import numpy as np
 import onnx
 import onnx.serialization
 import onnx_ir as ir
@@ -18,14 +19,14 @@ from google.protobuf.message import DecodeError
 from onnx_passes.core.collector import paused_collector
 from onnx_passes.core.errors import ModelError
 from onnx_passes.core.walk import all_graphs
-from onnx_passes.graph.external import map_external_data
+from onnx_passes.graph.external import DataFile, EmbeddedTensor, map_external_data
 from onnx_passes.graph.formats import FORMATS
 from onnx_passes.graph.map_types import set_aside
 from onnx_passes.graph.origin import Origin, origin, set_origin
 from onnx_passes.graph.repair import repair, sort
 from onnx_passes.graph.text import from_text
 from onnx_passes.graph.wellformed import inspect
-from onnx_passes.graph.wire import copy_model, read_weight, split
+from onnx_passes.graph.wire import Weight, copy_model, read_weight, split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,6 +50,9 @@ class Exported(Protocol):
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | onnx.ModelProto | ir.Model | Exported
 
+_STAYS_IN_FILE = 2**28
+"""Big weights of a model file of more bytes than this are mapped: nobody may write to it while it is in use."""
+_BIG = 2**16
 _OTHERS = {
     b"\x89PNG": "a PNG image",
     b"\xff\xd8\xff": "a JPEG image",
@@ -106,7 +110,11 @@ def _from_path(path: Path) -> ir.Model:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
             mappable = stat.S_ISREG(status.st_mode) and status.st_size > 0
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if mappable else file.read()
+            mapped = DataFile(path) if mappable and status.st_size > _STAYS_IN_FILE else None
+            if mapped is not None:
+                data = mapped.data
+            else:
+                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if mappable else file.read()
     except FileNotFoundError:
         raise ModelError("there is no such file", where=str(path), hint=_neighbours(path)) from None
     except IsADirectoryError:
@@ -115,7 +123,7 @@ def _from_path(path: Path) -> ir.Model:
         raise ModelError("permission to read the file is denied", where=str(path)) from error
     except OSError as error:
         raise ModelError(f"the file cannot be read ({error.strerror})", where=str(path)) from error
-    return _from_bytes(memoryview(data), path, str(path))
+    return _from_bytes(memoryview(data), path, str(path), mapped)
 
 
 def _neighbours(path: Path) -> str | None:
@@ -126,7 +134,7 @@ def _neighbours(path: Path) -> str | None:
     return f"the folder has {', '.join(models[:5])}{' …' if len(models) > 5 else ''}" if models else None
 
 
-def _from_bytes(data: memoryview, path: Path | None, where: str) -> ir.Model:
+def _from_bytes(data: memoryview, path: Path | None, where: str, mapped: DataFile | None = None) -> ir.Model:
     head = bytes(data[:512]).lstrip(b"\xef\xbb\xbf \t\r\n")
     if not head and not bytes(data).strip():
         raise ModelError("the file is empty", where=where)
@@ -138,8 +146,22 @@ def _from_bytes(data: memoryview, path: Path | None, where: str) -> ir.Model:
         return _import(_parse_text(_decode(data, where), format_, where), {}, path, where, format_)
     skeleton, found = split(data)
     proto = _parse_binary(skeleton, where)
-    weights = {w.position: read_weight(data, w, proto.graph.initializer[w.position]) for w in found}
+    weights = {w.position: _weight(data, w, proto.graph.initializer[w.position], mapped) for w in found}
+    if mapped is not None:
+        mapped.release()
     return _import(proto, weights, path, where, format_)
+
+
+def _weight(
+    data: memoryview, weight: Weight, header: onnx.TensorProto, mapped: DataFile | None
+) -> ir.TensorProtocol | None:
+    """Copy a weight, unless it stays in the model file."""
+    if mapped is None or weight.end - weight.start < _BIG:
+        return read_weight(data, weight, header)
+    tensor = read_weight(data, weight, header, copy=False)
+    if not isinstance(tensor, ir.Tensor):
+        return read_weight(data, weight, header)
+    return EmbeddedTensor(cast("ir.Tensor[np.ndarray]", tensor), mapped)
 
 
 def _format(path: Path | None, head: bytes) -> str:

@@ -20,7 +20,7 @@ from onnx_passes.core.errors import ModelError, did_you_mean
 from onnx_passes.graph.atomic import creating, finish, is_special, replacing
 from onnx_passes.graph.data_files import free_data_file, outdated_data_files, remove_unnamed
 from onnx_passes.graph.data_layout import DataLayout
-from onnx_passes.graph.external import initializers, stub
+from onnx_passes.graph.external import initializers, release, stub
 from onnx_passes.graph.formats import FORMATS
 from onnx_passes.graph.origin import origin
 from onnx_passes.graph.serialise import serialise
@@ -140,13 +140,13 @@ def _save_path(model: ir.Model, path: Path, format_: str, external: External) ->
     notes = tuple(f"weights stay in '{name}'" for name in sorted(layout.shared)) if layout is not None else ()
     if layout is None or not layout.size:
         with _errors(str(path)), replacing(path) as file:
-            stream.write(file)
+            stream.write(file, release)
         remove_unnamed(outdated, FORMATS)
         return SaveReport(path, format_, stream.nbytes, notes=notes)
     with _errors(str(path)), creating(data, like=path) as data_file, replacing(path) as file:
         layout.write(data_file)
         finish(data_file)
-        stream.write(file)
+        stream.write(file, release)
     remove_unnamed(outdated, FORMATS)
     return SaveReport(path, format_, stream.nbytes + layout.size, data=data, notes=notes)
 
@@ -157,7 +157,7 @@ def _save_stream(model: ir.Model, file: BinaryIO, name: str, format_: str, exter
     if format_ == "binary":
         stream = _stream(model, None, name)
         _require_fitting(stream, name)
-        _written(file, lambda: stream.write(file), name)
+        _written(file, lambda: stream.write(file, release), name)
         return SaveReport(None, format_, stream.nbytes)
     content, notes = _rendered(model, format_, name)
     _written(file, lambda: file.write(content), name)

@@ -15,7 +15,7 @@ import onnx
 import onnx_ir as ir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from google.protobuf.message import Message
 
@@ -71,10 +71,18 @@ def split(data: memoryview) -> tuple[bytes | memoryview, list[Weight]]:
     return b"".join([data[: graph.begin], head, *parts, data[graph.end :]]), weights
 
 
-def read_weight(data: memoryview, weight: Weight, header: onnx.TensorProto) -> ir.TensorProtocol | None:
-    """Copy one weight into an aligned array of its own; ``None`` if its size does not fit its type and shape."""
-    raw = np.empty(weight.end - weight.start, np.uint8)
-    raw[:] = np.frombuffer(data, np.uint8, raw.size, weight.start)
+def read_weight(
+    data: memoryview, weight: Weight, header: onnx.TensorProto, *, copy: bool = True
+) -> ir.TensorProtocol | None:
+    """Copy one weight into an aligned array of its own; ``None`` if its size does not fit its type and shape.
+
+    Without ``copy`` it stays where it lies.
+    """
+    raw = np.frombuffer(data, np.uint8, weight.end - weight.start, weight.start)
+    if copy:
+        own = np.empty(raw.size, np.uint8)
+        own[:] = raw
+        raw = own
     return _tensor(raw, header)
 
 
@@ -167,13 +175,14 @@ class Stream:
         self._start = skeleton.SerializeToString() + tag(_MODEL_GRAPH) + varint(length) + graph
         self.nbytes = len(self._start) - len(graph) + length
 
-    def write(self, file: BinaryIO) -> None:
-        """Write the model, one tensor in memory at a time."""
+    def write(self, file: BinaryIO, after: Callable[[ir.TensorProtocol], object] = id) -> None:
+        """Write the model, one tensor in memory at a time; ``after`` each that was written by itself, do this."""
         file.write(self._start)
         for head, tensor in self._heads:
             file.write(head)
             if tensor is not None:
                 file.write(tensor_data(tensor))
+                after(tensor)
 
 
 def _split_graph(data: memoryview, graph: _Field) -> tuple[list[memoryview | bytes], list[Weight]]:

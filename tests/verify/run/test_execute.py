@@ -71,9 +71,9 @@ def test_versions_of_a_model_share_weights():
     executor = Executor()
     first = with_weight(np.eye(32, dtype=np.float32))
     executor.prepare(first)
-    held = list(executor._weights.values())
+    held = list(executor.weights._handed.values())
     executor.prepare(first.clone())
-    assert [id(value) for value in executor._weights.values()] == [id(value) for value in held]
+    assert [id(value) for value in executor.weights._handed.values()] == [id(value) for value in held]
 
 
 def test_model_is_left_as_it_was():

@@ -16,7 +16,9 @@ from onnx_passes import Transformation, apply, examples, passes
 from onnx_passes.core.base import PassResult
 from onnx_passes.verify.run import loadable
 from onnx_passes.verify.run.child import can_fork
+from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.run.loadable import Findings, NotLoadableError, findings
+from onnx_passes.verify.run.resources import Resources
 
 HEAD = '<ir_version: 10, opset_import: ["": 20, "qonnx.custom_op.general": 1]>'
 TEXT = f"{HEAD} g (float[N,4] x) => (float[N,4] y) <float[N,4] a> {{ a = Relu(x) y = Neg(a) }}"
@@ -120,3 +122,31 @@ def test_weights_of_operators_that_are_written_as_functions_are_found():
     injected = apply(result.model, "inject-ops", verify=False)
     assert injected.model.functions
     assert findings(injected.model).runtime == ""
+
+
+def test_a_model_whose_copies_exceed_memory_is_loaded_without_optimizations(monkeypatch):
+    profiles: list[bool] = []
+    session_maker = Executor.session_maker
+
+    def watched(self, *given):
+        profiles.append(self.profile.optimized)
+        return session_maker(self, *given)
+
+    monkeypatch.setattr(Executor, "session_maker", watched)
+    monkeypatch.setattr(loadable, "can_fork", lambda: False)
+    text = f"{HEAD} g (float[4] x) => (float[4] y) <float[4] w = {{1, 2, 3, 4}}> {{ y = Mul(x, w) }}"
+    given, spare = ir.from_onnx_text(text), 4 * 16
+    findings(given, Executor(resources=Resources(memory=spare)))
+    findings(given, Executor(resources=Resources(memory=spare - 1)))
+    assert profiles == [True, False]
+
+
+def test_it_is_said_that_a_model_was_loaded_without_optimizations():
+    weight = np.ones((1024, 1024, 20), np.float32)
+    given = ir.from_onnx_text(f"{HEAD} g (float[20] x) => (float[1024, 1024, 20] y) {{ y = Mul(x, x) }}")
+    w = ir.val("w", ir.DataType.FLOAT, weight.shape)
+    w.const_value = ir.Tensor(weight)
+    given.graph.register_initializer(w)
+    given.graph[0].replace_input_with(1, w)
+    found = findings(given, Executor(resources=Resources(memory=3 * weight.nbytes)))
+    assert found == Findings(untried=loadable._NOT_OPTIMIZED)

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.measure import count_bytes, count_elements
-from onnx_passes.graph.external import MappedTensor
+from onnx_passes.graph.external import MappedTensor, release
 from onnx_passes.graph.hashing.content import Contents, digest, tensor_digest
 
 if TYPE_CHECKING:
@@ -43,7 +43,10 @@ class Identities(Contents):
         first = known()
         if first is tensor or (first is not None and is_same(first, tensor)):
             return key
-        return tensor_digest(tensor)
+        try:
+            return tensor_digest(tensor)
+        finally:
+            release(tensor)
 
 
 def sample(tensor: ir.TensorProtocol) -> bytes:
@@ -72,9 +75,13 @@ def is_same(a: ir.TensorProtocol, b: ir.TensorProtocol) -> bool:
     if left is None or right is None:
         return tensor_digest(a) == tensor_digest(b)
     starts = range(0, left.size, _CHUNK)
-    return left.ctypes.data == right.ctypes.data or all(
-        np.array_equal(left[start : start + _CHUNK], right[start : start + _CHUNK]) for start in starts
-    )
+    try:
+        return left.ctypes.data == right.ctypes.data or all(
+            np.array_equal(left[start : start + _CHUNK], right[start : start + _CHUNK]) for start in starts
+        )
+    finally:
+        for tensor in (a, b):
+            release(tensor)
 
 
 def _in_place(tensor: ir.TensorProtocol) -> Bytes | None:

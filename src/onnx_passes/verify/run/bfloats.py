@@ -6,6 +6,8 @@ they are: a Cast widens each only when the first node that reads it is due.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import ml_dtypes
 import numpy as np
 import onnx_ir as ir
@@ -103,7 +105,7 @@ def _cast(value: ir.Value, dtype: ir.DataType, name: str) -> ir.Value:
     return result
 
 
-def _read_instead(users: list[tuple[ir.Node, int]], value: ir.Value) -> None:
+def _read_instead(users: Sequence[tuple[ir.Node, int]], value: ir.Value) -> None:
     for user, index in users:
         user.replace_input_with(index, value)
 

@@ -1,6 +1,7 @@
 """Run a model in a process of its own, which may crash, take too long or too much, without harm to this one.
 
-The process is a copy of this one (``fork``), so that nothing is imported or sent but the samples and the results.
+The process is a copy of this one (``fork``), so that nothing is imported or sent but the samples and the results, or
+one that another way of starting it yields.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
@@ -32,6 +34,8 @@ Feeds = dict[str, Any]
 Run = Callable[[Sequence[str], Feeds], list[Any]]
 
 _OK, _FAILED, _NO_MEMORY = b"ok", b"failed", b"memory"
+_WITHOUT_MEMORY = 77
+"""The exit code of a process that got no memory for its samples or results."""
 
 
 def can_fork() -> bool:
@@ -47,34 +51,52 @@ class DiedError(ChildError):
     """The process died."""
 
 
+def kill(pid: int) -> int:
+    """End a child of this process, if it still runs; returns its status."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    try:
+        return os.waitpid(pid, 0)[1]
+    except ChildProcessError:
+        return 0
+
+
 @dataclass(frozen=True)
 class Started:
-    """A process: its number, and the way to it."""
+    """A process: its number, the way to it, and what ends it."""
 
     pid: int
     way: Connection
+    kill: Callable[[int], int] = kill
 
     def end(self) -> int:
         """End the process, if it still runs; returns its status."""
         with contextlib.suppress(OSError):
             self.way.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        try:
-            return os.waitpid(self.pid, 0)[1]
-        except ChildProcessError:
-            return 0
+        return self.kill(self.pid)
 
 
 class Child:
     """Whatever ``prepare`` returns, called in a process of its own; after its death another one takes its place.
 
-    Raises ChildError if the model says so, DiedError if the process did not survive, TimeoutError and MemoryError.
+    ``start`` starts the process in another way than as a copy of this one, ``left`` returns what it may take; with
+    ``brief`` it ends after each run, so that it holds no memory between them. Raises ChildError if the model says so,
+    DiedError if the process did not survive, TimeoutError and MemoryError.
     """
 
-    def __init__(self, prepare: Callable[[], tuple[Run, object]], resources: Resources) -> None:
-        self._prepare = prepare
+    def __init__(
+        self,
+        prepare: Callable[[], tuple[Run, object]],
+        resources: Resources,
+        *,
+        start: Callable[[Resources], Started] | None = None,
+        left: Callable[[], Resources] | None = None,
+        brief: bool = False,
+    ) -> None:
+        self._new = start or partial(_copy, prepare)
+        self._left = left or (lambda: resources)
         self._resources = resources
+        self._brief = brief
         self._started: Started | None = None
         self._finalizer: weakref.finalize[..., Any] | None = None
         self.known = self._start()
@@ -91,10 +113,16 @@ class Child:
         except OSError:
             self._died()
         self._answer(started)
-        return [_receive(started.way) for _ in names]
+        try:
+            results = [_receive(started.way) for _ in names]
+        except (EOFError, OSError):
+            self._died()
+        if self._brief:
+            self._forget()
+        return results
 
     def _start(self) -> object:
-        started = fork(lambda way: _serve(way, self._prepare, self._resources))
+        started = self._new(self._left())
         self._started = started
         self._finalizer = weakref.finalize(self, started.end)
         self._answer(started)
@@ -110,12 +138,16 @@ class Child:
         except (EOFError, OSError):
             self._died()
         if answer == _NO_MEMORY:
+            self._forget()
             raise MemoryError
         if answer == _FAILED:
             raise ChildError(str(_receive(started.way)))
 
     def _died(self) -> NoReturn:
-        raise DiedError(how_ended(self._forget()))
+        status = self._forget()
+        if os.waitstatus_to_exitcode(status) == _WITHOUT_MEMORY:
+            raise MemoryError
+        raise DiedError(how_ended(status))
 
     def _forget(self) -> int:
         assert self._started is not None
@@ -123,6 +155,10 @@ class Child:
         self._finalizer.detach()
         status, self._started = self._started.end(), None
         return status
+
+
+def _copy(prepare: Callable[[], tuple[Run, object]], resources: Resources) -> Started:
+    return fork(lambda way: serve(way, prepare, resources))
 
 
 def how_ended(status: int) -> str:
@@ -143,16 +179,21 @@ def fork(serve: Callable[[Connection], None]) -> Started:
     if pid:
         theirs.close()
         return Started(pid, ours)
+    return ending_with(lambda: (ours.close(), behave(), serve(theirs)))
+
+
+def ending_with(work: Callable[[], object]) -> NoReturn:
+    """Do something and end the process; nothing that it is a copy of may be cleaned up here."""
+    code = 0
     try:
-        ours.close()
-        _behave()
-        serve(theirs)
+        work()
+    except MemoryError:
+        code = _WITHOUT_MEMORY
     finally:
-        # Nothing that this process is a copy of may be cleaned up here.
-        os._exit(0)
+        os._exit(code)
 
 
-def _serve(way: Connection, prepare: Callable[[], tuple[Run, object]], resources: Resources) -> None:
+def serve(way: Connection, prepare: Callable[[], tuple[Run, object]], resources: Resources) -> None:
     """Be the process: prepare, and run what comes until nobody asks any more."""
     gc.disable()
     limit_processor(resources.seconds)
@@ -167,11 +208,12 @@ def _serve(way: Connection, prepare: Callable[[], tuple[Run, object]], resources
             feeds = {name: _receive(way) for name in fed}
             limit_processor(resources.seconds)
             results = _tell(way, lambda names=names, feeds=feeds: run(names, feeds))
+            del feeds
             for result in results or ():
                 _send(way, result)
 
 
-def _behave() -> None:
+def behave() -> None:
     """Leave interrupts to the parent, and be silent about what it will say."""
     import resource
 
@@ -230,7 +272,9 @@ def _send_array(way: Connection, array: np.ndarray[Any, Any]) -> None:
         way.send_bytes(json.dumps({"texts": array.reshape(-1).tolist(), "shape": array.shape}).encode())
         return
     way.send_bytes(json.dumps({"array": array.dtype.str, "shape": array.shape}).encode())
-    way.send_bytes(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b"")
+    content = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+    while content:
+        content = content[os.write(way.fileno(), content) :]
 
 
 def _receive(way: Connection) -> Any:
@@ -246,5 +290,11 @@ def _receive(way: Connection) -> Any:
         texts = np.empty(len(head["texts"]), dtype=object)
         texts[:] = head["texts"]
         return texts.reshape(shape)
-    # A copy, since results are written to.
-    return np.frombuffer(bytearray(way.recv_bytes()), np.dtype(head["array"])).reshape(shape)
+    array = np.empty(shape, np.dtype(head["array"]))
+    content = array.reshape(-1).view(np.uint8).data
+    while content:
+        read = os.readv(way.fileno(), [content])
+        if not read:
+            raise EOFError
+        content = content[read:]
+    return array

@@ -8,8 +8,7 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Generator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -20,30 +19,34 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ExitCode, OnnxPassesError, UsageError, did_you_mean
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.graph.expansion import MOST_NODES, expanded_size
-from onnx_passes.graph.external import require_unchanged
 from onnx_passes.graph.load import root_cause
 from onnx_passes.graph.serialise import serialise
 from onnx_passes.ops.expand import expand_nodes, uses_custom_operators
 from onnx_passes.verify.run.bfloats import with_wide_bfloats
 from onnx_passes.verify.run.child import Child, DiedError, Run, can_fork
+from onnx_passes.verify.run.footprint import footprint
 from onnx_passes.verify.run.halves import with_rounded_halves
 from onnx_passes.verify.run.maps import with_maps_as_arrays
 from onnx_passes.verify.run.pace import Pace
 from onnx_passes.verify.run.pack import WEIGHTS, Key, Packed, missing_functions, pack
+from onnx_passes.verify.run.profile import Profile, Recipe
 from onnx_passes.verify.run.resources import (
     Resources,
     current_resources,
     is_memory_error,
     memory_limited,
+    other_threads,
+    private_bytes,
 )
 from onnx_passes.verify.run.risks import may_crash
 from onnx_passes.verify.run.sessions import InChild, InProcess, Shape
+from onnx_passes.verify.run.weights import Weights
 
 Engine = Literal["onnxruntime", "reference"]
 Sample = dict[str, np.ndarray]
 
-_HANDED_OVER = 1024
-"""Weights of more bytes than this reach ONNX Runtime as they lie in memory."""
+_SHARE = 8
+"""A model that may take more than this part of the limit runs in a process of its own."""
 _NOT_IN_NUMPY = {f"tensor({name})" for name in ("bfloat16", "float8e4m3fn", "float8e5m2", "int4", "uint4")}
 _NOT_IMPLEMENTED = re.compile(r"Could not find an implementation for (\w+)\((\d+)\)")
 _ENDED = "terminate flag"
@@ -56,24 +59,12 @@ class ExecutionError(OnnxPassesError):
     exit_code = ExitCode.USAGE
 
 
+class MemoryLimitError(ExecutionError):
+    """A model takes more memory than it may."""
+
+
 class TimeLimitError(ExecutionError):
     """A model takes more time than it may, and would again."""
-
-
-@dataclass(frozen=True)
-class Profile:
-    """How ONNX Runtime is set up: by default one thread, no optimization, no prepacking.
-
-    Results under different settings are not equal bit by bit, so one profile serves a whole run. ``round_halves``
-    rounds every result in half precision, which ONNX Runtime by itself does only where a value leaves a chain of nodes.
-    ``optimized`` leaves it to ONNX Runtime what to make of a model, as for users: to measure time, never to compare.
-    """
-
-    providers: tuple[str, ...] = ("CPUExecutionProvider",)
-    provider_options: Any = None
-    session_options: Mapping[str, str] = field(default_factory=dict[str, str])
-    round_halves: bool = True
-    optimized: bool = False
 
 
 class Executor:
@@ -94,7 +85,8 @@ class Executor:
         self.profile = profile or Profile()
         self.resources = resources or current_resources()
         self.functions = tuple(functions)
-        self._weights: weakref.WeakKeyDictionary[ir.TensorProtocol, Any] = weakref.WeakKeyDictionary()
+        self.weights = Weights()
+        self._began_with = private_bytes()
 
     def prepare(
         self,
@@ -116,6 +108,9 @@ class Executor:
             return self._with_reference(model, also)
         try:
             return self._with_onnxruntime(model, also, feeds)
+        except MemoryLimitError:
+            # The other engine takes more.
+            raise
         except ExecutionError as error:
             if engine == "onnxruntime":
                 raise
@@ -132,15 +127,36 @@ class Executor:
 
     def _pack(self, model: ir.Model, also: Collection[ir.Value], feeds: Collection[str] | None) -> Packed:
         executed = with_wide_bfloats(with_rounded_halves(model) if self.profile.round_halves else model)
-        return pack(executed, _outputs(model, also), self.functions, self.handed, feeds)
+        return pack(executed, _outputs(model, also), self.functions, self.weights.handed, feeds)
 
     def _with_onnxruntime(
         self, model: ir.Model, also: Collection[ir.Value], feeds: Collection[str] | None
     ) -> Executable:
-        packed, session = self.session_of(model, also, feeds)
-        engine = InChild if not self._protected and must_be_apart(model) else InProcess
+        packed, recipe = self.session_of(model, also, feeds)
         with self.explaining(model):
-            return _OnnxRuntime(engine(session, self.resources), packed)
+            return _OnnxRuntime(self._engine(model, packed, recipe), packed)
+
+    def _engine(self, model: ir.Model, packed: Packed, recipe: Recipe) -> InProcess | InChild:
+        """Choose where a model runs: apart if it may end this process, is large or, beside threads, may be."""
+        if self._protected or not can_fork():
+            return InProcess(recipe, self.resources)
+        size = footprint(model, packed.weight_bytes)
+        large = size.bytes > self.resources.memory // _SHARE
+        if not large and (size.is_known or not other_threads()) and not may_crash(model):
+            return InProcess(recipe, self.resources)
+        weights = model.graph.initializers.values()
+        tensors = {value.name: value.const_value for value in weights if value.const_value is not None}
+        return InChild(
+            recipe,
+            self.resources,
+            lambda: {name: self.weights.place(tensors[name]) for name in packed.handed},
+            large=large,
+            spent=lambda: size.weights + self._grown(),
+        )
+
+    def _grown(self) -> int:
+        """Return the bytes that this process took since, or half of the limit: they may be another thread's."""
+        return min(max(private_bytes() - self._began_with, 0), self.resources.memory // 2)
 
     def session_of(
         self,
@@ -148,7 +164,7 @@ class Executor:
         also: Collection[ir.Value] = (),
         feeds: Collection[str] | None = None,
         **options: object,
-    ) -> tuple[Packed, Callable[[], Any]]:
+    ) -> tuple[Packed, Recipe]:
         """Pack a model, and return what makes a session of it; ``options`` are further options of sessions."""
         packed = self.packed(model, also, feeds)
         return packed, self.session_maker(packed.content, packed.handed, options)
@@ -172,32 +188,12 @@ class Executor:
 
     def session_maker(
         self, content: bytes, handed: Mapping[str, Any], options: Mapping[str, object] | None = None
-    ) -> Callable[[], Any]:
+    ) -> Recipe:
         """Return what makes a session of a serialised model and the weights that are handed over, by name."""
         import onnxruntime
 
         self._require_providers(onnxruntime)
-        chosen = self._options(onnxruntime)
-        if handed:
-            chosen.add_session_config_entry("session.model_external_initializers_file_folder_path", self._folder)
-        for name, option in (options or {}).items():
-            setattr(chosen, name, option)
-        if self.profile.optimized and handed:
-            # Those that are added one by one are not there yet when the model is optimized.
-            chosen.add_external_initializers(list(handed), list(handed.values()))
-        else:
-            for name, held in handed.items():
-                chosen.add_initializer(name, held)
-
-        def session() -> Any:
-            return onnxruntime.InferenceSession(
-                content,
-                chosen,
-                providers=list(self.profile.providers),
-                provider_options=self.profile.provider_options,
-            )
-
-        return session
+        return Recipe(content, handed, self.profile, self._folder if handed else "", options or {}, self)
 
     @contextlib.contextmanager
     def explaining(self, model: ir.Model) -> Generator[None]:
@@ -226,25 +222,6 @@ class Executor:
         except Exception as error:
             raise _explain(error, model) from error
 
-    def handed(self, tensor: ir.TensorProtocol) -> Any:
-        """Wrap a weight for ONNX Runtime where it lies, once for all versions of a model."""
-        import onnxruntime
-
-        is_short = tensor.dtype is ir.DataType.BFLOAT16
-        is_known = is_short or (tensor.dtype.numpy().kind in "fiub" and tensor.dtype.bitwidth >= 8)
-        if tensor.nbytes <= _HANDED_OVER or not is_known:
-            return None
-        held = self._weights.get(tensor)
-        require_unchanged(tensor)
-        if held is None:
-            array = tensor.numpy()
-            if not array.flags.c_contiguous or array.dtype.byteorder == ">":
-                return None
-            make = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type
-            held = make(array.view(np.uint16) if is_short else array, tensor.dtype.value)
-            self._weights[tensor] = held
-        return held
-
     def _require_providers(self, onnxruntime: Any) -> None:
         """Refuse providers that are not there: ONNX Runtime would print something and take another one."""
         available = cast(list[str], onnxruntime.get_available_providers())
@@ -254,21 +231,6 @@ class Executor:
                     f"ONNX Runtime has no provider '{provider}' here",
                     hint=did_you_mean(provider, available) or f"it has {', '.join(available)}",
                 )
-
-    def _options(self, onnxruntime: Any) -> Any:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 4
-        if not self.profile.optimized:
-            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-            # Planning which tensors share memory takes more than linear time; buffers are freed without it, too.
-            options.enable_mem_reuse = options.enable_mem_pattern = False
-            options.add_session_config_entry("session.disable_prepacking", "1")
-            # By default a weight of half precision is widened, by a Cast of ONNX Runtime's, long before it is read.
-            options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
-        for key, text in self.profile.session_options.items():
-            options.add_session_config_entry(key, str(text))
-        return options
 
     @cached_property
     def _folder(self) -> str:
@@ -399,7 +361,7 @@ def _fatal(error: Exception, resources: Resources) -> ExecutionError | None:
         return TimeLimitError(what, hint="--time-limit sets another limit")
     if is_memory_error(error):
         what = f"the model needs more than {resources.memory / 2**30:.3g} GiB of memory"
-        return ExecutionError(what, hint="--memory-limit sets another limit")
+        return MemoryLimitError(what, hint="--memory-limit sets another limit")
     return ExecutionError(f"ONNX Runtime crashed on the data ({error})") if isinstance(error, DiedError) else None
 
 

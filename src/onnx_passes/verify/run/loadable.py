@@ -1,7 +1,8 @@
 """The last check before a model is written: ONNX Runtime loads it as users do, if it loaded the original.
 
 Results are compared without optimization, on a model without annotations. What users load is the file, optimized: here
-that is tried in a process of its own, which may crash. Weights are neither copied nor serialised for it.
+that is tried in a process of its own, which may crash. Weights are not serialised for it. ONNX Runtime copies them when
+it optimizes a model: one whose copies would exceed the limit of memory is loaded as it is.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ExitCode, OnnxPassesError
+from onnx_passes.core.measure import measure
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.external import stub
@@ -28,6 +30,11 @@ Original = Callable[[], ir.Model]
 
 _NOT_HERE = ("NOT_IMPLEMENTED", "is not a registered function/op")
 _LONGEST = 300
+_COPIES = 4
+"""So many times its weights may take what ONNX Runtime holds when it optimizes a model, twice in half precision."""
+_NOT_OPTIMIZED = (
+    "ONNX Runtime loaded the result without optimizations: for these it copies weights, beyond --memory-limit"
+)
 
 
 class NotLoadableError(OnnxPassesError):
@@ -88,7 +95,8 @@ def findings(model: ir.Model, executor: Executor | None = None) -> Findings:
     """Check a model with the checker of onnx, and load it in ONNX Runtime at its default level of optimization."""
     given = executor or Executor()
     options = {**given.profile.session_options, "session.disable_prepacking": "1"}
-    profile = replace(given.profile, optimized=True, round_halves=False, session_options=options)
+    fits = _COPIES * measure(model).bytes <= given.resources.memory
+    profile = replace(given.profile, optimized=fits, round_halves=False, session_options=options)
     user = Executor(profile, given.functions, given.resources)
     if not can_fork():
         return Findings(**_tried(model, user, given))
@@ -102,7 +110,8 @@ def findings(model: ir.Model, executor: Executor | None = None) -> Findings:
         return Findings(untried="ONNX Runtime was not tried on the result: it needs more memory than --memory-limit")
     except ChildError as error:
         return Findings(untried=f"ONNX Runtime was not tried on the result: {error}")
-    return Findings(**child.known)  # pyright: ignore[reportCallIssue]
+    found = Findings(**child.known)  # pyright: ignore[reportCallIssue]
+    return found if fits or found.runtime else replace(found, untried=_NOT_OPTIMIZED)
 
 
 def _nothing(*_: object) -> list[Any]:
@@ -141,6 +150,8 @@ def _session(model: ir.Model, executor: Executor) -> None:
     """Load a model as it is written, but with the big weights handed over."""
     handed: dict[str, Any] = {}
     outer = set(model.graph.initializers.values()) - set(model.graph.inputs)
+    if not executor.profile.optimized:
+        return _load(model, executor, outer, handed)
     if not model.functions:
         try:
             return _load(model, executor, outer, handed)
@@ -153,7 +164,7 @@ def _session(model: ir.Model, executor: Executor) -> None:
 
 def _load(model: ir.Model, executor: Executor, outer: Collection[ir.Value], handed: dict[str, Any]) -> None:
     def stand_in(value: ir.Value, tensor: ir.TensorProtocol) -> ir.TensorProtocol:
-        held = executor.handed(tensor) if value in outer and not is_overwritten(value) else None
+        held = executor.weights.handed(tensor) if value in outer and not is_overwritten(value) else None
         if held is None:
             return ir.Tensor(tensor.numpy(), tensor.dtype) if isinstance(tensor, ir.ExternalTensor) else tensor
         handed[value.name or ""] = held

@@ -35,6 +35,12 @@ class Packed:
     handed: dict[str, Any]
     boundary: Boundary
 
+    @property
+    def weight_bytes(self) -> int:
+        """Return the bytes of the weights, and of the model without them."""
+        held: Iterable[Any] = {id(held): held for held in self.handed.values()}.values()
+        return len(self.content) + sum(value.tensor_size_in_bytes() for value in held)
+
     @cached_property
     def key(self) -> Key:
         """Return what decides about results: models of one key are the same to ONNX Runtime."""

@@ -151,6 +151,17 @@ def is_memory_error(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or "Failed to allocate memory" in text or "bad_alloc" in text
 
 
+def private_bytes() -> int:
+    """Return the memory that this process shares with no file; 0 where that is not known."""
+    if sys.platform != "linux":
+        return 0
+    try:
+        fields = _MEASURED.read_bytes().split()
+    except OSError:
+        return 0
+    return (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE")
+
+
 def _used() -> int | None:
     """Return the size of the address space of this process, where that is known."""
     if sys.platform != "linux":

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any, cast
 
+from onnx_passes.verify.run import server
 from onnx_passes.verify.run.child import Child, Run
-from onnx_passes.verify.run.resources import Resources, ended_after, memory_limited
+from onnx_passes.verify.run.profile import Recipe, described
+from onnx_passes.verify.run.resources import Resources, ended_after, memory_limited, other_threads
+from onnx_passes.verify.run.weights import Place
 
 Shape = Sequence[int | str | None] | None
 
@@ -25,7 +29,7 @@ class InProcess:
     @cached_property
     def outputs(self) -> list[tuple[str, str, Shape]]:
         """Name, type and shape of every output."""
-        return _described(self._session)
+        return described(self._session)
 
     def run(self, names: Sequence[str], feeds: dict[str, Any]) -> list[Any]:
         """Compute outputs by name."""
@@ -35,18 +39,42 @@ class InProcess:
 
 
 class InChild:
-    """A session of ONNX Runtime in a process of its own."""
+    """A session of ONNX Runtime in a process of its own: a copy of this one, or one that shares nothing with it.
 
-    def __init__(self, session: Callable[[], Any], resources: Resources) -> None:
+    Beside other threads it is no copy, nor if it is ``large``: then it is there only while it runs. ``places`` returns
+    where it finds its weights, ``spent`` the bytes of the limit that are used up already.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        resources: Resources,
+        places: Callable[[], Mapping[str, Place]] | None = None,
+        *,
+        large: bool = False,
+        spent: Callable[[], int] = int,
+    ) -> None:
         def prepare() -> tuple[Run, object]:
-            made = session()
-            return made.run, _described(made)
+            made = recipe()
+            return made.run, described(made)
 
+        def left() -> Resources:
+            memory = resources.memory - spent()
+            if memory <= 0:
+                raise MemoryError
+            return replace(resources, memory=memory)
+
+        is_copy = not large and not other_threads()
+        start = None
+        if not is_copy and places is not None and recipe.is_plain and server.has_server():
+            start = partial(server.start, recipe, places())
         self.resources = resources
-        self._child = Child(prepare, resources)
+        self._child = Child(
+            prepare,
+            resources,
+            left=left,
+            start=start,
+            brief=large,
+        )
         self.run = self._child.run
         self.outputs = cast("list[tuple[str, str, Shape]]", self._child.known)
-
-
-def _described(session: Any) -> list[tuple[str, str, Shape]]:
-    return [(output.name, output.type, output.shape) for output in session.get_outputs()]

@@ -1,0 +1,209 @@
+"""A process from which others are copied to run models: it has ONNX Runtime and little else, and no threads.
+
+A process with threads cannot be copied safely, and the memory of one without is the greater part of a copy that runs a
+small model. What is sent is the model without its weights: these lie in files, which each copy maps, so that all share
+one copy of them; weights that lie in no file are put into one that is in memory. A copy is limited as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import mmap
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onnx_passes.verify.run.child import Run, Started, behave, ending_with, kill, serve
+from onnx_passes.verify.run.profile import Profile, Recipe, described
+from onnx_passes.verify.run.resources import Resources
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    from onnx_passes.verify.run.weights import Place
+
+_REQUEST = 1024
+_MAIN = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
+    " from onnx_passes.verify.run.server import main; main(int(sys.argv[2]))"
+)
+
+
+def has_server() -> bool:
+    """Tell whether processes can be copied from a server here."""
+    return _server_of(os.getpid()) is not None
+
+
+def start(recipe: Recipe, places: Mapping[str, Place], resources: Resources) -> Started:
+    """Start a process that makes a session and runs it; raises OSError if the server is gone."""
+    from multiprocessing.connection import Connection
+
+    ours, theirs = socket.socketpair()
+    with theirs:
+        server, pid = _forked(theirs)
+    way = Connection(ours.detach())
+    # How it ended, if it did, is found out by whoever asks it for something.
+    with contextlib.suppress(OSError):
+        way.send_bytes(_head(recipe, places, resources))
+        way.send_bytes(recipe.content)
+    return Started(pid, way, server.kill)
+
+
+def _forked(way: socket.socket) -> tuple[Server, int]:
+    for is_last in (False, True):
+        server = _server_of(os.getpid())
+        if server is None:
+            break
+        try:
+            return server, server.fork(way)
+        except OSError:
+            # Somebody ended it: another one takes its place.
+            _server_of.cache_clear()
+            if is_last:
+                raise
+    raise OSError("no process can be started to run models in")
+
+
+def _head(recipe: Recipe, places: Mapping[str, Place], resources: Resources) -> bytes:
+    files = f"/proc/{os.getpid()}/fd"
+    weights = [
+        (
+            name,
+            f"{files}/{place.descriptor}",
+            place.offset,
+            place.dtype,
+            place.shape,
+            recipe.handed[name].element_type(),
+        )
+        for name, place in places.items()
+    ]
+    return json.dumps(
+        {
+            "weights": weights,
+            "profile": recipe.profile.to_json(),
+            "folder": recipe.folder,
+            "limits": (resources.seconds, resources.memory),
+        }
+    ).encode()
+
+
+class Server:
+    """The process, as seen from the one that started it, with which it ends."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            # Who leads a group of its own is not interrupted with this process.
+            self._process = subprocess.Popen(  # noqa: S603 - it is this interpreter
+                [sys.executable, "-I", "-c", _MAIN, json.dumps(sys.path), str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._way = ours
+        self._lock = threading.Lock()
+        if self._answer() != os.getpid():
+            raise OSError("the interpreter does not start as it should")
+
+    def fork(self, way: socket.socket) -> int:
+        """Let the server copy itself; returns the number of the process that serves at the other end of the way."""
+        with self._lock:
+            socket.send_fds(self._way, [b"fork"], [way.fileno()])
+            return self._answer()
+
+    def kill(self, pid: int) -> int:
+        """End a copy, if it still runs; returns its status."""
+        with self._lock:
+            try:
+                self._way.sendall(f"kill {pid}".encode())
+                return self._answer()
+            except OSError:
+                return 0
+
+    def _answer(self) -> int:
+        answer = self._way.recv(_REQUEST)
+        if not answer:
+            raise OSError("the process that models run in has ended")
+        return int(answer)
+
+
+@cache
+def _server_of(_process: int) -> Server | None:
+    """Start the server of a process, once; a copy of the process has none yet. None if that is impossible."""
+    if sys.platform != "linux" or not sys.executable:
+        return None
+    try:
+        return Server()
+    except (OSError, ValueError):
+        return None
+
+
+def main(descriptor: int) -> None:
+    """Be the server."""
+    import resource
+
+    # What all copies need.
+    import onnxruntime  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+    behave()
+    # The limit of whoever is limited while it starts this process is not that of its copies.
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+    with socket.socket(fileno=descriptor) as way:
+        way.sendall(str(os.getppid()).encode())
+        while True:
+            request, received, _, _ = socket.recv_fds(way, _REQUEST, 1)
+            if not request:
+                return
+            if request != b"fork":
+                way.sendall(str(kill(int(request.split()[1]))).encode())
+                continue
+            pid = os.fork()
+            if not pid:
+                ending_with(partial(_serve, way, received[0]))
+            os.close(received[0])
+            way.sendall(str(pid).encode())
+
+
+def _serve(server: socket.socket, descriptor: int) -> None:
+    from multiprocessing.connection import Connection
+
+    server.close()
+    way: Connection[Any, Any] = Connection(descriptor)
+    head = json.loads(way.recv_bytes())
+    content = way.recv_bytes()
+    # Weights are mapped before memory is limited: they are shared, and counted by whoever set the limit.
+    handed = {name: _mapped(*rest) for name, *rest in head["weights"]}
+    recipe = Recipe(content, handed, Profile.from_json(head["profile"]), head["folder"])
+
+    def prepare() -> tuple[Run, object]:
+        session = recipe()
+        return session.run, described(session)
+
+    serve(way, prepare, Resources(*head["limits"]))
+
+
+@cache
+def _file(path: str) -> mmap.mmap:
+    with Path(path).open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _mapped(path: str, offset: int, dtype: str, shape: list[int], element: int) -> Any:
+    import onnxruntime
+
+    array = np.frombuffer(_file(path), np.dtype(dtype), math.prod(shape), offset).reshape(shape)
+    make: Callable[..., Any] = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type
+    return make(array, element)
