@@ -122,6 +122,28 @@ def test_what_nobody_could_look_at_where_it_stands_is_refused_with_the_reason():
     assert "could not be checked where they stand" in caught.value.failure.no_excuse
 
 
+def many_edges() -> ir.Model:
+    """So many rewrites that they are not all checked where they stand while passes run."""
+    blocks = "".join(
+        f"a{i} = Mul (x, third) b{i} = Mul (a{i}, nine) r{i} = Round (b{i}) y{i} = Mul (r{i}, step)\n"
+        for i in range(80)
+    )
+    outputs = ", ".join(f"y{i}" for i in range(80))
+    body = f"{{ {blocks} y = Concat <axis = 0> ({outputs}) }}"
+    return ir.from_onnx_text(EDGE.replace("float[4] y", "float[320] y")[: EDGE.index("{\n    a =") + 2] + body)
+
+
+def test_rewrites_that_were_too_many_are_checked_where_results_differ():
+    result = apply(many_edges(), MultiplyAtOnce(), inputs=ON_AN_EDGE)
+    assert "80 of 320 levels flipped at ties" in notes(result)
+
+
+@pytest.mark.parametrize("wrong", [MultiplyNearly, MultiplyHardlyLess])
+def test_one_that_is_wrong_among_too_many_is_refused(wrong: type[Transformation]):
+    with pytest.raises(PostconditionError):
+        apply(many_edges(), wrong(), inputs=ON_AN_EDGE)
+
+
 CANCELLING = f"""{HEAD}
 cancelling (float[4] x) => (float[4] y)
 <float third = {{0.333333333333}}, float nine = {{9.0}}, float three = {{3.0}}, float large = {{10000.0}}>

@@ -11,6 +11,7 @@ from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import StepRecord
 from onnx_passes.verify.baseline import Baseline
+from onnx_passes.verify.blame.again import CheckedAgain
 from onnx_passes.verify.blame.replay import Replay
 from onnx_passes.verify.blame.stepwise import Stepwise
 from onnx_passes.verify.comparison.compare import compare
@@ -105,8 +106,10 @@ class Excuses:
         """Show that the model differs from the one at the last check by ties alone. Raises UnexplainedError."""
         baseline = self._baseline
         samples = [baseline.samples[number] for number in wrong]
-        steps = Stepwise(self._since, self._unchecked(), samples, promise, self._limits, self._executor)
-        self._replay.after_step(self._pending[-1][0].number, steps)
+        equal, others = self._unchecked()
+        steps = Stepwise(self._since, equal, samples, promise, self._limits, self._executor)
+        again = CheckedAgain(others, samples, self._limits, self._executor)
+        self._replay.after_step(self._pending[-1][0].number, steps, again)
         ties = steps.ties
         if not ties.flipped:
             raise UnexplainedError("no level flipped at a tie")
@@ -121,23 +124,16 @@ class Excuses:
         reference, current = self._baseline.reference(promise), self._baseline.current
         return max(promise.share(compare(reference[number], current[number])) for number in wrong)
 
-    def _unchecked(self) -> dict[int, Step]:
-        """Return the steps that promise equality and were not checked where they stand; others have to be.
-
-        Raises UnexplainedError if a step that may round was not.
-        """
-        found: dict[int, Step] = {}
+    def _unchecked(self) -> tuple[dict[int, Step], dict[int, Step]]:
+        """Return the steps that were not checked where they stand: those that promise equality, and all others."""
+        equal, others = dict[int, Step](), dict[int, Step]()
         for record, step in self._pending:
-            if step.name == EXPLICIT or not record.modified:
+            if step.name == EXPLICIT or not record.modified or record.all_evidence.is_proved:
                 continue
-            if record.evidence is not None and record.evidence.windows:
-                continue
-            if record.all_evidence.is_proved:
-                continue
-            if not promise_of([step.pass_], self._limits).is_equality:
-                raise UnexplainedError(f"the rewrites of {step.name} could not be checked where they stand")
-            found[record.number] = step
-        return found
+            if record.evidence is None or not record.evidence.windows:
+                is_equal = promise_of([step.pass_], self._limits).is_equality
+                (equal if is_equal else others)[record.number] = step
+        return equal, others
 
 
 def _samples(numbers: Sequence[int]) -> str:

@@ -23,7 +23,7 @@ from onnx_passes.verify.ties.forcing import computed_values
 
 _FEW = 200
 """So many nodes may always be run to check a pass; more only in proportion to the model."""
-_MANY = 4000
+MANY = 4000
 """And never more than so many: the time that ONNX Runtime takes for a session grows with the square of its outputs."""
 
 _DIGITS = 8
@@ -93,7 +93,7 @@ class Windows:
         self._model = model
         self._activations = activations
         self._batch = Pieces(activations)
-        self._most_nodes = max(_FEW, min(nodes // 2, _MANY))
+        self._most_nodes = max(_FEW, min(nodes // 2, MANY))
 
     def add(self, application: Application) -> None:
         """Take in an application, before it changes the graph."""
