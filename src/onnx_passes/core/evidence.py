@@ -67,10 +67,29 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class BodyEvidence:
+    """How a graph that a step changed inside a model ran: a branch, the body of a loop or a called function.
+
+    ``how`` is ``reached`` if the samples of the run take it, ``alone`` if it ran ``runs`` times by itself on the values
+    around it, ``drawn`` if these were drawn, and ``unchecked`` for a ``reason``.
+    """
+
+    name: str
+    how: str
+    runs: int = 0
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data, without what is empty."""
+        return {key: value for key, value in vars(self).items() if value}
+
+
+@dataclass(frozen=True)
 class Evidence:
     """What running the model showed of a step: by which check, on how many samples, how close.
 
-    ``level`` is the text of a finding, or one of ``unchanged``, ``unverified`` and ``failed``.
+    ``level`` is the text of a finding, or one of ``unchanged``, ``unverified`` and ``failed``. ``bodies`` are the
+    graphs inside the model that the step changed.
     """
 
     level: str
@@ -83,6 +102,7 @@ class Evidence:
     engine: str = ""
     seconds: float = 0.0
     reason: str = ""
+    bodies: tuple[BodyEvidence, ...] = ()
 
     @property
     def finding(self) -> Finding | None:
@@ -91,7 +111,8 @@ class Evidence:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, without what is empty."""
-        return {key: value for key, value in vars(self).items() if value not in (None, "", 0)}
+        data = {key: value for key, value in vars(self).items() if value not in (None, "", 0, ())}
+        return data | ({"bodies": [body.to_json() for body in self.bodies]} if self.bodies else {})
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,11 @@ from onnx_passes.core.evidence import UNCHANGED, UNVERIFIED, findings_in
 from onnx_passes.core.naming import fold
 from onnx_passes.core.pipeline import without_body
 from onnx_passes.core.records import Inference, ModelSize, RuleRecord, RunRecord, Status, StepRecord
+from onnx_passes.graph.wording import count
 from onnx_passes.report.columns import Column, cell_lines, fit, pass_cell, width_of, with_names_apart
 
 _WIDE = 100
+_MOST_ALONE = 5
 """From here on evidence is told in full."""
 
 
@@ -37,6 +39,8 @@ def show_run(record: RunRecord, *, rules: bool = False, console: Console | None 
         console.print(f"note: {note}", markup=False)
     for reason in dict.fromkeys(_reasons(record)):
         console.print(f"not verified: {reason}", markup=False)
+    for told in _alone(record):
+        console.print(f"not reached by samples: {told}", markup=False)
     if record.metrics_note:
         console.print(f"metrics: {record.metrics_note}", markup=False)
     if record.inference is not None:
@@ -211,10 +215,11 @@ def _shown_text(step: StepRecord, *, short: bool) -> str:
         text += f" on {evidence.samples} sample{'s' if evidence.samples > 1 else ''}"
     elif evidence.reason:
         text += ", with later steps"
-    if not evidence.windows:
-        return text
-    few = evidence.windows < step.applications
-    return f"{text}, {evidence.windows} of {step.applications} rewrites too" if few else f"{text}, each rewrite too"
+    if evidence.windows:
+        few = evidence.windows < step.applications
+        text += f", {evidence.windows} of {step.applications} rewrites too" if few else ", each rewrite too"
+    alone = sum(body.how in ("alone", "drawn") for body in evidence.bodies)
+    return f"{text}, {count(alone, 'subgraph')} alone" if alone else text
 
 
 def evidence_words(record: RunRecord) -> str:
@@ -276,6 +281,17 @@ def size_text(size: float) -> str:
 def _reasons(record: RunRecord) -> list[str]:
     found = [step.evidence for step in record.steps if step.evidence is not None and step.level == UNVERIFIED]
     return [evidence.reason for evidence in found if evidence.reason]
+
+
+def _alone(record: RunRecord) -> list[str]:
+    """Name the graphs that steps changed and that ran by themselves, a few of them."""
+    found = [body for step in record.steps if step.evidence is not None for body in step.evidence.bodies]
+    values = {"alone": "values of the model", "drawn": "drawn values"}
+    told = list(
+        dict.fromkeys(f"{body.name}, checked alone on {values[body.how]}" for body in found if body.how in values)
+    )
+    more = len(told) - _MOST_ALONE
+    return told if more <= 0 else [*told[:_MOST_ALONE], f"{more} more, checked alone"]
 
 
 def _remark(step: StepRecord) -> str:

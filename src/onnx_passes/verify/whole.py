@@ -12,6 +12,7 @@ from onnx_passes.core.errors import ModelError, UsageError
 from onnx_passes.core.evidence import Evidence, Finding
 from onnx_passes.core.plan import Plan, Step
 from onnx_passes.core.records import Application, RunRecord, StepRecord
+from onnx_passes.core.walk import holds_graphs
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.verify.baseline import REST, Baseline, Start, establish
 from onnx_passes.verify.blame.diagnosis import Charge, Diagnosis, Taken
@@ -22,7 +23,7 @@ from onnx_passes.verify.comparison.declarations import ChangesInterface, ShowsIn
 from onnx_passes.verify.comparison.evidence import evidence_of, says_nothing
 from onnx_passes.verify.comparison.promise import EXPLICIT, Promise, PromiseFor, promise_of
 from onnx_passes.verify.failure import VerificationError
-from onnx_passes.verify.local.unreached import NEVER_RAN, Unreached
+from onnx_passes.verify.local.unreached import Unreached
 from onnx_passes.verify.narrowing import Narrowing
 from onnx_passes.verify.rewrites import Rewrites
 from onnx_passes.verify.run.activations import Activations
@@ -100,6 +101,10 @@ class WholeModel:
     def before_rewrite(self, application: Application, *, keeps_bits: bool) -> None:
         """Take in a rewrite for its local check."""
         self._rewrites.add(application, keeps_bits=keeps_bits)
+        if self._has_bodies and any(map(holds_graphs, application.matched)):
+            baseline = self._established()
+            if baseline is not None and baseline.unreached is not None:
+                baseline.unreached.add(application)
 
     def _established(self) -> Baseline | None:
         """Run the model as it came, when a step first changes it: what only was annotated is known to be the same."""
@@ -117,7 +122,8 @@ class WholeModel:
         """Run what no sample reaches alone, in the model as it came: that of the run may have changed already."""
         if self._has_bodies:
             executor = self._settings.executor
-            baseline.unreached = Unreached(self._source(), baseline.samples, executor, baseline.engine)
+            baseline.unreached = Unreached(self._source, baseline.given, executor, baseline.engine)
+            baseline.unreached.follow(baseline.samples)
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
         """Hold a pass to its promise; a sequence at the top of the pipeline is a point to run the whole model."""
@@ -148,6 +154,9 @@ class WholeModel:
 
     def _follow(self, baseline: Baseline, record: StepRecord, step: Step, model: ir.Model) -> bool:
         """Go on with the model, and perhaps the interface, that a pass made; tells whether samples still fit."""
+        if not self._has_bodies and Unreached.concerns(model):
+            self._has_bodies = True
+            self._look_inside(baseline)
         if baseline.unreached is not None:
             baseline.unreached.note(record.number, model)
         if isinstance(step.pass_, ChangesInterface):
@@ -297,10 +306,19 @@ class WholeModel:
                 windows = self._local.get(record.number, 0)
                 reason = f"checked after step {after}"
                 record.evidence = Evidence(evidence.level, evidence.claim, windows=windows, reason=reason)
-            unreached = None if self._baseline is None else self._baseline.unreached
-            if unreached is not None and (text := unreached.unchecked(record.number)):
-                record.evidence = Evidence("unverified", reason=f"{NEVER_RAN}: {text}")
+            self._look_at_bodies(record)
         self._pending, self._checked = [], len(self._steps)
+
+    def _look_at_bodies(self, record: StepRecord) -> None:
+        """Say how the graphs ran that a step changed inside the model; one that is not checked has to be proved."""
+        unreached = None if self._baseline is None else self._baseline.unreached
+        if unreached is None or record.evidence is None or not (bodies := unreached.evidence(record.number)):
+            return
+        record.evidence = replace(record.evidence, bodies=bodies)
+        unchecked = [body for body in bodies if body.how == "unchecked"]
+        if unchecked and not record.all_evidence.is_proved:
+            told = f"{unchecked[0].name} is not checked: {unchecked[0].reason}"
+            record.evidence = Evidence("unverified", reason=told, bodies=bodies)
 
     def _results(self, baseline: Baseline, model: ir.Model) -> tuple[list[Sample], str]:
         try:

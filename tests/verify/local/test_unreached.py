@@ -6,6 +6,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import PassResult, RewriteRulePass, Transformation, apply, passes
+from onnx_passes.passes.convert.convert_float16 import ConvertFloat16
+from onnx_passes.report.tables import evidence_text
 from onnx_passes.verify.failure import PostconditionError, VerificationError
 from onnx_passes.verify.verification import Verification
 from tests.planted.planting import text
@@ -172,7 +174,8 @@ def test_change_that_nothing_can_run_is_unverified():
     step = apply(model, DropsIdentities).steps[0]
     assert step.applications == 1
     assert step.evidence.level == "unverified"
-    assert step.evidence.reason == "branch never ran: then_branch of If 'y'"
+    assert step.evidence.reason.startswith("then_branch of If 'y' is not checked: ")
+    assert [(body.name, body.how) for body in step.evidence.bodies] == [("then_branch of If 'y'", "unchecked")]
     with pytest.raises(VerificationError, match="'bits:sampled' is required, the run is unverified"):
         apply(ir.from_onnx_text(branches(SAME, IMPOSSIBLE)), DropsIdentities, verify=Verification(require="sampled"))
 
@@ -229,3 +232,202 @@ def test_weights_moved_out_of_a_branch_are_followed():
     host = branches(SAME, "two = Constant<value = float {2.0}>() t = Mul(size, two)")
     result = apply(ir.from_onnx_text(host), "cleanup")
     assert all(step.evidence.level in ("bits:sampled", "unchanged") for step in result.record.leaves())
+
+
+def edits(change, claim=passes.verify.equality):
+    """Make a pass that changes a model in one way that no rule says."""
+
+    class Edits(Transformation):
+        """Change a model."""
+
+        def call(self, model: ir.Model) -> PassResult:
+            change(model)
+            return PassResult(model, modified=True)
+
+    return claim(Edits)
+
+
+def rename_all(model: ir.Model) -> None:
+    for node in model.graph.all_nodes():
+        for value in node.outputs:
+            if not value.is_graph_output() or value.graph is not model.graph:
+                value.name = f"{value.name}_renamed"
+
+
+def drop_roots(model: ir.Model) -> None:
+    for node in list(model.graph.all_nodes()):
+        if node.op_type == "Sqrt":
+            node.outputs[0].replace_all_uses_with(node.inputs[0].producer().inputs[0], replace_graph_outputs=True)
+
+
+def swap_branches(model: ir.Model) -> None:
+    for node in [node for node in model.graph.all_nodes() if node.op_type == "If"]:
+        then, other = (node.attributes[name].as_graph() for name in ("then_branch", "else_branch"))
+        node.attributes["then_branch"] = ir.AttrGraph("then_branch", other)
+        node.attributes["else_branch"] = ir.AttrGraph("else_branch", then)
+        opposite = ir.Node("", "Not", [node.inputs[0]])
+        opposite.outputs[0].name = "opposite"
+        node.graph.insert_before(node, opposite)
+        node.replace_input_with(0, opposite.outputs[0])
+
+
+def take_other(model: ir.Model) -> None:
+    """Put what the branch that samples take computes in the place of an If."""
+    for node in [node for node in model.graph if node.op_type == "If"]:
+        branch = node.attributes["else_branch"].as_graph()
+        nodes, results = list(branch), list(branch.outputs)
+        branch.outputs.clear()
+        branch.remove(nodes)
+        model.graph.insert_before(node, nodes)
+        node.outputs[0].replace_all_uses_with(results[0])
+        model.graph.remove(node, safe=True)
+
+
+MIDDLE = branches(SAME, WRONG).replace("y = If", "h = If", 1)
+MIDDLE = MIDDLE[: MIDDLE.rindex("}")] + " y = Neg(h) }"
+
+
+@pytest.mark.parametrize("change", [rename_all, swap_branches])
+def test_branch_is_known_by_its_results_where_it_is_renamed_or_moved(change):
+    step = apply(ir.from_onnx_text(MIDDLE), edits(change)).steps[0]
+    assert step.evidence.level == "bits:sampled"
+    assert "alone" in {body.how for body in step.evidence.bodies}
+
+
+@pytest.mark.parametrize("change", [rename_all, swap_branches])
+def test_branch_that_is_changed_as_it_is_renamed_or_moved_is_unverified(change):
+    def both(model: ir.Model) -> None:
+        drop_roots(model)
+        change(model)
+
+    step = apply(ir.from_onnx_text(MIDDLE), edits(both)).steps[0]
+    assert step.evidence.level == "unverified"
+    assert "computes the same" in step.evidence.reason
+
+
+@pytest.mark.parametrize("change", [rename_all, swap_branches])
+def test_fault_in_a_branch_that_was_renamed_or_moved_before_is_caught(change):
+    with pytest.raises(PostconditionError, match="which no sample reached"):
+        apply(ir.from_onnx_text(MIDDLE), [edits(change)(), edits(drop_roots)()])
+
+
+def test_branch_that_is_gone_is_unverified():
+    step = apply(ir.from_onnx_text(MIDDLE), edits(take_other)).steps[0]
+    assert step.evidence.level == "unverified"
+    assert step.evidence.reason.startswith("then_branch of If 'h' is not checked: it is gone")
+
+
+def test_branch_that_the_model_does_not_take_may_go():
+    """Behind the If, only the shape of the other branch fits."""
+    other = "axes = Constant<value = int64[1] {0}>() t = Unsqueeze(x, axes)"
+    host = MIDDLE.replace(WRONG, other).replace("y = Neg(h)", "square = Expand(x, size88) y = Gemm(square, square, h)")
+    host = host.replace("one = ", "size88 = Constant<value = int64[2] {8, 8}>() one = ", 1)
+    wide = host.replace("t = Unsqueeze(x, axes)", "t0 = Unsqueeze(x, axes) t = Unsqueeze(t0, axes)")
+    assert apply(ir.from_onnx_text(wide), edits(take_other)).steps[0].evidence.level == "bits:sampled"
+    assert apply(ir.from_onnx_text(host), edits(take_other)).steps[0].evidence.level == "unverified"
+
+
+def test_fault_after_a_change_of_the_interface_is_caught():
+    with pytest.raises(PostconditionError, match="which no sample reached"):
+        apply(ir.from_onnx_text(branches(SAME, WRONG)), [ConvertFloat16(keep_io=False), TakesRootsOfSquares()])
+
+
+@pytest.mark.parametrize(("keeps", "level"), [(True, "tolerance:sampled"), (False, "bits:sampled")])
+def test_conversion_of_a_branch_is_compared_in_its_type(keeps, level):
+    host = MIDDLE.replace(WRONG, "t0 = Neg(size) t1 = Exp(t0) t = Abs(t1)")
+    step = apply(ir.from_onnx_text(host), ConvertFloat16(keep_io=keeps)).steps[0]
+    assert step.evidence.level == level
+    assert "alone" in {body.how for body in step.evidence.bodies}
+
+
+def test_fault_of_a_conversion_in_a_branch_is_no_evidence():
+    class Drops(ConvertFloat16):
+        """Convert, and drop something."""
+
+        def run(self, model, context):
+            drop_roots(model)
+            return super().run(model, context)
+
+    with pytest.raises(PostconditionError, match="which no sample reached"):
+        apply(ir.from_onnx_text(MIDDLE), Drops(keep_io=True))
+    step = apply(ir.from_onnx_text(MIDDLE), Drops(keep_io=False)).steps[0]
+    assert step.evidence.level == "unverified"
+    assert "after a change of the interface" in step.evidence.reason
+
+
+def test_function_that_only_a_branch_calls_which_nothing_can_run_is_unverified():
+    host = branches(SAME, IMPOSSIBLE.replace("t1 = Neg(t0) t2 = Neg(t1)", "t2 = local.f(t0)"))
+    host = host.replace('"": 20', '"": 20, "local": 1') + (
+        '<domain: "local", opset_import: ["": 20]> f (v) => (w) { n = Neg(v) w = Neg(n) }'
+    )
+    DropsIdentities.functions = True
+    step = apply(ir.from_onnx_text(host), DropsIdentities).steps[0]
+    assert (step.applications, step.evidence.level) == (1, "unverified")
+
+
+def test_calls_that_go_leave_other_calls_as_they_are():
+    host = IN_A_FUNCTION.replace("y = local.f(a)", "unread = local.f(x) y = local.f(a)")
+    result = apply(ir.from_onnx_text(host), "remove-unused-nodes")
+    assert result.steps[0].evidence.level == "bits:sampled"
+
+
+@passes.verify.tolerance
+class Reassociates(Transformation, RewriteRulePass):
+    """Take a + (b + c) for (a + b) + c."""
+
+    right = True
+
+    def pattern(self, op, a, b, c):
+        return op.Add(op.Add(a, b), c)
+
+    def rewrite(self, op, a, b, c):
+        return op.Add(a, op.Max(op.Add(b, c) if self.right else b))
+
+
+@passes.verify.tolerance
+class DropsTerm(Reassociates):
+    """The same, without the last term."""
+
+    right = False
+
+
+CANCELS = branches(
+    SAME, "huge = Constant<value = float {1000000.0}>() t0 = Add(huge, x) t1 = Add(t0, size) t = Sub(t1, huge)"
+)
+
+
+def test_rounding_in_a_branch_is_no_fault():
+    assert apply(ir.from_onnx_text(CANCELS), Reassociates).steps[0].evidence.level != "unverified"
+    with pytest.raises(PostconditionError, match="which no sample reached"):
+        apply(ir.from_onnx_text(CANCELS), DropsTerm)
+
+
+def test_proved_rewrite_of_what_nothing_can_run_is_verified():
+    branch = "axes = Constant<value = int64[1] {0}>() t0 = Squeeze(x, axes) t = Identity(t0)"
+    host = (
+        branches(SAME, branch).replace("y = If", "h = If", 1).replace("t = Identity(t0)", "i = Identity(t0) t = Abs(i)")
+    )
+    host = host[: host.rindex("}")] + " y = Neg(h) }"
+    step = apply(ir.from_onnx_text(host), "eliminate-identity").steps[0]
+    assert step.evidence.bodies[0].how == "unchecked"
+    assert step.level == "bits:proved-here"
+
+
+def test_evidence_of_bodies_is_written():
+    model = ir.from_onnx_text(branches(SAME, "t0 = Neg(size) t1 = Neg(t0) t = Identity(t1)"))
+    step = apply(model, DropsIdentities).steps[0]
+    expected = {"name": "then_branch of If 'y'", "how": "alone", "runs": 3}
+    found = step.to_json()["evidence"]["bodies"]
+    assert [body | {"runs": 3} for body in found] == [expected]
+    assert "1 subgraph alone" in evidence_text(step)
+
+
+def test_branch_that_a_step_adds_is_unverified():
+    """Nothing was there before that the branch which no sample takes could be compared with."""
+
+    def add_branch(model: ir.Model) -> None:
+        other = ir.from_onnx_text(branches(SAME, WRONG))
+        model.graph = other.graph
+
+    step = apply(ir.from_onnx_text(text("float[8] x", "float[] y", "y = Neg(x)")), edits(add_branch)).steps[0]
+    assert step.evidence.level == "unverified"

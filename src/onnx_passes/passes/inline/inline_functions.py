@@ -17,6 +17,7 @@ from onnx_passes.graph.edits import copy_type, detach, replace_value, subgraphs_
 from onnx_passes.graph.expansion import MOST_NODES, expanded_size
 from onnx_passes.graph.hashing.fingerprint import used_functions
 from onnx_passes.graph.names import Names
+from onnx_passes.graph.parameters import fill_in_attributes
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.cleanup.topological_sort import sort_nodes
 from onnx_passes.rewrite.editor import Editor
@@ -158,7 +159,7 @@ def _inline_calls(editor: Editor, functions: Functions, imports: Mapping[str, in
 def _prepare(call: ir.Node, function: ir.Function, names: Names) -> tuple[ir.Function, Results]:
     """Make a copy of a body for a call, and return what it results in."""
     body = function.clone(deep_copy=True)
-    _fill_in_attributes(body, {**function.attributes, **call.attributes})
+    fill_in_attributes(body, {**function.attributes, **call.attributes})
     _adapt_names(body, call, names)
     _adapt_annotations(body, call)
     given = dict(zip_longest(body.inputs, call.inputs))
@@ -179,20 +180,6 @@ def _put(editor: Editor, call: ir.Node, body: ir.Function, results: Results, imp
     _take_over(call, results, editor.scope.names)
     graph.remove(call, safe=True)
     editor.scope.forget_references()
-
-
-def _fill_in_attributes(body: ir.Function, given: Mapping[str, ir.Attr]) -> None:
-    for node in body.all_nodes():
-        for attribute in [attribute for attribute in node.attributes.values() if attribute.is_ref()]:
-            actual = given.get(attribute.ref_attr_name or "")
-            if actual is None or (actual.value is None and not actual.is_ref()):
-                # What a caller leaves out and has no default is left out inside, too.
-                del node.attributes[attribute.name]
-            elif actual.is_ref():
-                reference = ir.RefAttr(attribute.name, actual.ref_attr_name or "", actual.type)
-                node.attributes.add(reference)
-            else:
-                node.attributes.add(ir.Attr(attribute.name, actual.type, actual.value, doc_string=attribute.doc_string))
 
 
 def _adapt_names(body: ir.Function, call: ir.Node, names: Names) -> None:

@@ -1,9 +1,9 @@
-"""Graphs inside a model (branches of If, bodies of Loop and Scan), each on its own with the values that it reads."""
+"""Graphs inside a model (branches, loop bodies, called functions), each on its own with the values that it reads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import onnx_ir as ir
@@ -11,12 +11,17 @@ import onnx_ir as ir
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.graph.constants import constant, constant_tensor
 from onnx_passes.graph.copy import copy_node
+from onnx_passes.graph.parameters import called_graph
 from onnx_passes.verify.run.execute import Sample
 
 Path = tuple[str, ...]
 """Where a graph hangs: the result of the node that holds it and the attribute, from the outermost one on."""
+Functions = Mapping[ir.OperatorIdentifier, ir.Function]
 
-_BODIES = {"If": ("then_branch", "else_branch"), "Loop": ("body",), "Scan": ("body",)}
+_CALL = "function"
+_LOOPS = ("Loop", "Scan", "SequenceMap")
+_ENDLESS = 2**31
+"""Turns of a Loop that only its condition ends."""
 
 
 class NoValueError(Exception):
@@ -25,11 +30,15 @@ class NoValueError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """A graph that a node holds, and what it reads from around it, by name."""
+    """A graph that a node holds, or that of the function it calls, and what it reads from around it, by name.
+
+    ``imports`` are the operator sets of the function.
+    """
 
     path: Path
     node: ir.Node
     graph: ir.Graph
+    imports: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def attribute(self) -> str:
@@ -37,39 +46,103 @@ class Body:
         return self.path[-1]
 
     @property
+    def is_call(self) -> bool:
+        """Return whether the graph is that of a function."""
+        return self.attribute == _CALL
+
+    @property
+    def is_loop(self) -> bool:
+        """Return whether the graph is the body of a Loop."""
+        return not self.is_call and self.node.domain == "" and self.node.op_type == "Loop"
+
+    @property
     def text(self) -> str:
         """Say where the graph is, in words for people."""
-        return f"{self.attribute} of {self.node.op_type} '{self.path[-2]}'"
+        *around, result, attribute = self.path
+        if self.is_call:
+            return f"function {self.node.op_type} called by '{result}'"
+        where = f" in '{around[-2]}'" if around else ""
+        return f"{attribute} of {self.node.op_type} '{result}'{where}"
+
+    @property
+    def never_runs(self) -> bool:
+        """Return whether constants keep the graph from running, whatever the inputs of the model are."""
+        return self.ran({}) is False
 
     def captured(self) -> dict[str, ir.Value]:
         """Return the values from outside that nodes here or deeper read, without constants."""
         return {name: value for name, value in _outer(self.graph).items() if constant_tensor(value) is None}
 
     def ran(self, seen: Mapping[str, np.ndarray]) -> bool | None:
-        """Tell whether the graph runs where these values occur; nothing if they do not say."""
-        if self.node.op_type == "If":
+        """Return whether the graph runs where these values occur; None if they do not say."""
+        if self.is_call:
+            return True
+        if self.node.domain == "" and self.node.op_type == "If":
             condition = _known(self.node.inputs[0], seen)
             return None if condition is None else bool(condition.all()) == (self.attribute == "then_branch")
+        turns = self.turns(seen)
+        return None if turns is None else turns > 0
+
+    def take(self) -> bool:
+        """Make an If take this branch whatever its condition is; return whether there is one."""
+        if self.is_call or self.node.domain != "" or self.node.op_type != "If":
+            return False
+        taken = ir.tensor(np.array(self.attribute == "then_branch"))
+        always = ir.Node("", "Constant", [], [ir.AttrTensor("value", taken)])
+        always.outputs[0].name = f"//taken/{self.path[-2]}"
+        assert self.node.graph is not None
+        self.node.graph.insert_before(self.node, always)
+        self.node.replace_input_with(0, always.outputs[0])
+        return True
+
+    def turns(self, seen: Mapping[str, np.ndarray]) -> int | None:
+        """Return how often a loop runs the graph at most, None if the values do not say."""
+        if self.node.domain != "" or self.node.op_type not in _LOOPS:
+            return None
         if self.node.op_type == "Loop":
-            try:
-                limits = [_required(value, seen) for value in self.node.inputs[:2] if value is not None]
-            except NoValueError:
-                return None
-            return all(bool((limit > 0).all()) for limit in limits)
-        length = self._length(seen)
-        return None if length is None else length > 0
+            limits = [_known(value, seen) for value in self.node.inputs[:2] if value is not None]
+            known = [limit for limit in limits if limit is not None]
+            if any(not (limit > 0).all() for limit in known):
+                return 0
+            counts = [int(limit.max(initial=0)) for limit in known if limit.dtype.kind == "i"]
+            return None if len(known) < len(limits) else min(counts, default=_ENDLESS)
+        return self._length(seen)
 
     def feed(self, seen: Mapping[str, np.ndarray]) -> Sample:
         """Return the inputs of the graph as a model of its own, for its first turn. Raises NoValueError."""
         sample = {name: _required(value, seen) for name, value in self.captured().items()}
-        arrays: list[np.ndarray] = []
-        if self.node.op_type == "Loop":
-            arrays = [np.array(0, np.int64), np.array(True)]
-            arrays += [_required(value, seen) for value in self.node.inputs[2:]]
-        elif self.node.op_type == "Scan":
-            arrays = self._slices(seen)
+        arrays = self._arguments(seen)
         formal = [str(value.name) for value in self.graph.inputs]
+        if len(formal) != len(arrays):
+            raise NoValueError("its inputs are not those of the node")
         return sample | dict(zip(formal, arrays, strict=True))
+
+    def next_feed(self, feed: Sample, results: Sequence[np.ndarray], *, beyond_end: bool) -> Sample | None:
+        """Return the inputs for the turn of a Loop after another one, also where it would end, if asked for."""
+        if not self.is_loop or (not beyond_end and not results[0].all()):
+            return None
+        turn, condition, *carried = (str(value.name) for value in self.graph.inputs)
+        carry = dict(zip(carried, results[1:], strict=False))
+        return feed | {turn: np.asarray(feed[turn] + 1), condition: np.array(True)} | carry
+
+    def _arguments(self, seen: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """Return what the node passes to the inputs of the graph."""
+        given = self.node.inputs
+        if self.is_call:
+            return [_required(value, seen) for value in given]
+        if self.node.domain == "":
+            match self.node.op_type:
+                case "If":
+                    return []
+                case "Loop":
+                    return [np.array(0, np.int64), np.array(True), *(_required(value, seen) for value in given[2:])]
+                case "Scan":
+                    return self._slices(seen)
+                case "SequenceMap":
+                    return [_first(_required(value, seen)) for value in given]
+                case _:
+                    pass
+        raise NoValueError(f"{self.node.op_type} does not say what it passes")
 
     def alone(self, model: ir.Model, feed: Sample | None = None) -> ir.Model:
         """Return the graph as a model of its own; inputs are declared as the arrays that they get, if given."""
@@ -85,13 +158,16 @@ class Body:
             [known[value.name] for value in self.graph.outputs],
             nodes=nodes,
             initializers=weights,
-            opset_imports=dict(model.opset_imports),
+            # ONNX Runtime computes functions by the operator sets of the model.
+            opset_imports={**self.imports, **model.opset_imports},
             name=self.attribute,
         )
         return ir.Model(graph, ir_version=max(model.ir_version, 4), functions=list(model.functions.values()))
 
     def _length(self, seen: Mapping[str, np.ndarray]) -> int | None:
         try:
+            if self.node.op_type == "SequenceMap":
+                return len(_required(self.node.inputs[0], seen))
             return min(array.shape[axis] for array, axis in self._scanned(seen))
         except (NoValueError, IndexError, ValueError):
             return None
@@ -108,24 +184,46 @@ class Body:
         try:
             return states + [array.take(0, axis) for array, axis in self._scanned(seen)]
         except IndexError:
-            raise NoValueError from None
+            raise NoValueError("nothing is left to scan") from None
 
 
-def bodies(graph: ir.Graph, path: Path = ()) -> Iterator[Body]:
-    """Yield the graphs that the nodes of a graph hold, those of If, Loop and Scan."""
+def functions_with_bodies(model: ir.Model) -> Functions:
+    """Return the functions that hold graphs, or call others that do."""
+    found = {key: function for key, function in model.functions.items() if any(map(holds_graphs, function))}
+    size = -1
+    while found and size < len(found):
+        size = len(found)
+        for key, function in model.functions.items():
+            if any(node.op_identifier() in found for node in all_nodes(function)):
+                found[key] = function
+    return found
+
+
+def bodies(graph: ir.Graph, functions: Functions, path: Path = ()) -> Iterator[Body]:
+    """Yield the graphs that the nodes of a graph hold, and those of the functions given that they call."""
     for node in graph:
-        if holds_graphs(node) and node.domain == "" and node.op_type in _BODIES:
-            result = next((str(value.name) for value in node.outputs if value.name), "")
-            for attribute in _BODIES[node.op_type]:
-                if attribute in node.attributes and not node.attributes[attribute].is_ref():
-                    yield Body((*path, result, attribute), node, node.attributes[attribute].as_graph())
+        function = functions.get(node.op_identifier()) if functions else None
+        if function is None and not holds_graphs(node):
+            continue
+        here = (*path, next((str(value.name) for value in node.outputs if value.name), ""))
+        if function is not None:
+            yield Body((*here, _CALL), node, called_graph(function, node), function.opset_imports)
+            continue
+        for name, attribute in node.attributes.items():
+            if attribute.type is ir.AttributeType.GRAPH and not attribute.is_ref():
+                yield Body((*here, name), node, attribute.as_graph())
+            elif attribute.type is ir.AttributeType.GRAPHS and not attribute.is_ref():
+                for number, each in enumerate(attribute.as_graphs()):
+                    yield Body((*here, f"{name} {number}"), node, each)
 
 
-def all_bodies(graph: ir.Graph, path: Path = ()) -> Iterator[Body]:
-    """Yield the graphs that nodes hold, at any depth."""
-    for body in bodies(graph, path):
+def all_bodies(graph: ir.Graph, functions: Functions, path: Path = ()) -> Iterator[Body]:
+    """Yield the graphs that nodes hold or call, at any depth."""
+    for body in bodies(graph, functions, path):
         yield body
-        yield from all_bodies(body.graph, body.path)
+        # A function that calls itself has no end.
+        inner = {key: function for key, function in functions.items() if key != body.node.op_identifier()}
+        yield from all_bodies(body.graph, inner, body.path)
 
 
 def _outer(graph: ir.Graph) -> dict[str, ir.Value]:
@@ -157,8 +255,17 @@ def _known(value: ir.Value | None, seen: Mapping[str, np.ndarray]) -> np.ndarray
 def _required(value: ir.Value | None, seen: Mapping[str, np.ndarray]) -> np.ndarray:
     array = _known(value, seen)
     if array is None:
-        raise NoValueError
+        raise NoValueError("the values around it are not known" if value is None else f"'{value.name}' is not known")
     return array
+
+
+def _first(elements: np.ndarray | list[np.ndarray]) -> np.ndarray:
+    """Return the first element of a sequence; a tensor is passed as it is."""
+    if not isinstance(elements, list):
+        return elements
+    if not elements:
+        raise NoValueError("the sequence is empty")
+    return elements[0]
 
 
 def _declare(value: ir.Value, feed: Sample | None) -> ir.Value:
@@ -167,7 +274,7 @@ def _declare(value: ir.Value, feed: Sample | None) -> ir.Value:
     given: np.ndarray | list[np.ndarray] = feed[str(value.name)]
     if isinstance(given, list):
         if not given and value.type is None:
-            raise NoValueError
+            raise NoValueError(f"the elements of '{value.name}' have no known type")
         sequence = ir.SequenceType(_tensor_type(given[0])) if given else value.type
         return ir.Value(name=value.name, type=sequence)
     return ir.Value(name=value.name, type=_tensor_type(given))
@@ -177,13 +284,13 @@ def _tensor_type(array: np.ndarray) -> ir.TensorType:
     try:
         return ir.TensorType(ir.DataType.from_numpy(array.dtype))
     except TypeError:
-        raise NoValueError from None
+        raise NoValueError(f"{array.dtype} is no type of ONNX") from None
 
 
 def _weight(value: ir.Value) -> ir.Value:
     tensor = constant_tensor(value) or value.const_value
     if tensor is None:
-        raise NoValueError
+        raise NoValueError(f"weight '{value.name}' has no value")
     made = ir.Value(name=value.name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()))
     made.const_value = tensor
     return made
@@ -192,7 +299,7 @@ def _weight(value: ir.Value) -> ir.Value:
 def _here(value: ir.Value, known: dict[str | None, ir.Value]) -> ir.Value:
     """Return the copy of a value; one that comes later stands before what reads it in no model that runs."""
     if value.name not in known:
-        raise NoValueError
+        raise NoValueError(f"'{value.name}' is read before it is computed")
     return known[value.name]
 
 

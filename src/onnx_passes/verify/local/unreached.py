@@ -2,208 +2,315 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
-from onnx_ir.passes.common import InlinePass
 
 from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.core.evidence import BodyEvidence
+from onnx_passes.core.records import Application
 from onnx_passes.core.walk import all_nodes, holds_graphs
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.hashing.fingerprint import Fingerprinter
+from onnx_passes.graph.expansion import MOST_NODES, expanded_size
+from onnx_passes.graph.hashing.fingerprint import Fingerprinter, used_functions
 from onnx_passes.graph.hashing.semantics import version_of
-from onnx_passes.graph.randomness import is_random
-from onnx_passes.verify.comparison.compare import compare
-from onnx_passes.verify.comparison.promise import Promise
-from onnx_passes.verify.local.bodies import Body, NoValueError, Path, all_bodies, bodies, values_read
-from onnx_passes.verify.run.execute import Engine, Executor, Sample
-from onnx_passes.verify.samples.generate import generate
+from onnx_passes.graph.liveness import Reaching
+from onnx_passes.verify.comparison.compare import Comparison, compare
+from onnx_passes.verify.comparison.noise import Noise
+from onnx_passes.verify.comparison.promise import NONE, Promise, Rounding
+from onnx_passes.verify.local.bodies import Body, Path, all_bodies, functions_with_bodies
+from onnx_passes.verify.local.exploring import Explored, Explorer, Found, Run, in_float_type, type_of
+from onnx_passes.verify.run.execute import Engine, Executor, Sample, TimeLimitError
 
-NEVER_RAN = "branch never ran"
+_GONE = "it is gone, and no other graph computes the same"
+_NEW = "no graph that was there before computes the same"
 
 
 @dataclass(frozen=True)
-class Alone:
-    """What a graph gave by itself: results by number of the sample, and the samples if they were generated."""
+class _State:
+    """What decides about the results of a graph.
 
-    text: str
-    results: Mapping[int, Sample] = field(default_factory=dict[int, Sample])
-    generated: Sequence[Sample] = ()
-    obstacle: str = ""
+    ``is_settled`` says that it may go: nothing reads its results, or constants keep it from running.
+    """
 
-
-Found = dict[Path, Alone]
-_Digest = tuple[bytes, tuple[int | None, ...]]
-"""The structure of a graph, and the versions since which its operators mean what they do."""
+    body: Body
+    digest: tuple[object, ...]
+    is_settled: bool
 
 
 class Unreached:
-    """The graphs inside a model that its samples do not reach, and what they gave at first and last."""
+    """The graphs inside a model that its samples do not reach, and what they gave at first and last.
+
+    A graph is known by where it hangs. Where steps rename or move it, it is known by its results; one that is found in
+    neither way is not checked.
+    """
 
     @staticmethod
     def concerns(model: ir.Model) -> bool:
-        """Tell whether a model has graphs that may not run."""
-        return any(map(holds_graphs, model.graph)) or _calls_hide_graphs(model)
+        """Return whether a model has graphs that may not run."""
+        return any(map(holds_graphs, model.graph)) or bool(functions_with_bodies(model))
 
-    def __init__(self, model: ir.Model, samples: Sequence[Sample], executor: Executor, engine: Engine) -> None:
+    def __init__(
+        self, source: Callable[[], ir.Model], samples: Sequence[Sample], executor: Executor, engine: Engine
+    ) -> None:
+        model = source()
+        self._source, self._given = source, samples
         self._executor = executor
-        self._engine: Engine = engine
+        self._explorer = Explorer(executor, engine)
         self.samples = samples
         self._identity = Fingerprinter.within_run()
-        self._digests = self._digest(model)
+        self._names: dict[Path, str] = {}
+        self._states = self._look(model)
         self._touched: dict[int, set[Path]] = {}
+        self._gone: dict[int, set[Path]] = {}
+        self._pending: list[int] = []
+        """The steps since the model was accepted last."""
+        self._settled: set[Path] = set()
+        self._doubts: dict[Path, str] = {}
+        self._follows = False
+        """Whether the interface changed since the last complaint: then results need not be those of before."""
+        self._origins: dict[Path, Path] = {}
         self._latest: Found = {}
         self._is_fresh = False
-        self.original = self.current = self._explore(model, {})
+        self.original: Found = self._explorer.explore(model, samples, {})
+        self.current: Found = self.original
 
     def complaint(self, model: ir.Model, promise: Promise) -> str:
         """Say what is wrong in graphs that do not run."""
         reference = self.current if promise.is_equality else self.original
-        self._latest, self._is_fresh = self._explore(model, reference), True
+        latest = self._explorer.explore(model, self.samples, reference)
+        self._latest, self._is_fresh, self._doubts, self._origins = latest, True, {}, {}
         for path, old in reference.items():
-            new = self._latest.get(path)
-            if new is None:
+            new = latest.get(path)
+            if old.how == "reached" or new is None or new.how == "reached":
                 continue
-            for number, expected in old.results.items():
-                wrong = _difference(expected, new, number, promise)
-                if wrong:
-                    return f"{old.text}, which no sample reached, alone: {wrong}"
+            wrong = self._wrong(old, new, promise)
+            if wrong and not self._follows:
+                return f"{old.text}, which no sample reached, alone: {wrong}"
+            doubt = f"after a change of the interface: {wrong}" if wrong else _doubt(old, new, promise)
+            if doubt:
+                self._doubts[path] = doubt
+        self._match(reference, latest, promise)
+        if self._pending:
+            # A change around a graph is that of no graph; whose it is shows only in a run after each step.
+            known = set[Path]().union(*(self._touched[step] for step in self._pending))
+            self._touched[self._pending[-1]] |= self._doubts.keys() - known
         return ""
 
     def accept(self, *, as_original: bool = False) -> None:
         """Go on from what the last complaint looked at."""
         if not self._is_fresh:
             return
-        self._is_fresh = False
-        kept = {path: new if new.results else self.current.get(path, new) for path, new in self._latest.items()}
+        self._is_fresh = self._follows = False
+        self._pending = []
+        # What does not run any more is not what later steps are held to.
+        kept = {
+            path: new if new.how != "unchecked" else self.current.get(path, new) for path, new in self._latest.items()
+        }
+        self.original = {
+            path: new if as_original or path in self._doubts else self.original.get(self._origins.get(path, path), new)
+            for path, new in kept.items()
+        }
         self.current = kept
-        if as_original:
-            self.original = kept
 
     def follow(self, samples: Sequence[Sample]) -> None:
-        """Go on with other samples, after the interface changed; what was known belongs to the old ones."""
-        self.samples, self.original, self.current = samples, {}, {}
+        """Go on with samples in the form of another interface."""
+        self._is_fresh = False
+        self._follows |= any(not compare(old, new).equal for old, new in zip(self.samples, samples, strict=True))
+        self.samples = samples
+
+    def add(self, application: Application) -> None:
+        """Look at what a rewrite takes out: by now constants may keep it from running."""
+        for node in filter(holds_graphs, application.matched):
+            result = next((value.name for value in node.outputs if value.name), "")
+            held = {path: state.body for path, state in self._states.items() if path[-2] == result}
+            self._settled |= {path for path, body in held.items() if replace(body, node=node).never_runs}
 
     def note(self, step: int, model: ir.Model) -> None:
-        """Remember which graphs a step changed."""
-        digests = self._digest(model)
-        self._touched[step] = {path for path, digest in digests.items() if self._digests.get(path) != digest}
-        self._digests = digests
+        """Remember which graphs a step changed, added or removed."""
+        before, self._states = self._states, self._look(model)
+        paths = before.keys() | self._states.keys()
+        digests = {path: [state.get(path) for state in (before, self._states)] for path in paths}
+        self._touched[step] = {
+            path for path, (old, new) in digests.items() if old is None or new is None or old.digest != new.digest
+        }
+        moves = _moves(before, self._states)
+        gone = before.keys() - self._states.keys() - moves.keys()
+        if moves:
+            self.original = {moves.get(path, path): explored for path, explored in self.original.items()}
+            self.current = {moves.get(path, path): explored for path, explored in self.current.items()}
+        self._gone[step] = gone
+        self._pending.append(step)
+        self._settled |= {path for path in gone if before[path].is_settled}
 
-    def unchecked(self, step: int) -> str:
-        """Name a graph that a step changed and that ran neither by itself nor with the model."""
-        for path in self._touched.get(step, ()):
-            new = self._latest.get(path)
-            if new is not None and not (new.results and self.original.get(path, new).results):
-                return new.text
+    def evidence(self, step: int) -> tuple[BodyEvidence, ...]:
+        """Return how the graphs that a step changed ran."""
+        found = (self._evidence(step, path) for path in sorted(self._touched.get(step, ())))
+        return tuple(body for body in found if body is not None)
+
+    def _evidence(self, step: int, path: Path) -> BodyEvidence | None:
+        new, doubt = self._latest.get(path), self._doubts.get(path, "")
+        if new is None:
+            is_gone = doubt and path in self._gone[step]
+            return BodyEvidence(self._names[path], "unchecked", reason=doubt) if is_gone else None
+        for explored in (new, self.original.get(path, new)):
+            doubt = doubt or explored.obstacle * (explored.how == "unchecked")
+        if doubt:
+            return BodyEvidence(new.text, "unchecked", reason=doubt)
+        # Samples that reach it in another graph which they do not reach are those of that graph.
+        around = [self._latest[path[:end]] for end in range(2, len(path), 2) if path[:end] in self._latest]
+        ran = next((explored for explored in (new, *reversed(around)) if explored.how != "reached"), new)
+        return BodyEvidence(new.text, ran.how, len(ran.results))
+
+    def _match(self, reference: Found, latest: Found, promise: Promise) -> None:
+        """Find the graphs that hang elsewhere now by their results; others are in doubt."""
+        lost = {path: old for path, old in reference.items() if _runs_elsewhere(old, latest.get(path))}
+        for path, new in latest.items():
+            if not _runs_elsewhere(new, reference.get(path)):
+                continue
+            origin = next((at for at, old in lost.items() if _is_known(old, new) and _holds(old, new, promise)), None)
+            if origin is None:
+                self._doubts[path] = new.obstacle or _NEW
+            else:
+                self._origins[path] = origin
+                del lost[origin]
+        gone = [path for path in lost if path not in latest]
+        for path in sorted(gone, key=len):
+            # Where it does not run by itself, other samples may take it.
+            if not self._is_settled(path) and lost[path].how == "alone" and self._is_impossible(path):
+                self._settled.add(path)
+        self._doubts.update({path: _GONE for path in gone if not self._is_settled(path)})
+
+    def _is_settled(self, path: Path) -> bool:
+        return any(path[:end] in self._settled for end in range(2, len(path) + 1, 2))
+
+    def _is_impossible(self, path: Path) -> bool:
+        """Return whether the model as it came runs on no sample if it is made to take a branch."""
+        model = self._source()
+        functions = functions_with_bodies(model)
+        body = next((body for body in all_bodies(model.graph, functions) if body.path == path), None)
+        if body is None or not body.take():
+            return False
+        try:
+            ready = self._executor.prepare(model, engine=self._explorer.engine)
+            ready.run_each(self._given, all_must_run=False)
+        except TimeLimitError:
+            return False
+        except OnnxPassesError:
+            return True
+        return False
+
+    def _wrong(self, old: Explored, new: Explored, promise: Promise) -> str:
+        """Say what is wrong with the results of a graph, if they are there to be compared."""
+        for run, expected in old.results.items():
+            if run not in new.results:
+                return "" if new.lost else f"it no longer runs: {new.obstacle}"
+            comparison = _compare(expected, new.results[run], promise)
+            if promise.broken(comparison) is None:
+                continue
+            known = self._rounding(old, old.feeds[run], promise)
+            wrong = promise.broken(comparison, known)
+            if wrong is not None and not self._differs_before(old, new, run, promise):
+                return promise.describe(wrong, known)
         return ""
 
-    def _digest(self, model: ir.Model) -> dict[Path, _Digest]:
-        flat = _flat(model)
-        versions = functools.partial(version_of, imports=flat.graph.opset_imports)
-        return {
-            body.path: (self._identity.structural(body.graph), tuple(map(versions, all_nodes(body.graph))))
-            for body in all_bodies(flat.graph)
-        }
+    def _rounding(self, old: Explored, feed: Sample, promise: Promise) -> Rounding:
+        """Return how far rounding moves the results of a graph by itself."""
+        if promise.claim.kind != "tolerance" or old.model is None:
+            return NONE
+        # Noise is put into the model.
+        model = copy_model(old.model)
+        outputs = [value for value in model.graph.outputs if value.producer() is not None]
+        names = {str(value.name): f"result {at}" for at, value in enumerate(model.graph.outputs)}
+        try:
+            bounds = Noise(model, outputs, self._executor, unit=promise.unit).bound(feed)
+        except OnnxPassesError:
+            return NONE
+        return {names[name]: bound for name, bound in bounds.items()}
 
-    def _explore(self, model: ir.Model, before: Found) -> Found:
-        found: Found = {}
-        self._walk(_flat(model), list(enumerate(self.samples)), (), before, found)
+    def _differs_before(self, old: Explored, new: Explored, run: Run, promise: Promise) -> bool:
+        """Return whether a tolerance holds for what a graph reads, and for its results on what it reads now."""
+        given, feed = old.feeds[run], new.feeds[run]
+        if promise.claim.kind != "tolerance" or old.model is None or given.keys() != feed.keys():
+            return False
+        if not promise.holds(_compare(given, feed, promise)):
+            return False
+        feed = {name: in_float_type(feed[name], type_of(given[name])) for name in given}
+        try:
+            expected = self._explorer.results(old.model, feed)
+        except OnnxPassesError:
+            return False
+        comparison = _compare(expected, new.results[run], promise)
+        return promise.holds(comparison, self._rounding(old, feed, promise))
+
+    def _look(self, model: ir.Model) -> dict[Path, _State]:
+        if model.functions and expanded_size(model) > MOST_NODES:
+            # Such a model does not run.
+            return {}
+        functions, imports = functions_with_bodies(model), model.graph.opset_imports
+        dead = set(Reaching(model.graph).cut_off())
+        called = {function: self._identity.structural(function) for function in model.functions.values()}
+        found: dict[Path, _State] = {}
+        for body in all_bodies(model.graph, functions):
+            self._names[body.path] = body.text
+            structure, captured = self._identity.body(body.graph)
+            operators = {node.op_identifier() for node in all_nodes(body.graph)}
+            found[body.path] = _State(
+                body,
+                (
+                    structure,
+                    tuple(value.name for value in captured),
+                    tuple(version_of(node, imports) for node in all_nodes(body.graph)),
+                    tuple(called[function] for function in used_functions(model, operators)),
+                ),
+                body.never_runs or body.node in dead,
+            )
         return found
 
-    def _walk(
-        self, model: ir.Model, samples: list[tuple[int, Sample]], path: Path, before: Found, found: Found
-    ) -> None:
-        inside = list(bodies(model.graph, path))
-        if not inside:
-            return
-        try:
-            seen = self._values(model, inside, samples)
-        except OnnxPassesError as error:
-            found.update((body.path, Alone(body.text, obstacle=str(error))) for body in inside)
-            return
-        for body in inside:
-            taken = [number for number, values in seen.items() if body.ran(values)]
-            if taken:
-                seen_there = {number: seen[number] for number in taken}
-                if any(True for _ in bodies(body.graph)):
-                    self._run(model, body, seen_there, before, found)
-            else:
-                found[body.path] = self._run(model, body, seen, before, found)
 
-    def _values(self, model: ir.Model, inside: Iterable[Body], samples: list[tuple[int, Sample]]) -> dict[int, Sample]:
-        """Run a model for the values that its inner graphs read."""
-        wanted = {str(value.name): value for body in inside for value in values_read(body)}
-        given = {name for _, sample in samples for name in sample}
-        defaults = {v.name: v.const_value.numpy() for v in model.graph.inputs if v.name and v.const_value is not None}
-        also = {name: value for name, value in wanted.items() if name not in given and name not in defaults}
-        ready = self._executor.prepare(model, also=list(also.values()), engine=self._engine, feeds=given)
-        return {number: defaults | sample | ready.run(sample, only=list(also)) for number, sample in samples}
-
-    def _run(self, model: ir.Model, body: Body, seen: Mapping[int, Sample], before: Found, found: Found) -> Alone:
-        """Run a graph by itself: on the values around it or, where it takes none of them, on generated ones."""
-        if any(map(is_random, all_nodes(body.graph))):
-            return Alone(body.text, obstacle="it computes something else each time")
-        earlier = before.get(body.path)
-        if earlier is not None and earlier.generated:
-            return self._run_generated(model, body, earlier.generated, before, found)
-        try:
-            feeds = [(number, body.feed(values)) for number, values in seen.items()]
-            results, obstacle = self._results(body.alone(model, feeds[0][1]), feeds) if feeds else ({}, "")
-        except (NoValueError, OnnxPassesError) as error:
-            feeds, results, obstacle = [], {}, str(error)
-        if results:
-            taken = [(number, feed) for number, feed in feeds if number in results]
-            self._walk(body.alone(model, taken[0][1]), taken, body.path, before, found)
-            return Alone(body.text, results, obstacle=obstacle)
-        if earlier is not None and earlier.results:
-            return Alone(body.text, obstacle=obstacle or "the values that it reads are gone")
-        return self._run_generated(model, body, (), before, found)
-
-    def _run_generated(
-        self, model: ir.Model, body: Body, given: Sequence[Sample], before: Found, found: Found
-    ) -> Alone:
-        try:
-            alone = body.alone(model)
-            names = [str(value.name) for value in alone.graph.inputs]
-            samples = given or generate(alone)
-            feeds = [(number, {name: sample[name] for name in names}) for number, sample in enumerate(samples)]
-            results, obstacle = self._results(alone, feeds)
-        except KeyError as error:
-            return Alone(body.text, obstacle=f"{error} was not there before")
-        except (NoValueError, OnnxPassesError) as error:
-            return Alone(body.text, obstacle=str(error))
-        if results:
-            self._walk(alone, [(n, feed) for n, feed in feeds if n in results], body.path, before, found)
-        return Alone(body.text, results, samples if results else (), obstacle)
-
-    def _results(self, alone: ir.Model, feeds: Sequence[tuple[int, Sample]]) -> tuple[dict[int, Sample], str]:
-        ready = self._executor.prepare(alone, engine=self._engine)
-        results: dict[int, Sample] = {}
-        obstacle = ""
-        for number, feed in feeds:
-            try:
-                arrays = ready.run(feed)
-            except OnnxPassesError as error:
-                obstacle = str(error)
-            else:
-                results[number] = {f"result {at}": array for at, array in enumerate(arrays.values())}
-        return results, obstacle
+def _moves(before: Mapping[Path, _State], after: Mapping[Path, _State]) -> dict[Path, Path]:
+    """Return where graphs hang now that were only renamed, if one alone comes into question."""
+    moves: dict[Path, Path] = {}
+    fresh = [path for path in after if path not in before]
+    for path in sorted((path for path in before if path not in after), key=len):
+        around = moves.get(path[:-2], path[:-2])
+        likely = [new for new in fresh if (new[:-2], new[-1]) == (around, path[-1])]
+        likely = [new for new in likely if after[new].digest[0] == before[path].digest[0]]
+        if len(likely) == 1:
+            moves[path] = likely[0]
+            fresh.remove(likely[0])
+    return moves
 
 
-def _calls_hide_graphs(model: ir.Model) -> bool:
-    return any(holds_graphs(node) for function in model.functions.values() for node in function)
+def _runs_elsewhere(explored: Explored, there: Explored | None) -> bool:
+    """Return whether no graph at the place of an unreached one is unreached, too."""
+    return explored.how != "reached" and (there is None or there.how == "reached")
 
 
-def _flat(model: ir.Model) -> ir.Model:
-    """Return a model whose functions hold no graphs: where they do, a copy with all calls written out."""
-    return InlinePass()(copy_model(model)).model if _calls_hide_graphs(model) else model
+def _is_known(old: Explored, new: Explored) -> bool:
+    return bool(old.results) and old.how == new.how and old.results.keys() == new.results.keys()
 
 
-def _difference(expected: Sample, found: Alone, number: int, promise: Promise) -> str:
-    if number not in found.results:
-        return f"it no longer runs: {found.obstacle}"
-    wrong = promise.broken(compare(expected, found.results[number]))
-    return "" if wrong is None else wrong.message()
+def _holds(old: Explored, new: Explored, promise: Promise) -> bool:
+    return all(promise.holds(_compare(expected, new.results[run], promise)) for run, expected in old.results.items())
+
+
+def _compare(old: Sample, new: Sample, promise: Promise) -> Comparison:
+    """Compare results, in the type of the old ones if the promise is about another one."""
+    if promise.unit:
+        new = {name: in_float_type(array, type_of(old.get(name))) for name, array in new.items()}
+    return compare(old, new)
+
+
+def _doubt(old: Explored, new: Explored, promise: Promise) -> str:
+    """Say why a graph is not known to compute the same, if nothing shows that it does not."""
+    if old.results and not new.results:
+        return new.obstacle
+    if new.how == "alone":
+        return ""
+    for run, values in old.around.items():
+        others = new.around.get(run, {})
+        if values.keys() != others.keys() or not promise.holds(_compare(values, others, promise)):
+            return "the values that it reads are others"
+    return ""

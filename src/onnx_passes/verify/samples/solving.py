@@ -24,7 +24,8 @@ class Solver:
     """Finds values of an input for which what is behind it comes to its critical values, by halving intervals."""
 
     def __init__(self, chain: Chain, shape: Sequence[int], executor: Executor, seed: int) -> None:
-        self.dtype = np.dtype((chain.source.dtype or ir.DataType.FLOAT).numpy())
+        # By now a pass may have given the source another type.
+        self.dtype = np.dtype((chain.model.graph.inputs[0].dtype or ir.DataType.FLOAT).numpy())
         targets = [target for target in chain.targets if _fits(target.place.shape, shape)]
         if not targets:
             raise ExecutionError("no critical value fits the shape")

@@ -1,0 +1,33 @@
+"""Attributes of functions: parameters that each call of a function fills in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx_ir as ir
+
+from onnx_passes.core.walk import all_nodes
+
+
+def fill_in_attributes(body: ir.Function, given: Mapping[str, ir.Attr]) -> None:
+    """Replace the references of a function to its attributes by what a call gives."""
+    for node in body.all_nodes():
+        for attribute in [attribute for attribute in node.attributes.values() if attribute.is_ref()]:
+            actual = given.get(attribute.ref_attr_name or "")
+            if actual is None or (actual.value is None and not actual.is_ref()):
+                # What a caller leaves out and has no default is left out inside, too.
+                del node.attributes[attribute.name]
+            elif actual.is_ref():
+                reference = ir.RefAttr(attribute.name, actual.ref_attr_name or "", actual.type)
+                node.attributes.add(reference)
+            else:
+                node.attributes.add(ir.Attr(attribute.name, actual.type, actual.value, doc_string=attribute.doc_string))
+
+
+def called_graph(function: ir.Function, call: ir.Node) -> ir.Graph:
+    """Return the graph of a function with the attributes of a call: a copy only if it refers to any."""
+    if not any(attribute.is_ref() for node in all_nodes(function) for attribute in node.attributes.values()):
+        return function.graph
+    body = function.clone(deep_copy=True)
+    fill_in_attributes(body, {**function.attributes, **call.attributes})
+    return body.graph
