@@ -6,26 +6,16 @@ batch, and of text also the sequence, dynamic. Sizes are small where the structu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import zoo_operators  # noqa: F401 - before torchvision
+from zoo_diffusers import DIFFUSERS, diffusers_part
+from zoo_prepared import Called, Decoder, Detector, Options, Prepared, Row, images
 
-Options = Mapping[str, Any]
-Row = tuple[str, str] | tuple[str, str, Options]
-"""Architecture, its exports, and what its constructor is called with beside what all of its library are."""
 EXPORTERS = {"ts": "torchscript", "dy": "dynamo"}
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A module, what it is called with by name, and which axes are dynamic where that is asked for."""
-
-    module: torch.nn.Module
-    inputs: dict[str, torch.Tensor]
-    axes: dict[str, dict[int, str]]
 
 
 @dataclass(frozen=True)
@@ -61,54 +51,12 @@ def exports() -> Iterator[Export]:
             yield from (Export(library, architecture, way, *(options or ({},))) for way in ways.split())
 
 
-class Called(torch.nn.Module):
-    """A module that is called by position and answers with tensors alone."""
-
-    def __init__(self, module: torch.nn.Module, names: tuple[str, ...], choose: Callable[[Any], Any], **options: Any):
-        super().__init__()
-        self.module, self.names, self.choose, self.options = module, names, choose, options
-
-    def forward(self, *inputs: torch.Tensor) -> Any:
-        return self.choose(self.module(**dict(zip(self.names, inputs, strict=True)), **self.options))
-
-
-class Decoder(torch.nn.Module):
-    """A decoder that takes the keys and values of each layer so far, and returns them with those of its input."""
-
-    def __init__(self, module: torch.nn.Module):
-        super().__init__()
-        self.module = module
-
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, *past: torch.Tensor) -> Any:
-        from transformers import DynamicCache
-
-        cache = DynamicCache(list(zip(past[::2], past[1::2], strict=True)))
-        made = self.module(input_ids=input_ids, attention_mask=attention_mask, past_key_values=cache, use_cache=True)
-        return made.logits, *(kept for layer in cache.layers for kept in (layer.keys, layer.values))
-
-
-class Detector(torch.nn.Module):
-    """A detector of one image."""
-
-    def __init__(self, module: torch.nn.Module):
-        super().__init__()
-        self.module = module
-
-    def forward(self, image: torch.Tensor) -> Any:
-        found = self.module([image[0]])[0]
-        return found["boxes"], found["scores"], found["labels"]
-
-
-def _images(size: int, batch: int = 1) -> torch.Tensor:
-    return torch.rand(batch, 3, size, size)
-
-
 def _timm(architecture: str, options: dict[str, Any]) -> Prepared:
     import timm
 
     size = options.pop("size", options.get("img_size", 64))
     module = timm.create_model(architecture, pretrained=False, num_classes=10, **options)
-    return Prepared(module, {"image": _images(size)}, {"image": {0: "batch"}})
+    return Prepared(module, {"image": images(size)}, {"image": {0: "batch"}})
 
 
 _TIMM: tuple[Row, ...] = (
@@ -166,15 +114,15 @@ def _torchvision(architecture: str, options: dict[str, Any]) -> Prepared:
     size, kind, argument = options.pop("size", 64), options.pop("kind", "classifier"), options.pop("argument", "x")
     module = torchvision.models.get_model(architecture, weights=None, **options)
     if kind == "flow":
-        frames = {"first": _images(size), "second": _images(size)}
+        frames = {"first": images(size), "second": images(size)}
         return Prepared(Called(module, ("image1", "image2"), lambda flows: flows[-1], num_flow_updates=2), frames, {})
     if kind == "detector":
-        return Prepared(Detector(module), {"image": _images(size)}, {})
+        return Prepared(Detector(module), {"image": images(size)}, {})
     if kind == "video":
         return Prepared(module, {"clip": torch.rand(1, 3, 8, size, size)}, {"clip": {0: "batch"}})
     if kind == "segmentation":
         module = Called(module, (argument,), lambda found: found["out"])
-    return Prepared(module, {"image": _images(size)}, {"image": {0: "batch"}})
+    return Prepared(module, {"image": images(size)}, {"image": {0: "batch"}})
 
 
 _SEGMENTATION = {"kind": "segmentation", "weights_backbone": None, "num_classes": 5}
@@ -203,7 +151,7 @@ def _ultralytics(architecture: str, options: dict[str, Any]) -> Prepared:
     for part in module.modules():
         if hasattr(part, "export"):
             part.export, part.format = True, "onnx"
-    return Prepared(module, {"images": _images(128)}, {"images": {0: "batch"}})
+    return Prepared(module, {"images": images(128)}, {"images": {0: "batch"}})
 
 
 _ULTRALYTICS: tuple[Row, ...] = (
@@ -252,7 +200,7 @@ def _transformers(architecture: str, options: dict[str, Any]) -> Prepared:
     inputs: dict[str, tuple[torch.Tensor, dict[int, str]]] = {
         "input_ids": (ids, axes),
         "attention_mask": (torch.ones_like(ids), axes),
-        "pixel_values": (_images(options.get("image_size", 64), 2), {0: "batch"}),
+        "pixel_values": (images(options.get("image_size", 64), 2), {0: "batch"}),
         "input_values": (torch.randn(2, 800), {0: "batch", 1: "samples"}),
         "input_features": (torch.randn(2, options.get("num_mel_bins", 16), 48), {0: "batch"}),
         "decoder_input_ids": (torch.randint(3, 200, (2, 7)), {0: "batch", 1: "decoder_sequence"}),
@@ -360,8 +308,10 @@ _TRANSFORMERS: tuple[Row, ...] = (
     }),
 )  # fmt: skip
 
+
 LIBRARIES: dict[str, tuple[Callable[[str, dict[str, Any]], Prepared], tuple[Row, ...]]] = {
     "transformers": (_transformers, _TRANSFORMERS),
+    "diffusers": (diffusers_part, DIFFUSERS),
     "timm": (_timm, _TIMM),
     "torchvision": (_torchvision, _TORCHVISION),
     "ultralytics": (_ultralytics, _ULTRALYTICS),
