@@ -6,17 +6,37 @@ import logging
 
 import onnx_ir as ir
 
+from onnx_passes.core.walk import all_nodes
+
 _LOGGER = "onnx_ir.passes.common.shape_inference"
 
 
 def infer_types(model: ir.Model) -> None:
-    """Let onnx infer types and shapes in place; what it cannot infer stays unknown, and nobody is told."""
+    """Let onnx infer types and shapes in place; what it cannot infer stays unknown, and nobody is told.
+
+    Where what a model declares is false, nothing is inferred from it; then what is declared inside of the model counts
+    only for values of which nothing is inferred.
+    """
+    _infer(model, strict=True)
+    inside = [value for node in all_nodes(model.graph) for value in node.outputs if not value.is_graph_output()]
+    if all(value.dtype is not None for value in inside if value.name):
+        return
+    declared = [(value, value.type, value.shape) for value in inside]
+    for value in inside:
+        value.type = value.shape = None
+    _infer(model, strict=False)
+    for value, type_, shape in declared:
+        if value.type is None:
+            value.type, value.shape = type_, shape
+
+
+def _infer(model: ir.Model, *, strict: bool) -> None:
     from onnx_ir.passes.common import ShapeInferencePass
 
     logger = logging.getLogger(_LOGGER)
     was_disabled, logger.disabled = logger.disabled, True
     try:
-        ShapeInferencePass()(model)
+        ShapeInferencePass(check_type=strict, strict_mode=strict)(model)
     except ir.passes.PassError:
         return
     finally:
