@@ -25,6 +25,7 @@ from onnx_passes.verify.comparison.promise import EXPLICIT, Promise, PromiseFor,
 from onnx_passes.verify.failure import VerificationError
 from onnx_passes.verify.local.unreached import Unreached
 from onnx_passes.verify.narrowing import Narrowing
+from onnx_passes.verify.proving.accounts import Accounts
 from onnx_passes.verify.rewrites import Rewrites
 from onnx_passes.verify.run.activations import Activations
 from onnx_passes.verify.run.execute import ExecutionError, Sample
@@ -57,6 +58,7 @@ class WholeModel:
             kept = copy_model(model)
             self._source = lambda: copy_model(kept)
         self._has_bodies = Unreached.concerns(model)
+        self._remember(model)
         self._begin(model)
 
     def _begin(self, model: ir.Model) -> None:
@@ -177,7 +179,7 @@ class WholeModel:
     def after_pipeline(self, model: ir.Model) -> None:
         """Run the whole model as it came out, unless it is known to compute the same."""
         if self._start is not None or self._baseline is not None:
-            if not self._pending and self._steps and not self._ran(model):
+            if not self._pending and self._steps and self._as_it_ran.objection(model) and not self._ran(model):
                 # Somebody changed the model and did not say so.
                 self._pending = [self._steps[-1]]
             if self._pending:
@@ -261,6 +263,7 @@ class WholeModel:
         baseline.unit = max(baseline.unit, given.unit)
         baseline.accept(results, as_original=promise.claim.kind == "metric" or given.unit > 0)
         self._settle(evidence, after=record.number)
+        self._remember(model)
 
     def _excuse(
         self, baseline: Baseline, model: ir.Model, results: list[Sample], promise: Promise, suspect: int | None
@@ -319,6 +322,10 @@ class WholeModel:
         if unchecked and not record.all_evidence.is_proved:
             told = f"{unchecked[0].name} is not checked: {unchecked[0].reason}"
             record.evidence = Evidence("unverified", reason=told, bodies=bodies)
+
+    def _remember(self, model: ir.Model) -> None:
+        """Take note of the model as it runs, since to find out what it would run as later takes longer."""
+        self._as_it_ran = Accounts(model)
 
     def _results(self, baseline: Baseline, model: ir.Model) -> tuple[list[Sample], str]:
         try:

@@ -6,7 +6,6 @@ product.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Hashable, Mapping, Sequence
 
 import numpy as np
@@ -20,6 +19,7 @@ from onnx_passes.graph.traits import is_elementwise, traits_of
 from onnx_passes.ops.expand import expander
 from onnx_passes.ops.quantizer import rounds_to_integers
 from onnx_passes.proofs.proof import Proof, Unproved
+from onnx_passes.verify.proving.agreement import has_same_bits
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.sides import Side
 
@@ -60,6 +60,8 @@ class _Terms:
         self._parts: dict[int, tuple[str, Hashable, tuple[int, ...]]] = {}
         self._known: dict[ir.Value, int] = {}
         self._ranks: dict[int, int] = {}
+        self._alike: dict[Hashable, list[int]] = {}
+        """Numbers of constants by type and shape."""
         self.held: dict[int, np.ndarray] = {}
         self.dropped: set[str] = set()
 
@@ -96,8 +98,12 @@ class _Terms:
         return number
 
     def _constant(self, array: np.ndarray) -> int:
-        digest = hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).digest()
-        number = self._number(("constant", str(array.dtype), array.shape, digest))
+        alike = self._alike.setdefault((array.dtype, array.shape), [])
+        for number in alike:
+            if has_same_bits(self.held[number], array):
+                return number
+        number = self._number(("constant", array.dtype, array.shape, len(alike)))
+        alike.append(number)
         self.held[number] = array
         self._ranks[number] = array.ndim
         return number

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.pointwise import Pointwise
 
@@ -58,8 +57,7 @@ class Points:
 
 def points_of(found: Pointwise, facts: Facts) -> Points | None:
     """Return the points that the source of two sides can be, if it holds exactly what a grid says."""
-    known: Range = facts.range_of(found.source)
-    grid = known.grid
+    grid = facts.near_range_of(found.source).grid
     if grid is None or not grid.exact or grid.scale.ndim != found.rank:
         return None
     joined = grid.joined([axis for axis in range(found.rank) if axis not in found.axes])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import onnx_ir as ir
 
@@ -31,6 +31,15 @@ class Facts:
         self._near: Ranges | None = None
         self._assumed = ""
         self.keeps_bits = False
+        self._wrong: dict[Hashable, str] = {}
+
+    def remembered(self, computation: Hashable | None, wrong: Callable[[], str]) -> str:
+        """Return what is wrong with a computation, which is run but for one alike that ran already."""
+        if computation is None:
+            return wrong()
+        if computation not in self._wrong:
+            self._wrong[computation] = wrong()
+        return self._wrong[computation]
 
     @property
     def executor(self) -> Executor:

@@ -17,8 +17,6 @@ from onnx_passes.verify.proving.meanings import stands_for
 from onnx_passes.verify.proving.pointwise import Pointwise
 from onnx_passes.verify.proving.sides import Side
 
-_HALF = 0.5
-
 
 class NoMeaningError(Exception):
     """What a side means is not known, for a reason."""
@@ -84,8 +82,10 @@ def _rounded(node: ir.Node, quantizer: Quantizing, x: Reals) -> Reals:
         raise NoMeaningError(f"{node.op_type} does not say where its levels begin")
     mode = node.attributes.get_string("rounding_mode", "ROUND")
     if levels.step == 1:
-        found = np.clip(round_numpy(mode, x.near), levels.low, levels.high)
-        unsure = np.abs(x.near / _HALF - np.rint(x.near / _HALF)) * _HALF <= x.slack
+        found, least, most = (
+            np.clip(round_numpy(mode, numbers), levels.low, levels.high) for numbers in (x.near, *_ends(x))
+        )
+        unsure = ~((least == found) & (found == most))
     else:
         found = np.where(x.near >= 0, float(levels.high), float(levels.low))
         unsure = np.abs(x.near) <= x.slack
@@ -101,6 +101,13 @@ def _rounded(node: ir.Node, quantizer: Quantizing, x: Reals) -> Reals:
             level = each
         found.flat[place] = level
     return Reals.of(found)
+
+
+def _ends(x: Reals) -> tuple[np.ndarray, np.ndarray]:
+    """Return numbers that are no greater, and no less, than what is meant."""
+    near, slack = np.broadcast_arrays(x.near, x.slack)
+    below, above = np.nextafter(near - slack, -np.inf), np.nextafter(near + slack, np.inf)
+    return np.where(slack == 0, near, below), np.where(slack == 0, near, above)
 
 
 def _clip(visit: _Visit) -> Reals:

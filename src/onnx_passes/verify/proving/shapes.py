@@ -14,6 +14,7 @@ from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import name_of
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.proving.agreement import disagreement
+from onnx_passes.verify.proving.alike import written
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.running import SideBySide
 from onnx_passes.verify.proving.sides import Side, shared_sources
@@ -49,8 +50,11 @@ def prove_shapes(old: Side, new: Side, facts: Facts) -> Proof | Unproved:
     sides = (_behind(old, given), _behind(new, given))
     if numbers and (reason := _computes(sides)):
         return Unproved(reason)
-    expected, found = SideBySide(sides, facts)([given[value] for value in shared_sources(sides)])
-    if wrong := disagreement(expected, found, ()):
+    arrays = [given[value] for value in shared_sources(sides)]
+    wrong = facts.remembered(
+        written(sides, arrays), lambda: disagreement(*SideBySide(sides, facts)(arrays), ignores=()) or ""
+    )
+    if wrong:
         return Unproved(wrong)
     return Proof("proved-here", METHOD, tuple(said)[:4])
 

@@ -168,7 +168,7 @@ def _may_be_nan(side: Side, facts: Facts, *, bounded: bool) -> str:
             return f"a parameter of {node.op_type} is not finite"
         if node.op_type not in _PRODUCTS or all(array.all() for array in held):
             continue
-        if not (bounded and all(facts.range_of(value).is_finite for value in node.outputs)):
+        if not (bounded and all(facts.near_range_of(value).is_finite for value in node.outputs)):
             return f"{node.op_type} by 0 may make NaN of what is too large"
     return ""
 

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes import RewriteRulePass, Transformation, apply, passes
+from onnx_passes.verify.proving.agreement import disagreement, has_same_bits
+from onnx_passes.verify.run.execute import Executor
+from onnx_passes.verify.verification import Verification
+
+HEAD = '<ir_version: 10, opset_import: ["": 20]>'
+
+
+@passes.verify.equality
+class KeepShape(Transformation, RewriteRulePass):
+    """Compute a shape by adding an axis and taking it off again; but for the input named in ``wrong``."""
+
+    wrong = ""
+
+    def pattern(self, op, x):
+        return op.Identity(op.Shape(x))
+
+    def rewrite(self, op, x):
+        end = op.Constant(value_ints=[1 if x.name == self.wrong else 2])
+        return op.Slice(op.Concat(op.Shape(x), [7], axis=0), [0], end)
+
+
+class Counting(Executor):
+    """Counts the models of old and new nodes side by side."""
+
+    ran = 0
+
+    def prepare(self, model, **kwargs):
+        self.ran += model.graph.name == "sides"
+        return super().prepare(model, **kwargs)
+
+
+def layers(*sizes: int) -> ir.Model:
+    inputs = ", ".join(f"float[{size}, 2] x{place}" for place, size in enumerate(sizes))
+    body = " ".join(f"a{place} = Shape(x{place}) s{place} = Identity(a{place})" for place in range(len(sizes)))
+    outputs = ", ".join(f"int64[k] s{place}" for place in range(len(sizes)))
+    text = f"{HEAD} g ({inputs}) => ({outputs}) {{ {body} }}"
+    return apply(ir.from_onnx_text(text), "shape-inference", verify=False).model
+
+
+def proofs(model: ir.Model, pass_: Transformation) -> tuple[list[str], int]:
+    executor = Counting()
+    step = apply(model, pass_, verify=Verification(executor=executor)).steps[0]
+    return [proof.level for proof in step.proofs], executor.ran
+
+
+def test_what_is_alike_runs_once():
+    assert proofs(layers(3, 3, 3), KeepShape()) == (["bits:proved-here"] * 3, 1)
+
+
+def test_other_sizes_run_anew():
+    assert proofs(layers(3, 4, 3), KeepShape()) == (["bits:proved-here"] * 3, 2)
+
+
+def test_other_constants_run_anew():
+    """What is wrong with one of three that look alike is not hidden by the others."""
+    pass_ = KeepShape()
+    pass_.wrong = "x1"
+    with pytest.raises(Exception, match="s1 not as expected"):
+        proofs(layers(3, 3, 3), pass_)
+
+
+ARRAYS = [
+    np.array([0.0, 1.0], np.float32),
+    np.array([-0.0, 1.0], np.float32),
+    np.array([np.nan, 1.0], np.float32),
+    np.array([0, 0x3F800000], np.int32),
+    np.array([0.0, 1.0], np.float64),
+    np.array([[0.0, 1.0]], np.float32),
+    np.array([True, False]),
+    np.array([1 + 0j, 2]),
+    np.array([], np.float32),
+    np.array(1.5),
+]
+
+
+def test_bits_are_those_of_one_type_and_shape():
+    for place, array in enumerate(ARRAYS):
+        assert [has_same_bits(array, other.copy()) for other in ARRAYS] == [each == place for each in range(10)]
+    assert not has_same_bits(np.array(["a"], object), np.array(["a"], object))
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_signs_of_zeros_are_found_in_each_pair(place: int):
+    plain, signed = (np.array([number, 1], np.float32) for number in (0.0, -0.0))
+    old, new = [plain, plain], [plain, plain]
+    new[place] = signed
+    assert disagreement(old, new, ()) == "a zero is of another sign"
+    assert disagreement(old, new, {"nsz"}) is None
+
+
+def test_all_nan_are_one():
+    other = np.array([0x7FC00001], np.uint32).view(np.float32)
+    assert disagreement([np.array([np.nan], np.float32)], [other], ()) is None
