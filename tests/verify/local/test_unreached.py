@@ -431,3 +431,24 @@ def test_branch_that_a_step_adds_is_unverified():
 
     step = apply(ir.from_onnx_text(text("float[8] x", "float[] y", "y = Neg(x)")), edits(add_branch)).steps[0]
     assert step.evidence.level == "unverified"
+
+
+def read_other(model: ir.Model) -> None:
+    """Let what reads an If read the branch that samples take."""
+    take = [node for node in model.graph if node.op_type == "If"]
+    for node in take:
+        same = ir.Node("", "Neg", [model.graph.inputs[0]])
+        same.outputs[0].name = "same"
+        model.graph.insert_before(node, same)
+        node.outputs[0].replace_all_uses_with(same.outputs[0])
+
+
+def test_branch_that_nothing_reads_any_more_is_unverified():
+    """On the samples, the same is read as before."""
+    result = apply(ir.from_onnx_text(MIDDLE), [edits(read_other)(), "remove-unused-nodes"])
+    assert [step.evidence.level for step in result.steps] == ["unverified", "bits:sampled"]
+    assert "is not checked: " in result.steps[0].evidence.reason
+    together = apply(
+        ir.from_onnx_text(MIDDLE), [edits(read_other)(), "remove-unused-nodes"], verify=Verification(mode="final")
+    )
+    assert together.steps[0].evidence.level == "unverified"

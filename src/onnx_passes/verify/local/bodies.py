@@ -51,6 +51,11 @@ class Body:
         return self.attribute == _CALL
 
     @property
+    def around(self) -> list[Path]:
+        """Return where the graphs hang that this one is in, from the outermost one on."""
+        return [self.path[:end] for end in range(2, len(self.path), 2)]
+
+    @property
     def is_loop(self) -> bool:
         """Return whether the graph is the body of a Loop."""
         return not self.is_call and self.node.domain == "" and self.node.op_type == "Loop"

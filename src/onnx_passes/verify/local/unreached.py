@@ -24,6 +24,7 @@ from onnx_passes.verify.local.exploring import Explored, Explorer, Found, Run, i
 from onnx_passes.verify.run.execute import Engine, Executor, Sample, TimeLimitError
 
 _GONE = "it is gone, and no other graph computes the same"
+_UNREAD = "nothing reads it any more"
 _NEW = "no graph that was there before computes the same"
 
 
@@ -31,12 +32,13 @@ _NEW = "no graph that was there before computes the same"
 class _State:
     """What decides about the results of a graph.
 
-    ``is_settled`` says that it may go: nothing reads its results, or constants keep it from running.
+    It may go if nothing reads its results (``is_dead``), or constants keep it from running.
     """
 
     body: Body
     digest: tuple[object, ...]
-    is_settled: bool
+    is_dead: bool
+    never_runs: bool
 
 
 class Unreached:
@@ -66,6 +68,8 @@ class Unreached:
         self._gone: dict[int, set[Path]] = {}
         self._pending: list[int] = []
         """The steps since the model was accepted last."""
+        self._died: set[Path] = set()
+        """What nothing reads since the model was accepted last: it may be that something should."""
         self._settled: set[Path] = set()
         self._doubts: dict[Path, str] = {}
         self._follows = False
@@ -103,7 +107,7 @@ class Unreached:
         if not self._is_fresh:
             return
         self._is_fresh = self._follows = False
-        self._pending = []
+        self._pending, self._died = [], set()
         # What does not run any more is not what later steps are held to.
         kept = {
             path: new if new.how != "unchecked" else self.current.get(path, new) for path, new in self._latest.items()
@@ -140,9 +144,15 @@ class Unreached:
         if moves:
             self.original = {moves.get(path, path): explored for path, explored in self.original.items()}
             self.current = {moves.get(path, path): explored for path, explored in self.current.items()}
-        self._gone[step] = gone
+        died = {path for path, state in self._states.items() if state.is_dead and path in before}
+        died = {path for path in died if not (before[path].is_dead or before[path].never_runs)}
+        self._settled |= {
+            path for path in gone if before[path].never_runs or (before[path].is_dead and path not in self._died)
+        }
+        self._died |= died
+        self._gone[step] = gone | died
+        self._touched[step] |= died
         self._pending.append(step)
-        self._settled |= {path for path in gone if before[path].is_settled}
 
     def evidence(self, step: int) -> tuple[BodyEvidence, ...]:
         """Return how the graphs that a step changed ran."""
@@ -154,6 +164,8 @@ class Unreached:
         if new is None:
             is_gone = doubt and path in self._gone[step]
             return BodyEvidence(self._names[path], "unchecked", reason=doubt) if is_gone else None
+        if doubt == _UNREAD and path not in self._gone[step]:
+            doubt = ""
         for explored in (new, self.original.get(path, new)):
             doubt = doubt or explored.obstacle * (explored.how == "unchecked")
         if doubt:
@@ -175,12 +187,13 @@ class Unreached:
             else:
                 self._origins[path] = origin
                 del lost[origin]
-        gone = [path for path in lost if path not in latest]
+        gone = {path: _GONE for path in lost if path not in latest}
+        gone |= {path: _UNREAD for path in self._died if path in latest and not _is_reached(path, reference)}
         for path in sorted(gone, key=len):
             # Where it does not run by itself, other samples may take it.
-            if not self._is_settled(path) and lost[path].how == "alone" and self._is_impossible(path):
+            if not self._is_settled(path) and reference[path].how == "alone" and self._is_impossible(path):
                 self._settled.add(path)
-        self._doubts.update({path: _GONE for path in gone if not self._is_settled(path)})
+        self._doubts.update({path: why for path, why in gone.items() if not self._is_settled(path)})
 
     def _is_settled(self, path: Path) -> bool:
         return any(path[:end] in self._settled for end in range(2, len(path) + 1, 2))
@@ -264,7 +277,8 @@ class Unreached:
                     tuple(version_of(node, imports) for node in all_nodes(body.graph)),
                     tuple(called[function] for function in used_functions(model, operators)),
                 ),
-                body.never_runs or body.node in dead,
+                body.node in dead or any(path in found and found[path].is_dead for path in body.around),
+                body.never_runs,
             )
         return found
 
@@ -281,6 +295,10 @@ def _moves(before: Mapping[Path, _State], after: Mapping[Path, _State]) -> dict[
             moves[path] = likely[0]
             fresh.remove(likely[0])
     return moves
+
+
+def _is_reached(path: Path, found: Found) -> bool:
+    return path not in found or found[path].how == "reached"
 
 
 def _runs_elsewhere(explored: Explored, there: Explored | None) -> bool:
