@@ -18,6 +18,7 @@ from onnx_passes.core.options import parse_options
 from onnx_passes.graph import annotations
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from onnx_passes.passes.fold.fold_constants import FoldConstants
+from onnx_passes.verify.run.execute import Executor, Profile
 from tests.helpers.random_models import random_inputs, random_model
 from tests.helpers.small_models import files
 from tests.passes.tools import apply, assert_equal_results, check, model_of, notes_of, operators, run
@@ -559,6 +560,22 @@ def test_half_precision_that_is_exact_is_folded():
     assert apply(FoldConstants(), model)
     assert operators(model.graph) == ["Mul"]
     assert_equal_results(model, expected, {"x": x})
+
+
+@pytest.mark.parametrize(("operator", "is_folded"), [("Sin", False), ("Neg", True)])
+def test_what_is_computed_of_halves_in_another_type_must_not_depend_on_their_rounding(operator: str, is_folded: bool):
+    text = f"""g (float16[200] a, float[200] x) => (float[200] y, bool[200] z) {{
+      s = {operator} (a) t = Cast <to = 1> (s) y = Mul (x, t) z = Cast <to = 9> (t) }}"""
+    model = with_weights(text, a=np.random.default_rng(0).normal(size=200).astype(np.float16))
+    x = np.ones(200, np.float32)
+    rounded = Executor().prepare(model).run({"x": x})
+    kept = Executor(Profile(round_halves=False)).prepare(model).run({"x": x})
+    assert np.array_equal(rounded["y"], kept["y"]) == is_folded
+    apply(FoldConstants(), model)
+    assert (operator not in operators(model.graph)) == is_folded
+    for executor, expected in ((Executor(), rounded), (Executor(Profile(round_halves=False)), kept)):
+        found = executor.prepare(model).run({"x": x})
+        assert all(np.array_equal(found[name], array) for name, array in expected.items())
 
 
 def test_clones_do_not_notice():

@@ -34,6 +34,10 @@ class Evaluator:
         self._executor = executor or Executor(Profile(round_halves=False))
         self._without_kernel: set[Signature] = set()
 
+    def rounding(self) -> Evaluator:
+        """Return another one that rounds every result in half precision."""
+        return Evaluator(self._model, self._imports, Executor())
+
     def run(self, nodes: Sequence[ir.Node], wanted: Collection[ir.Value]) -> Results:
         """Compute the wanted values, as far as possible; nodes come after those that they read from."""
         results: Results = {}
@@ -176,6 +180,27 @@ def as_tensor(array: np.ndarray, dtype: ir.DataType | None) -> ir.TensorProtocol
         # Whether it is exact was asked of values that are known to have this type.
         return None
     return ir.Tensor(array, found) if dtype is None or dtype == found else None
+
+
+def inexact_values(evaluator: Evaluator, nodes: Sequence[ir.Node]) -> set[ir.Value]:
+    """Find results that depend on where half precision is rounded.
+
+    They are such halves themselves, and what is computed of them in other types where it is something else if every
+    result is rounded, as ONNX says: neither of the two may be stored for the other.
+    """
+    inexact = inexact_halves(evaluator, nodes)
+    reached = set(inexact)
+    behind: list[ir.Value] = []
+    for node in nodes:
+        if any(value in reached for value in node.inputs):
+            reached.update(node.outputs)
+            behind += [value for value in node.outputs if value.name and value.dtype != ir.DataType.FLOAT16]
+    kept, rounded = (each.run(nodes, behind) for each in (evaluator, evaluator.rounding())) if behind else ({}, {})
+    for value in behind:
+        pair = kept.get(value), rounded.get(value)
+        if pair[0] is None or pair[1] is None or pair[0].tobytes() != pair[1].tobytes():
+            inexact.add(value)
+    return inexact
 
 
 def inexact_halves(evaluator: Evaluator, nodes: Sequence[ir.Node]) -> set[ir.Value]:

@@ -17,7 +17,7 @@ from onnx_passes.graph.edits import is_dead
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from onnx_passes.passes.annotate.standard_engine import has_gaps
 from onnx_passes.passes.fold.candidates import Candidates, Eligibility, bytes_of
-from onnx_passes.passes.fold.evaluation import Evaluator, Results, inexact_halves
+from onnx_passes.passes.fold.evaluation import Evaluator, Results, inexact_values
 from onnx_passes.passes.fold.fold_if import inline_branches
 from onnx_passes.passes.fold.fold_shapes import fold_shapes
 from onnx_passes.passes.fold.limits import Limits, Refusals, Selection
@@ -147,7 +147,7 @@ class _Round:
         )
         self.waiting = bool(candidates.waiting)
         evaluator = Evaluator(self.editor.scope.model, self.editor.scope.container.opset_imports)
-        inexact = inexact_halves(evaluator, candidates.nodes)
+        inexact = inexact_values(evaluator, candidates.nodes)
         named = self.editor.scope.keep
         selection = Selection(candidates, limits, inexact, named, self.room)
         self.refused = selection.refused
