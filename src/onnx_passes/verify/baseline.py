@@ -49,7 +49,8 @@ class Complaint:
 class Baseline:
     """Samples of inputs with what the model returned for them first, and what it returned last.
 
-    ``given`` are the samples as they were before passes made ``changes`` of the interface. Where ``ties`` were found,
+    ``given`` are the samples as they were before passes made ``changes`` of the interface, since step ``shown``, which
+    was the last that showed values inside the model. Where ``ties`` were found,
     ``anchor`` holds the results that showed them, and ``spent`` is the part of the tolerance used up until then.
     """
 
@@ -71,6 +72,7 @@ class Baseline:
     """Outputs that the user expects, in the form of the interface now; no pass may put others in their place."""
     notes: list[str] = field(default_factory=list[str])
     """What is to be said of the samples."""
+    shown: int = 0
     changes: list[ChangesInterface] = field(default_factory=list[ChangesInterface])
 
     def __post_init__(self) -> None:
@@ -93,8 +95,8 @@ class Baseline:
             ready = executor.prepare(model, also=values, engine=self.engine, feeds=self.feeds)
             self._inside = [ready.run(sample) for sample in self.samples]
 
-    def follow(self, change: ChangesInterface, model: ir.Model) -> None:
-        """Go on with the interface that a pass has given the model."""
+    def follow(self, change: ChangesInterface, model: ir.Model, step: int) -> None:
+        """Go on with the interface that a pass has given the model in a step."""
         inside, self._inside = self._inside or [{}] * len(self.samples), []
 
         def after(results: list[Sample]) -> list[Sample]:
@@ -109,6 +111,9 @@ class Baseline:
         self.feeds = frozenset(name for sample in self.samples for name in sample)
         if self.unreached is not None:
             self.unreached.follow(self.samples)
+        if isinstance(change, ShowsInside):
+            # The original has no outputs that stand for these.
+            self.given, self.changes, self.shown = self.samples, [], step
         self.specials = None
         self.declared = replace(Declared.by(model), excused=self.declared.excused)
 

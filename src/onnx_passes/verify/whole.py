@@ -164,7 +164,7 @@ class WholeModel:
         if isinstance(step.pass_, ChangesInterface):
             self._rewrites.forget()
             try:
-                baseline.follow(step.pass_, model)
+                baseline.follow(step.pass_, model, record.number)
             except UsageError as error:
                 self._give_up(f"the samples of this run do not fit any more: {error}")
                 return False

@@ -7,6 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import PassResult, RewriteRulePass, Transformation, apply, passes, run_model
+from onnx_passes.core.compose import ComposePass
 from onnx_passes.core.evidence import Evidence
 from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.verification import Verification
@@ -156,6 +157,14 @@ cancelling (float[4] x) => (float[4] y)
 }}
 """
 CANCELLED = [{"x": np.array([3, 5, 6, 19], np.float32) / np.float32(7)}]
+
+
+def test_rounding_is_measured_at_outputs_that_a_pass_has_shown():
+    shown = CANCELLING.replace("=> (float[4] y)", "=> (float[4] z)").replace(
+        "(d, large)\n", "(d, large)\n    z = Round (y)\n"
+    )
+    flow = type("Flow", (ComposePass,), {"passes": ("extract{outputs=[y]}", MultiplyAtOnce()), "exhaustive": False})
+    assert "rounding alone" in notes(apply(ir.from_onnx_text(shown), flow(), inputs=CANCELLED))
 
 
 def test_no_tolerance_is_suggested_for_a_wrong_rewrite():

@@ -61,7 +61,7 @@ class Excuses:
         if not wrong:
             return ""
         try:
-            original = self._replay.source()
+            original = self._replay.after_step(self._baseline.shown)
             infer_types(original)
             if promise.unit or not decisions_of(original.graph):
                 return self._by_rounding(original, model, results, promise, wrong)
