@@ -443,12 +443,35 @@ def read_other(model: ir.Model) -> None:
         node.outputs[0].replace_all_uses_with(same.outputs[0])
 
 
-def test_branch_that_nothing_reads_any_more_is_unverified():
+def test_branch_that_nothing_reads_any_more_is_missed():
     """On the samples, the same is read as before."""
-    result = apply(ir.from_onnx_text(MIDDLE), [edits(read_other)(), "remove-unused-nodes"])
-    assert [step.evidence.level for step in result.steps] == ["unverified", "bits:sampled"]
-    assert "is not checked: " in result.steps[0].evidence.reason
-    together = apply(
+    with pytest.raises(PostconditionError, match="with branches taken that no sample takes"):
+        apply(ir.from_onnx_text(MIDDLE), edits(read_other))
+    result = apply(
         ir.from_onnx_text(MIDDLE), [edits(read_other)(), "remove-unused-nodes"], verify=Verification(mode="final")
     )
-    assert together.steps[0].evidence.level == "unverified"
+    assert [step.evidence.level for step in result.steps] == ["unverified", "bits:sampled"]
+
+
+@passes.verify.equality
+class DropsRelu(Transformation, RewriteRulePass):
+    """Take x for Relu(x)."""
+
+    def pattern(self, op, x):
+        return op.Relu(x)
+
+    def rewrite(self, op, x):
+        return op.Identity(x)
+
+
+def test_fault_in_what_reads_an_untaken_branch_is_caught():
+    """What the samples make of the If is positive, the other branch returns negative numbers."""
+    host = MIDDLE.replace(SAME, "e = Abs(x)").replace(WRONG, "t = Neg(size)").replace("y = Neg(h)", "y = Relu(h)")
+    with pytest.raises(PostconditionError, match=r"with branches taken that no sample takes \(then_branch of h\)"):
+        apply(ir.from_onnx_text(host), DropsRelu)
+
+
+def test_overflow_of_a_type_in_a_branch_is_no_evidence():
+    step = apply(ir.from_onnx_text(MIDDLE), ConvertFloat16(keep_io=True)).steps[0]
+    assert step.evidence.level == "unverified"
+    assert "expected 1000.0, found inf" in step.evidence.reason

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.randomness import is_random
 from onnx_passes.verify.comparison.ulp import Kind, kind_of
 from onnx_passes.verify.local.bodies import (
@@ -26,15 +27,19 @@ from onnx_passes.verify.local.bodies import (
 from onnx_passes.verify.run.execute import Engine, Executor, Sample
 from onnx_passes.verify.samples.generate import generate
 
-How = Literal["reached", "alone", "drawn", "unchecked"]
+How = Literal["reached", "alone", "drawn", "taken", "unchecked"]
 Run = tuple[int, ...]
 """The number of the sample, then those of the turns of the loops around a graph."""
 Runs = Mapping[Run, Sample]
 
+TAKEN: Path = ()
+"""Where the model itself is found, made to take the branches that no sample takes: what reads them shows in it."""
 _TURNS = 3
 """So many turns of a Loop run alone: what depends on the turn is no constant then."""
 _MOST_RUNS = 12
 _MOST_BODIES = 300
+_MOST_TAKEN = 2
+"""So many samples run with other branches taken."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ class Explored:
     around: Runs = field(default_factory=dict[Run, Sample])
     obstacle: str = ""
     lost: bool = False
+    taken: tuple[Path, ...] = ()
 
 
 Found = dict[Path, Explored]
@@ -70,7 +76,20 @@ class Explorer:
         functions = functions_with_bodies(model)
         walk = _Walk(self, functions, before)
         walk.into(model, {(number,): sample for number, sample in enumerate(samples)}, ())
+        if untaken := _untaken(walk.found):
+            walk.found[TAKEN] = self._with_taken(model, untaken, samples[:_MOST_TAKEN])
         return walk.found
+
+    def _with_taken(self, model: ir.Model, paths: tuple[Path, ...], samples: Sequence[Sample]) -> Explored:
+        """Run a model on samples with branches taken that these do not take."""
+        text = f"with branches taken that no sample takes ({', '.join(' of '.join(reversed(path)) for path in paths)})"
+        feeds = {(number,): sample for number, sample in enumerate(samples)}
+        try:
+            ready = self._executor.prepare(taking(model, paths), engine=self.engine, feeds=set(samples[0]))
+            results = {run: _numbered(ready.run(sample).values()) for run, sample in feeds.items()}
+        except OnnxPassesError as error:
+            return Explored(text, "taken", obstacle=str(error), lost=True, taken=paths)
+        return Explored(text, "taken", feeds=feeds, results=results, lost=True, taken=paths)
 
     def values(self, model: ir.Model, inside: Iterable[Body], runs: Runs) -> Runs:
         """Run a model for the values that its inner graphs read."""
@@ -222,6 +241,20 @@ class _Walk:
     def _give_up(self, body: Body, obstacle: str, around: Runs, *, lost: bool = False) -> Explored:
         self._leave(body, obstacle, itself=False)
         return Explored(body.text, around=around, obstacle=obstacle, lost=lost)
+
+
+def _untaken(found: Found) -> tuple[Path, ...]:
+    """Return the branches of the model, one of each If, that run alone."""
+    untaken = {path[0]: path for path, explored in found.items() if len(path) == 2 and explored.how == "alone"}
+    return tuple(path for path in untaken.values() if path[1] in ("then_branch", "else_branch"))
+
+
+def taking(model: ir.Model, paths: Collection[Path]) -> ir.Model:
+    """Return a copy of a model that takes some branches whatever the conditions are."""
+    copied = copy_model(model)
+    for body in [body for body in bodies(copied.graph, {}) if body.path in paths]:
+        body.take()
+    return copied
 
 
 def _numbered(arrays: Iterable[np.ndarray]) -> Sample:

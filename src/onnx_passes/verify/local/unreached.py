@@ -20,8 +20,9 @@ from onnx_passes.verify.comparison.compare import Comparison, compare
 from onnx_passes.verify.comparison.noise import Noise
 from onnx_passes.verify.comparison.promise import NONE, Promise, Rounding
 from onnx_passes.verify.local.bodies import Body, Path, all_bodies, functions_with_bodies
-from onnx_passes.verify.local.exploring import Explored, Explorer, Found, Run, in_float_type, type_of
+from onnx_passes.verify.local.exploring import TAKEN, Explored, Explorer, Found, Run, in_float_type, taking, type_of
 from onnx_passes.verify.run.execute import Engine, Executor, Sample, TimeLimitError
+from onnx_passes.verify.ties.decisions import decisions_of
 
 _GONE = "it is gone, and no other graph computes the same"
 _UNREAD = "nothing reads it any more"
@@ -39,6 +40,14 @@ class _State:
     digest: tuple[object, ...]
     is_dead: bool
     never_runs: bool
+
+
+@dataclass(frozen=True)
+class _Wrong:
+    """How results are not as promised; uncertain where a shorter type overflows, or levels may flip at ties."""
+
+    text: str
+    is_certain: bool = True
 
 
 class Unreached:
@@ -89,12 +98,12 @@ class Unreached:
             new = latest.get(path)
             if old.how == "reached" or new is None or new.how == "reached":
                 continue
-            wrong = self._wrong(old, new, promise)
-            if wrong and not self._follows:
-                return f"{old.text}, which no sample reached, alone: {wrong}"
-            doubt = f"after a change of the interface: {wrong}" if wrong else _doubt(old, new, promise)
-            if doubt:
-                self._doubts[path] = doubt
+            wrong = self._wrong_if_taken(old, new, promise) if path == TAKEN else self._wrong(old, new, promise)
+            if wrong is not None and wrong.is_certain and not self._follows:
+                return f"{_told(old)}: {wrong.text}"
+            doubt = _doubt(old, new, promise) if wrong is None else wrong.text
+            if doubt and path != TAKEN:
+                self._doubts[path] = f"after a change of the interface: {doubt}" if self._follows else doubt
         self._match(reference, latest, promise)
         if self._pending:
             # A change around a graph is that of no graph; whose it is shows only in a run after each step.
@@ -121,8 +130,8 @@ class Unreached:
     def follow(self, samples: Sequence[Sample]) -> None:
         """Go on with samples in the form of another interface."""
         self._is_fresh = False
-        self._follows |= any(not compare(old, new).equal for old, new in zip(self.samples, samples, strict=True))
-        self.samples = samples
+        if any(not compare(old, new).equal for old, new in zip(self.samples, samples, strict=True)):
+            self.samples, self._follows = samples, True
 
     def add(self, application: Application) -> None:
         """Look at what a rewrite takes out: by now constants may keep it from running."""
@@ -201,8 +210,7 @@ class Unreached:
     def _is_impossible(self, path: Path) -> bool:
         """Return whether the model as it came runs on no sample if it is made to take a branch."""
         model = self._source()
-        functions = functions_with_bodies(model)
-        body = next((body for body in all_bodies(model.graph, functions) if body.path == path), None)
+        body = next((body for body in all_bodies(model.graph, functions_with_bodies(model)) if body.path == path), None)
         if body is None or not body.take():
             return False
         try:
@@ -214,19 +222,30 @@ class Unreached:
             return True
         return False
 
-    def _wrong(self, old: Explored, new: Explored, promise: Promise) -> str:
-        """Say what is wrong with the results of a graph, if they are there to be compared."""
+    def _wrong(self, old: Explored, new: Explored, promise: Promise) -> _Wrong | None:
+        """Return what is wrong with the results of a graph, if they are there to be compared."""
         for run, expected in old.results.items():
             if run not in new.results:
-                return "" if new.lost else f"it no longer runs: {new.obstacle}"
+                return None if new.lost else _Wrong(f"it no longer runs: {new.obstacle}")
             comparison = _compare(expected, new.results[run], promise)
             if promise.broken(comparison) is None:
                 continue
             known = self._rounding(old, old.feeds[run], promise)
             wrong = promise.broken(comparison, known)
             if wrong is not None and not self._differs_before(old, new, run, promise):
-                return promise.describe(wrong, known)
-        return ""
+                overflows = promise.unit and (wrong.nan or wrong.infinite)
+                flips = not promise.is_equality and old.model is not None and decisions_of(old.model.graph)
+                return _Wrong(promise.describe(wrong, known), not (overflows or flips))
+        return None
+
+    def _wrong_if_taken(self, old: Explored, new: Explored, promise: Promise) -> _Wrong | None:
+        """Return what is wrong with the results of the model if it takes other branches."""
+        wrong = self._wrong(old, new, promise) if old.taken == new.taken else None
+        if wrong is None or promise.is_equality:
+            return wrong
+        if self.samples is not self._given:
+            return None
+        return self._wrong(replace(old, model=taking(self._source(), old.taken)), new, promise)
 
     def _rounding(self, old: Explored, feed: Sample, promise: Promise) -> Rounding:
         """Return how far rounding moves the results of a graph by itself."""
@@ -283,6 +302,10 @@ class Unreached:
         return found
 
 
+def _told(explored: Explored) -> str:
+    return explored.text if explored.how == "taken" else f"{explored.text}, which no sample reached, alone"
+
+
 def _moves(before: Mapping[Path, _State], after: Mapping[Path, _State]) -> dict[Path, Path]:
     """Return where graphs hang now that were only renamed, if one alone comes into question."""
     moves: dict[Path, Path] = {}
@@ -303,7 +326,7 @@ def _is_reached(path: Path, found: Found) -> bool:
 
 def _runs_elsewhere(explored: Explored, there: Explored | None) -> bool:
     """Return whether no graph at the place of an unreached one is unreached, too."""
-    return explored.how != "reached" and (there is None or there.how == "reached")
+    return explored.how not in ("reached", "taken") and (there is None or there.how == "reached")
 
 
 def _is_known(old: Explored, new: Explored) -> bool:
