@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.samples.grids import AllowedValues, annotated_grid, broadcasts, float_info, grid_of
 from onnx_passes.verify.samples.integers import ENDS, any_integers, freedom, put_negative
+from onnx_passes.verify.samples.lengths import longest
 from onnx_passes.verify.samples.overlays import flat_rows, put_some
 from onnx_passes.verify.samples.reference import Array, integer_limits
 from onnx_passes.verify.samples.sizes import Sizes, demanded, shape_of
@@ -157,7 +158,10 @@ class Draw:
             ends = (max(low, -8), min(high, 8)) if self.kind == "integers" else (low, high)
             return self._integers(*ends, count).astype(dtype.numpy())
         free = freedom(self.model, self.value) if self.kind != "normal" else "counts"
-        ends = (0, 3) if free == "counts" else (max(low, -_NEAR), _NEAR)
+        length = longest(self.model, self.value, self.sizes)
+        ends = (0, 3 if length is None else length)
+        if free != "counts" and length is None:
+            ends = (max(low, -_NEAR), _NEAR)
         drawn = self._integers(*ends, count).astype(dtype.numpy())
         if free == "any":
             chosen = _shuffled_cycle(self.random, 2, drawn.size) == 0

@@ -19,7 +19,8 @@ Attempt = Callable[[Mapping[str, int]], str]
 """Runs a model with sizes of its dimensions, and returns why that fails; empty if it does not."""
 
 _MOST_ATTEMPTS = 120
-_SECONDS = 20.0
+_SECONDS, _CPU_SECONDS = 60.0, 10.0
+"""Runs in processes of their own count by the clock, on which others may be busy, too."""
 _LARGEST = 1024
 """Numbers beyond in a failure are not those of sizes."""
 _USUAL = (256, 128, 64, 32, 16, 8, 512, 1024, 4096, 16384)
@@ -94,13 +95,14 @@ def search_sizes(
     of a new kind is taken for progress.
     """
     free = {name: size + place + (size == 1) for place, (name, size) in enumerate(least.items())}
-    started, count, best = time.perf_counter(), itertools.count(), (-1, -1, Misfit(free, ""))
+    count, best = itertools.count(), (-1, -1, Misfit(free, ""))
+    ends, cpu_ends = time.perf_counter() + _SECONDS, time.process_time() + _CPU_SECONDS
     # Ordered by how far a run came, how new its failure was, and how much was supposed since the start.
     waiting = [(-math.inf, 0, 0, next(count), start) for start in _starts(free, fixed)]
     others = {name: size + place + 1 for place, (name, size) in enumerate(free.items())}
     tried: set[tuple[int, ...]] = set()
     kinds: dict[str, int] = {}
-    while waiting and len(tried) < _MOST_ATTEMPTS and time.perf_counter() - started < _SECONDS:
+    while waiting and len(tried) < _MOST_ATTEMPTS and time.perf_counter() < ends and time.process_time() < cpu_ends:
         _, _, depth, _, relations = heapq.heappop(waiting)
         sizes = relations.sizes(free)
         key = tuple(sizes.values())
