@@ -475,3 +475,18 @@ def test_overflow_of_a_type_in_a_branch_is_no_evidence():
     step = apply(ir.from_onnx_text(MIDDLE), ConvertFloat16(keep_io=True)).steps[0]
     assert step.evidence.level == "unverified"
     assert "expected 1000.0, found inf" in step.evidence.reason
+
+
+def test_fault_of_a_step_that_says_it_changes_nothing_is_caught():
+    class Silent(Transformation):
+        """Change a branch, and do not say so."""
+
+        def call(self, model: ir.Model) -> PassResult:
+            drop_roots(model)
+            return PassResult(model, modified=False)
+
+    host = MIDDLE.replace("y = Neg(h)", "n = Neg(h) m = Neg(n) y = Neg(m)")
+    with pytest.raises(PostconditionError, match="which no sample reached"):
+        apply(ir.from_onnx_text(host), [DropsOutside(), Silent(), DropsIdentities()])
+    with pytest.raises(PostconditionError, match="which no sample reached"):
+        apply(ir.from_onnx_text(host), [DropsIdentities(), Silent()])

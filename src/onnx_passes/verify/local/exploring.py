@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.randomness import is_random
+from onnx_passes.verify.comparison.compare import compare
 from onnx_passes.verify.comparison.ulp import Kind, kind_of
 from onnx_passes.verify.local.bodies import (
     Body,
@@ -47,7 +48,8 @@ class Explored:
     """How a graph ran: with the samples or alone, on values around it or on drawn ones.
 
     ``results`` belong to ``feeds``. ``obstacle`` is why it could not run, ``lost`` says that this is no fault of the
-    graph: what it was run on before is not there. ``around`` is what it reads where the samples do not run it.
+    graph: what it was run on before is not there. ``around`` is what it reads where the samples do not run it, and
+    ``digest`` decides about its results.
     """
 
     text: str
@@ -59,6 +61,7 @@ class Explored:
     obstacle: str = ""
     lost: bool = False
     taken: tuple[Path, ...] = ()
+    digest: tuple[object, ...] = ()
 
 
 Found = dict[Path, Explored]
@@ -71,19 +74,27 @@ class Explorer:
         self._executor = executor
         self.engine: Engine = engine
 
-    def explore(self, model: ir.Model, samples: Sequence[Sample], before: Found) -> Found:
-        """Return how every graph inside a model runs; what was drawn for one ``before`` is taken again."""
-        functions = functions_with_bodies(model)
-        walk = _Walk(self, functions, before)
+    def explore(
+        self,
+        model: ir.Model,
+        samples: Sequence[Sample],
+        before: Found,
+        *,
+        same: Collection[Path] = (),
+        skipped: Collection[Path] = (),
+    ) -> Found:
+        """Return how every graph inside a model runs.
+
+        What was drawn for one ``before`` is taken again. Graphs that are the ``same`` do not run again on the same.
+        """
+        walk = _Walk(self, functions_with_bodies(model), before, same, skipped)
         walk.into(model, {(number,): sample for number, sample in enumerate(samples)}, ())
-        if untaken := _untaken(walk.found):
-            walk.found[TAKEN] = self._with_taken(model, untaken, samples[:_MOST_TAKEN])
         return walk.found
 
-    def _with_taken(self, model: ir.Model, paths: tuple[Path, ...], samples: Sequence[Sample]) -> Explored:
-        """Run a model on samples with branches taken that these do not take."""
+    def taken(self, model: ir.Model, paths: tuple[Path, ...], samples: Sequence[Sample]) -> Explored:
+        """Run a model on some samples with branches taken that these do not take."""
         text = f"with branches taken that no sample takes ({', '.join(' of '.join(reversed(path)) for path in paths)})"
-        feeds = {(number,): sample for number, sample in enumerate(samples)}
+        feeds = {(number,): sample for number, sample in enumerate(samples[:_MOST_TAKEN])}
         try:
             ready = self._executor.prepare(taking(model, paths), engine=self.engine, feeds=set(samples[0]))
             results = {run: _numbered(ready.run(sample).values()) for run, sample in feeds.items()}
@@ -91,16 +102,17 @@ class Explorer:
             return Explored(text, "taken", obstacle=str(error), lost=True, taken=paths)
         return Explored(text, "taken", feeds=feeds, results=results, lost=True, taken=paths)
 
-    def values(self, model: ir.Model, inside: Iterable[Body], runs: Runs) -> Runs:
-        """Run a model for the values that its inner graphs read."""
+    def values(self, model: ir.Model, inside: Iterable[Body], runs: Runs) -> Iterator[tuple[Run, Sample]]:
+        """Run a model for the values that its inner graphs read, on one sample after the other."""
         wanted = {str(value.name): value for body in inside for value in values_read(body)}
         given = {name for sample in runs.values() for name in sample}
         defaults = {v.name: v.const_value.numpy() for v in model.graph.inputs if v.name and v.const_value is not None}
         also = {name: value for name, value in wanted.items() if name not in given and name not in defaults}
-        if not also:
-            return {run: defaults | sample for run, sample in runs.items()}
-        ready = self._executor.prepare(model, also=list(also.values()), engine=self.engine, feeds=given)
-        return {run: defaults | sample | ready.run(sample, only=list(also)) for run, sample in runs.items()}
+        ready = (
+            self._executor.prepare(model, also=list(also.values()), engine=self.engine, feeds=given) if also else None
+        )
+        for run, sample in runs.items():
+            yield run, defaults | sample | ({} if ready is None else ready.run(sample, only=list(also)))
 
     def results(self, model: ir.Model, feed: Sample) -> Sample:
         """Run a graph as a model of its own. Raises OnnxPassesError."""
@@ -137,15 +149,17 @@ class _Walk:
     explorer: Explorer
     functions: Functions
     before: Found
+    same: Collection[Path]
+    skipped: Collection[Path]
     found: Found = field(default_factory=dict[Path, Explored])
 
     def into(self, model: ir.Model, runs: Runs, path: Path) -> None:
         """Look at the graphs that the nodes of a model hold, in some runs of it."""
-        inside = list(bodies(model.graph, self.functions, path))
+        inside = [body for body in bodies(model.graph, self.functions, path) if body.path not in self.skipped]
         if not inside:
             return
         try:
-            seen = self.explorer.values(model, inside, runs)
+            seen = self._seen(model, inside, runs)
         except OnnxPassesError as error:
             for body in inside:
                 self._leave(body, f"what it reads cannot be seen: {error}", itself=True)
@@ -155,11 +169,24 @@ class _Walk:
                 self._leave(body, f"the model holds more than {_MOST_BODIES} graphs", itself=True)
                 continue
             taken = {run: values for run, values in seen.items() if body.ran(values)}
-            # What depends on the turn of a Loop shows in the second one.
-            if taken and any(body.turns(values) != 1 for values in taken.values()):
+            if any(_is_reached(body, values) for values in taken.values()):
                 self._reached(model, body, taken)
             else:
                 self.found[body.path] = self._unreached(model, body, seen)
+
+    def _seen(self, model: ir.Model, inside: Sequence[Body], runs: Runs) -> Runs:
+        """Return the values that graphs read, in no more runs than it takes to know that each is reached."""
+        seen = dict[Run, Sample]()
+        left = list(inside)
+        for run, values in self.explorer.values(model, inside, runs):
+            seen[run] = values
+            left = [body for body in left if self._holds_more(body) or not _is_reached(body, values)]
+            if not left:
+                break
+        return seen
+
+    def _holds_more(self, body: Body) -> bool:
+        return any(True for _ in bodies(body.graph, self.functions))
 
     def _leave(self, body: Body, obstacle: str, *, itself: bool) -> None:
         """Say of the graphs in another one, and perhaps of itself, that nothing is known of them."""
@@ -171,7 +198,7 @@ class _Walk:
     def _reached(self, model: ir.Model, body: Body, taken: Runs) -> None:
         """Go on into a graph that samples reach."""
         self.found[body.path] = Explored(body.text, "reached")
-        if not any(True for _ in bodies(body.graph, self.functions)):
+        if not self._holds_more(body):
             return
         try:
             obstacle = _obstacle(body)
@@ -198,6 +225,9 @@ class _Walk:
         explored = Explored(body.text)
         try:
             feeds = {run: body.feed(values) for run, values in seen.items()}
+            if earlier is not None and body.path in self.same and _is_fed(earlier, feeds, body):
+                self.found.update((path, known) for path, known in self.before.items() if _is_in(path, body.path))
+                return earlier
             alone = body.alone(model, next(iter(feeds.values())))
             explored = self.explorer.alone(body, alone, feeds)
         except NoValueError as error:
@@ -243,7 +273,25 @@ class _Walk:
         return Explored(body.text, around=around, obstacle=obstacle, lost=lost)
 
 
-def _untaken(found: Found) -> tuple[Path, ...]:
+def _is_reached(body: Body, values: Sample) -> bool:
+    """Return whether a graph runs on values; what depends on the turn of a Loop shows in the second one."""
+    return bool(body.ran(values)) and not (body.is_loop and body.turns(values) == 1)
+
+
+def _is_in(path: Path, other: Path) -> bool:
+    return path[: len(other)] == other
+
+
+def _is_fed(earlier: Explored, feeds: Runs, body: Body) -> bool:
+    """Return whether a graph ran alone on these inputs, bit by bit."""
+    first = {(*run, 0) if body.is_loop else run: feed for run, feed in feeds.items()}
+    ran = earlier.feeds.keys() & first.keys()
+    if earlier.how != "alone" or earlier.obstacle or not ran:
+        return False
+    return all(compare(earlier.feeds[run], first[run]).equal for run in ran)
+
+
+def untaken(found: Found) -> tuple[Path, ...]:
     """Return the branches of the model, one of each If, that run alone."""
     untaken = {path[0]: path for path, explored in found.items() if len(path) == 2 and explored.how == "alone"}
     return tuple(path for path in untaken.values() if path[1] in ("then_branch", "else_branch"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import onnx_ir as ir
@@ -20,7 +20,17 @@ from onnx_passes.verify.comparison.compare import Comparison, compare
 from onnx_passes.verify.comparison.noise import Noise
 from onnx_passes.verify.comparison.promise import NONE, Promise, Rounding
 from onnx_passes.verify.local.bodies import Body, Path, all_bodies, functions_with_bodies
-from onnx_passes.verify.local.exploring import TAKEN, Explored, Explorer, Found, Run, in_float_type, taking, type_of
+from onnx_passes.verify.local.exploring import (
+    TAKEN,
+    Explored,
+    Explorer,
+    Found,
+    Run,
+    in_float_type,
+    taking,
+    type_of,
+    untaken,
+)
 from onnx_passes.verify.run.execute import Engine, Executor, Sample, TimeLimitError
 from onnx_passes.verify.ties.decisions import decisions_of
 
@@ -86,13 +96,20 @@ class Unreached:
         self._origins: dict[Path, Path] = {}
         self._latest: Found = {}
         self._is_fresh = False
-        self.original: Found = self._explorer.explore(model, samples, {})
-        self.current: Found = self.original
+        self._is_explored = self._is_accepted = False
+        self._moves: list[dict[Path, Path]] = []
+        """Where graphs moved before the model as it came was explored."""
+        self.original: Found = {}
+        self.current: Found = {}
 
     def complaint(self, model: ir.Model, promise: Promise) -> str:
         """Say what is wrong in graphs that do not run."""
+        self._explore_original()
         reference = self.current if promise.is_equality else self.original
-        latest = self._explorer.explore(model, self.samples, reference)
+        latest = self._explore(model, self.samples, reference)
+        if (paths := untaken(latest)) and paths == untaken(reference):
+            self._take_in_original(paths)
+            latest[TAKEN] = self._explorer.taken(model, paths, self.samples)
         self._latest, self._is_fresh, self._doubts, self._origins = latest, True, {}, {}
         for path, old in reference.items():
             new = latest.get(path)
@@ -111,11 +128,41 @@ class Unreached:
             self._touched[self._pending[-1]] |= self._doubts.keys() - known
         return ""
 
+    def _explore(
+        self, model: ir.Model, samples: Sequence[Sample], reference: Found, skipped: Collection[Path] = ()
+    ) -> Found:
+        """Return how the graphs of a model run; those that are known need not run again."""
+        digests = {path: state.digest for path, state in self._look(model).items()}
+        same = {path for path, old in reference.items() if path in digests and old.digest == digests[path]}
+        if digests.keys() == same and all(old.how == "reached" for old in reference.values()):
+            return reference
+        found = self._explorer.explore(model, samples, reference, same=same, skipped=skipped)
+        return {path: replace(new, digest=digests.get(path, ())) for path, new in found.items()}
+
+    def _explore_original(self) -> None:
+        """Run what samples do not reach of the model as it came, when it is compared with first.
+
+        Graphs that went away by then, as constants keep them from running, are left out.
+        """
+        if self._is_explored:
+            return
+        model, self._is_explored = self._source(), True
+        found = self._explore(model, self._given, {}, self._settled)
+        for moves in self._moves:
+            found = _moved(found, moves)
+        self.original = self.current = found
+
+    def _take_in_original(self, paths: tuple[Path, ...]) -> None:
+        """Run the model as it came with branches taken, unless graphs were moved or accepted since."""
+        if not self._is_accepted and TAKEN not in self.original and not any(self._moves):
+            self.original[TAKEN] = self._explorer.taken(self._source(), paths, self._given)
+
     def accept(self, *, as_original: bool = False) -> None:
         """Go on from what the last complaint looked at."""
         if not self._is_fresh:
             return
         self._is_fresh = self._follows = False
+        self._is_accepted = True
         self._pending, self._died = [], set()
         # What does not run any more is not what later steps are held to.
         kept = {
@@ -150,9 +197,10 @@ class Unreached:
         }
         moves = _moves(before, self._states)
         gone = before.keys() - self._states.keys() - moves.keys()
-        if moves:
-            self.original = {moves.get(path, path): explored for path, explored in self.original.items()}
-            self.current = {moves.get(path, path): explored for path, explored in self.current.items()}
+        if self._is_explored:
+            self.original, self.current = _moved(self.original, moves), _moved(self.current, moves)
+        else:
+            self._moves.append(moves)
         died = {path for path, state in self._states.items() if state.is_dead and path in before}
         died = {path for path in died if not (before[path].is_dead or before[path].never_runs)}
         self._settled |= {
@@ -304,6 +352,10 @@ class Unreached:
 
 def _told(explored: Explored) -> str:
     return explored.text if explored.how == "taken" else f"{explored.text}, which no sample reached, alone"
+
+
+def _moved(found: Found, moves: Mapping[Path, Path]) -> Found:
+    return {moves.get(path, path): explored for path, explored in found.items()} if moves else found
 
 
 def _moves(before: Mapping[Path, _State], after: Mapping[Path, _State]) -> dict[Path, Path]:
