@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from onnx_passes.core.coverage import Coverage
 from onnx_passes.core.display import Displayed
 from onnx_passes.core.evidence import (
     UNVERIFIED,
@@ -237,7 +238,7 @@ class Inference:
 
 @dataclass(repr=False)
 class RunRecord(Displayed):
-    """The whole run: size before and after, and every step in order."""
+    """The whole run: size before and after, and every step in order; ``coverage`` by the samples that verify it."""
 
     pipeline: str
     before: ModelSize
@@ -249,6 +250,7 @@ class RunRecord(Displayed):
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     metrics_note: str = ""
     inference: Inference | None = None
+    coverage: Coverage | None = None
     level: str = ""
     plan: Plan | None = None
 
@@ -285,6 +287,7 @@ class RunRecord(Displayed):
             "metrics": finite(self.metrics),
             "metrics_note": self.metrics_note,
             "inference": None if self.inference is None else self.inference.to_json(),
+            "coverage": None if self.coverage is None else self.coverage.to_json(),
         }
         return {
             "pipeline": self.pipeline,

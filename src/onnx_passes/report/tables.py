@@ -41,6 +41,8 @@ def show_run(record: RunRecord, *, rules: bool = False, console: Console | None 
         console.print(f"not verified: {reason}", markup=False)
     for told in _alone(record):
         console.print(f"not reached by samples: {told}", markup=False)
+    if record.coverage is not None:
+        console.print(f"coverage by samples: {record.coverage}", markup=False)
     if record.metrics_note:
         console.print(f"metrics: {record.metrics_note}", markup=False)
     if record.inference is not None:

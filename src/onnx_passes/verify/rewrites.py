@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
+from onnx_passes.core.coverage import Coverage
 from onnx_passes.core.errors import ModelError
 from onnx_passes.core.evidence import Evidence
 from onnx_passes.core.records import Application
@@ -15,6 +16,7 @@ from onnx_passes.verify.local.specials import SpecialWindows
 from onnx_passes.verify.local.windows import WindowCheck, Windows, evidence_of_checks
 from onnx_passes.verify.run.activations import Activations
 from onnx_passes.verify.run.execute import ExecutionError, Executor
+from onnx_passes.verify.samples.coverage import coverage_of
 from onnx_passes.verify.ties.decisions import decides
 
 
@@ -30,6 +32,8 @@ class Rewrites:
         self._special: SpecialWindows | None = None
         self._activations: Activations | None = None
         self._settled = 0
+        self.coverage: Coverage | None = None
+        """What the samples brought about inside the model when it was first run for the values there."""
 
     def begin(self, model: ir.Model) -> None:
         """Get ready for the rewrites of a pass."""
@@ -120,6 +124,7 @@ class Rewrites:
             self._activations = Activations(self._executor, self._memory)
             try:
                 self._activations.fill(self._model, baseline.samples)
+                self.coverage = self.coverage or coverage_of(self._model, self._activations.get)
             except (ExecutionError, ModelError):
                 self._activations.samples = baseline.samples[:2]
         return self._activations

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import onnx_ir as ir
 
+from onnx_passes.core.coverage import Coverage
 from onnx_passes.core.errors import ModelError, UsageError
 from onnx_passes.core.evidence import Evidence, Finding
 from onnx_passes.core.plan import Plan, Step
@@ -126,6 +127,7 @@ class WholeModel:
             executor = self._settings.executor
             baseline.unreached = Unreached(self._source, baseline.given, executor, baseline.engine)
             baseline.unreached.follow(baseline.samples)
+            self._run.coverage = Coverage().with_branches(*baseline.unreached.counts)
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
         """Hold a pass to its promise; a sequence at the top of the pipeline is a point to run the whole model."""
@@ -184,6 +186,9 @@ class WholeModel:
                 self._pending = [self._steps[-1]]
             if self._pending:
                 self._verify(model)
+        if (seen := self._rewrites.coverage) is not None:
+            known = self._run.coverage or Coverage()
+            self._run.coverage = seen.with_branches(known.branches, known.taken, known.alone)
         if self._settings.expect:
             self._require_expected()
 

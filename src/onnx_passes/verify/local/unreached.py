@@ -102,6 +102,12 @@ class Unreached:
         self.original: Found = {}
         self.current: Found = {}
 
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Count the graphs inside the model, and of them those that samples reach and those that ran alone."""
+        hows = [found.how for found in self.original.values()]
+        return len(hows), hows.count("reached"), hows.count("alone") + hows.count("drawn")
+
     def complaint(self, model: ir.Model, promise: Promise) -> str:
         """Say what is wrong in graphs that do not run."""
         self._explore_original()

@@ -25,6 +25,7 @@ _OVERFLOW = (100.0, -100.0)
 _HALVES = np.arange(-53, 54) / 2
 """Integers and ties around zero, for what rounds; a few far ones come on top."""
 _FAR = np.array([37.5, -60.5, 127.5, -128.5, 255.5, 1000.5, -4999.5])
+_ROUNDED = [np.array(value) for value in (*_HALVES, *_FAR)]
 _MOST = 4096
 
 
@@ -64,7 +65,10 @@ def _bounds(node: ir.Node) -> Iterator[Array]:
 def _rounding(node: ir.Node) -> Iterator[Array]:
     if node.op_type == "Cast" and not ir.DataType(node.attributes.get_int("to", 0)).is_integer():
         return
-    yield from (np.array(value) for value in (*_HALVES, *_FAR))
+    given = node.inputs[0].dtype if node.inputs[0] is not None else None
+    if given is not None and not given.is_floating_point():
+        return
+    yield from _ROUNDED
 
 
 def _alpha(node: ir.Node) -> Iterator[Array]:

@@ -19,7 +19,9 @@ from onnx_passes.verify.samples.reference import Array, integer_limits
 from onnx_passes.verify.samples.sizes import Sizes, demanded, shape_of
 
 Bounds = tuple[float, float]
-Kind = Literal["normal", "integers", "edges", "flat", "finite", "infinite"]
+Kind = Literal["normal", "integers", "edges", "extra", "flat", "finite", "infinite"]
+_EDGY = ("edges", "extra")
+"""The kinds of samples in which integers are as large as they may be; floats are ordinary in an extra one."""
 
 
 _PERIOD = 65_537
@@ -150,7 +152,7 @@ class Draw:
         wanted = demanded(self.model, self.value, self.sizes)
         if wanted is not None:
             drawn = self._integers(*wanted, count).astype(dtype.numpy())
-            if self.kind == "edges" and dtype.is_signed():
+            if self.kind in _EDGY and dtype.is_signed():
                 put_negative(self.model, self.value, drawn, wanted[1], self.random)
             return drawn
         low, high = integer_limits(dtype)
@@ -165,8 +167,8 @@ class Draw:
         drawn = self._integers(*ends, count).astype(dtype.numpy())
         if free == "any":
             chosen = _shuffled_cycle(self.random, 2, drawn.size) == 0
-            pool = np.array(any_integers(dtype) if self.kind == "edges" else range(max(low, -_FAR), _FAR), drawn.dtype)
-            first = ENDS if self.kind == "edges" else 0
+            pool = np.array(any_integers(dtype) if self.kind in _EDGY else range(max(low, -_FAR), _FAR), drawn.dtype)
+            first = ENDS if self.kind in _EDGY else 0
             picks = np.concatenate([pool[:first], self.random.permutation(pool[first:])])
             drawn[chosen] = np.resize(picks, int(chosen.sum()))
         return drawn

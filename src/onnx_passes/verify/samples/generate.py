@@ -238,7 +238,7 @@ class _Drawing:
         if self.is_small and not self.dynamic.keys() - self.fixed.keys():
             return None
         size = affordable_size(self.model, list(self.inputs.values()))
-        return self.sample(_EXTRA, kind="edges", thorough=True, wide=size) if size else None
+        return self.sample(_EXTRA, kind="extra", thorough=True, wide=size) if size else None
 
     def sample(
         self, number: int, *, kind: Kind | None = None, special: bool = False, thorough: bool = False, wide: int = 0
@@ -253,8 +253,8 @@ class _Drawing:
         for name, value in self.inputs.items():
             random = _random(self.seed, number, name)
             array = Draw(self.model, value, sizes, kind, number, special, self.bounds.get(name), random).array()
-            if is_critical or (thorough and kind == "edges" and not self.is_small):
-                share = 1.0 if is_critical or wide else 0.25
+            if is_critical or (thorough and kind in ("edges", "extra") and not self.is_small):
+                share = 0.25 if kind == "edges" and not is_critical else 1.0
                 self.to_do.append(partial(self.critical.put_into, array, name, random, max(at, 0), share=share))
             result[name] = array
         return result
