@@ -21,14 +21,14 @@ class Pace:
 
     def allows(self, sample: Sizes, rest: Sequence[Sizes]) -> bool:
         """Tell whether a sample may run; if not, it and the ``rest`` are left out."""
-        if self.has_room(sample):
+        if self._first is None or self.has_room(self._foreseen(sample)):
             return True
         self._left_out = (sample, *rest)
         return False
 
-    def has_room(self, sample: Sizes) -> bool:
-        """Tell whether a sample may run that nobody counts on."""
-        return self._first is None or self._spent + self._foreseen(sample) <= self._limit
+    def has_room(self, seconds: float) -> bool:
+        """Tell whether one more run may take so long."""
+        return self._spent + seconds <= self._limit
 
     def took(self, sample: Sizes, seconds: float) -> None:
         """Take in what a run took."""

@@ -86,11 +86,12 @@ def run_generated(
 def _with_extra(
     ready: Executable, taken: list[Sample], results: list[Sample], larger: Iterable[Sample], pace: Pace | None
 ) -> tuple[list[Sample], list[Sample]]:
-    """Run on the first of larger samples that the pace has room for and the model takes, too."""
-    for sample in larger:
-        if pace is None or pace.has_room(sample):
-            with contextlib.suppress(ExecutionError):
-                found = ready.run(sample)
+    """Run on the first of larger samples that the model takes, and in a time that the pace has room for."""
+    for sample in larger if pace is None or pace.shortage is None else ():
+        with contextlib.suppress(ExecutionError):
+            started = ready.clock()
+            found = ready.run(sample)
+            if pace is None or pace.has_room(ready.clock() - started):
                 return [*taken, sample], [*results, found]
     return taken, results
 
