@@ -67,7 +67,7 @@ def test_a_verified_run_reports_its_branches():
     branches = "then_branch = t () => (float[4] p) { p = Neg(x) }, else_branch = e () => (float[4] q) { q = Abs(x) }"
     body = f"n = Relu(x) s = ReduceMin<keepdims=0>(n) c = Less(s, zero) z = If (c) <{branches}> @ y = Neg(w)"
     pair = exchange(
-        "right", "w = Relu(z)", "w = Max(z, zero)", body, inputs="float[4] x", constants="float zero = {0.0}"
+        "right", "w = Relu(z)", "m = Relu(z) w = Relu(m)", body, inputs="float[4] x", constants="float zero = {0.0}"
     )
     coverage = apply(pair.right(), pair.pass_class(), verify=Verification(prove=False)).record.coverage
     assert coverage is not None

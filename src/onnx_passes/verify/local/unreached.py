@@ -105,7 +105,7 @@ class Unreached:
     @property
     def counts(self) -> tuple[int, int, int]:
         """Count the graphs inside the model, and of them those that samples reach and those that ran alone."""
-        hows = [found.how for found in self.original.values()]
+        hows = [found.how for path, found in self.original.items() if path]
         return len(hows), hows.count("reached"), hows.count("alone") + hows.count("drawn")
 
     def complaint(self, model: ir.Model, promise: Promise) -> str:
