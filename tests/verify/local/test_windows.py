@@ -196,3 +196,13 @@ class TestActivations:
         del gone
         activations.put(given.graph[0].outputs[0], (np.zeros(2, np.float32),))
         assert given.graph[0].outputs[0] in activations
+
+    @pytest.mark.parametrize(("length", "kept"), [(10, 4), (20, 2), (21, 1)])
+    def test_the_larger_values_are_the_fewer_samples_are_kept(self, length: int, kept: int, monkeypatch):
+        monkeypatch.setattr("onnx_passes.verify.run.activations._SMALL", 80)
+        given = ir.from_onnx_text(f"{HEAD} g (float[n] x) => (float[n] y) {{ a = Neg(x) y = Abs(a) }}")
+        samples = [{"x": np.full(length, number, np.float32)} for number in range(4)]
+        activations = Activations(Executor())
+        activations.fill(given, samples)
+        found = activations.get(given.graph[0].outputs[0])
+        assert [-array[0] for array in found] == {4: [0, 1, 2, 3], 2: [0, 2], 1: [0]}[kept]

@@ -15,7 +15,7 @@ from onnx_passes.verify.run.execute import Executable, Executor, Sample
 
 LIMIT = 256 * 2**20
 _SMALL = 8 * 2**20
-"""With no more bytes than this per sample, all samples are kept; else two."""
+"""With no more bytes than this in the first sample, all samples are kept; with twice as many two, else that one."""
 _EDGES = 2
 """The sample with edge values, which is kept beside the first."""
 _MOST = 4000
@@ -83,9 +83,10 @@ class Activations:
         if len(chosen) < len(sizes):
             # ONNX Runtime keeps all outputs that a session has, whether or not they are asked for.
             ready = self._prepare(model, [values[name] for name in chosen], samples)
-        if sum(sizes[name] for name in chosen) <= _SMALL:
-            self.samples = samples
-        runs = [ready.run(sample, only=chosen) for sample in self.samples]
+        runs = [ready.run(samples[0], only=chosen)]
+        size = _nbytes(runs[0].values())
+        self.samples = samples if size <= _SMALL else self.samples if size <= 2 * _SMALL else samples[:1]
+        runs += [ready.run(sample, only=chosen) for sample in self.samples[1:]]
         for name in chosen:
             if (value := (kept_for or values).get(name)) is not None:
                 self.put(value, tuple(run[name] for run in runs))
@@ -99,7 +100,7 @@ def _two(samples: Sequence[Sample]) -> Sequence[Sample]:
     return [*samples[:1], *(samples[_EDGES:][:1] or samples[1:2])]
 
 
-def _nbytes(arrays: Arrays) -> int:
+def _nbytes(arrays: Iterable[np.ndarray]) -> int:
     return sum(array.nbytes for array in arrays)
 
 
