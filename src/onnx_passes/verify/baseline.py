@@ -155,10 +155,10 @@ class Baseline:
         if problem:
             return Complaint(first, problem, problem)
         # A single ordinary sample says nothing of the rest.
-        rest = self._complaint_of_rest(model, promise) if first == REST or len(results) == len(self.samples) else ""
+        rest = self.complaint_of_rest(model, promise) if first == REST or len(results) == len(self.samples) else ""
         return Complaint(REST, rest, "the model is not as expected") if rest else None
 
-    def _complaint_of_rest(self, model: ir.Model, promise: Promise) -> str:
+    def complaint_of_rest(self, model: ir.Model, promise: Promise) -> str:
         """Say what is wrong where no ordinary sample comes: in branches never taken, for special values."""
         problem = "" if self.unreached is None else self.unreached.complaint(model, promise)
         return problem or ("" if self.specials is None else self.specials.complaint(model, promise))

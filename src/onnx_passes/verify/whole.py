@@ -258,6 +258,8 @@ class WholeModel:
         excuse = self._excuse(baseline, model, results, promise, suspect)
         reference = baseline.current if promise.is_equality else baseline.original
         comparisons = [compare(old, new) for old, new in zip(reference, results, strict=True)]
+        if baseline.unreached is not None:
+            comparisons += baseline.unreached.inexact
         evidence = evidence_of(promise, comparisons, len(baseline.samples), baseline.engine, started)
         if excuse is not None:
             record.notes.append(excuse.reason)
@@ -293,6 +295,9 @@ class WholeModel:
             self._fail(model, Charge(difference, what, sample, suspect, no_excuse=excuse, advice=advice))
         if excuse.ties is not None:
             baseline.explain(results, excuse.ties, excuse.spent)
+            # Ties excuse what samples show, and nothing else.
+            if rest := baseline.complaint_of_rest(model, promise):
+                self._fail(model, Charge(rest, "the model is not as expected", REST, suspect))
         return replace(excuse, reason=f"{complaint.difference}; {excuse.reason}")
 
     def _ran(self, model: ir.Model) -> bool:

@@ -200,8 +200,13 @@ def test_right_rewrite_passes_and_evidence_says_how(name):
         assert {body.how for body in step.evidence.bodies} == expected
 
 
-@pytest.mark.parametrize("fault", WRONG)
-@pytest.mark.parametrize("name", MODELS)
+# All faults in some models; loops run in processes of their own, which takes longer.
+ALL = ("then", "inner of untaken", "captures of captures", "branch of a function", "value that a branch captures")
+FAULTS = [(name, fault) for name in ALL for fault in WRONG]
+FAULTS += [(name, list(WRONG)[at % 3]) for at, name in enumerate(MODELS) if name not in ALL]
+
+
+@pytest.mark.parametrize(("name", "fault"), FAULTS)
 def test_wrong_rewrite_is_caught(name, fault):
     with pytest.raises(PostconditionError):
         apply(ir.from_onnx_text(MODELS[name][0]), WRONG[fault])

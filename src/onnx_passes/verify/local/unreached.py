@@ -95,6 +95,8 @@ class Unreached:
         """Whether the interface changed since the last complaint: then results need not be those of before."""
         self._origins: dict[Path, Path] = {}
         self._latest: Found = {}
+        self.inexact: list[Comparison] = []
+        """How results differ that the last complaint left in peace."""
         self._is_fresh = False
         self._is_explored = self._is_accepted = False
         self._moves: list[dict[Path, Path]] = []
@@ -117,6 +119,7 @@ class Unreached:
             self._take_in_original(paths)
             latest[TAKEN] = self._explorer.taken(model, paths, self.samples)
         self._latest, self._is_fresh, self._doubts, self._origins = latest, True, {}, {}
+        self.inexact = []
         for path, old in reference.items():
             new = latest.get(path)
             if old.how == "reached" or new is None or new.how == "reached":
@@ -282,6 +285,8 @@ class Unreached:
             if run not in new.results:
                 return None if new.lost else _Wrong(f"it no longer runs: {new.obstacle}")
             comparison = _compare(expected, new.results[run], promise)
+            if not comparison.equal:
+                self.inexact.append(comparison)
             if promise.broken(comparison) is None:
                 continue
             known = self._rounding(old, old.feeds[run], promise)
