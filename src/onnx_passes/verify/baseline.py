@@ -24,7 +24,7 @@ from onnx_passes.verify.failure import VerificationError
 from onnx_passes.verify.local.specials import SpecialKind, Specials
 from onnx_passes.verify.local.unreached import Unreached
 from onnx_passes.verify.narrowing import Narrowing
-from onnx_passes.verify.run.execute import Engine, ExecutionError, Executor, Key, Sample
+from onnx_passes.verify.run.execute import LARGE, Engine, ExecutionError, Executor, Key, Sample
 from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
 from onnx_passes.verify.samples.generate import Draft, Redraw, Sampling, draft, draw_special
 from onnx_passes.verify.samples.reference import read_inputs, read_outputs
@@ -32,6 +32,8 @@ from onnx_passes.verify.ties.explain import Ties
 
 REST = -1
 """In the place of a sample's number: what is wrong shows on no ordinary one."""
+_NEAR = 0.5
+"""Estimates of memory are rough: a model that may take more than this part of it might take all."""
 _SMALL = 1024
 """Weights of no more bytes than this are copied by the engine in any case."""
 
@@ -74,6 +76,8 @@ class Baseline:
     """What is to be said of the samples."""
     shown: int = 0
     changes: list[ChangesInterface] = field(default_factory=list[ChangesInterface])
+    is_large: bool = False
+    """Whether memory may be short for other models of this size, though it was not for the one measured against."""
 
     def __post_init__(self) -> None:
         self.given = self.samples
@@ -234,6 +238,11 @@ class Start:
         self._declared = Declared.by(model)
         self._weights = [(t, _checksum(t)) for v in model.graph.initializers.values() if _is_shared(t := v.const_value)]
 
+    @property
+    def may_not_fit(self) -> bool:
+        """Tell whether a run comes so near to the limit of memory that it is better tried before any pass runs."""
+        return self._ready.share > _NEAR
+
     def is_unchanged(self, executor: Executor, model: ir.Model) -> bool:
         """Tell whether a model is, byte by byte, the one that is ready to run."""
         return _is_executed(self._ready.key, executor, model, self._feeds)
@@ -264,7 +273,7 @@ class Start:
         self._declared.excuse(results[0])
         engine = self._ready.engine
         baseline = Baseline(samples, results, results, engine, self._feeds, self._ready.key, self._declared)
-        baseline.notes = self._notes(len(samples))
+        baseline.notes, baseline.is_large = self._notes(len(samples)), self._ready.share > LARGE
         if self._special and engine == "onnxruntime":
             specials = Specials(self._special, self._ready, self._executor, self._feeds)
             baseline.specials = specials if specials.samples else None

@@ -14,11 +14,11 @@ from onnx_passes.verify.claims import StructureClaim
 from onnx_passes.verify.comparison.levels import level_of_run, obstacles, parse_level
 from onnx_passes.verify.comparison.promise import EXPLICIT, Limits, promise_of
 from onnx_passes.verify.failure import Failure, UnverifiedError, VerificationError, failed_step
-from onnx_passes.verify.local.piecewise import Piecewise, beyond_memory
+from onnx_passes.verify.local.piecewise import BY_FRAGMENTS, Piecewise, beyond_memory
 from onnx_passes.verify.proof_search import Here, Method, ProofSearch
 from onnx_passes.verify.settings import Mode, Settings
 from onnx_passes.verify.strategy import Strategy
-from onnx_passes.verify.whole import WholeModel
+from onnx_passes.verify.whole import BeyondMemoryError, WholeModel
 
 __all__ = ["EXPLICIT", "Limits", "Mode", "Verification"]
 
@@ -44,7 +44,10 @@ class Verification(Settings, Instrument):
     def _choose(self, run: RunRecord, model: ir.Model) -> Strategy:
         too_large = "" if self.inputs or self.expect else beyond_memory(model, self.executor)
         if not too_large:
-            return WholeModel(self, run, model)
+            try:
+                return WholeModel(self, run, model)
+            except BeyondMemoryError as error:
+                too_large = f"{error.what}, the limit of --memory-limit: {BY_FRAGMENTS}"
         return Piecewise(
             model, self.executor, self.memory, self.seed, lambda owner: promise_of([owner], self.limits), too_large
         )

@@ -9,7 +9,7 @@ from typing import NoReturn
 import onnx_ir as ir
 
 from onnx_passes.core.coverage import Coverage
-from onnx_passes.core.errors import ModelError, UsageError
+from onnx_passes.core.errors import ModelError, OnnxPassesError, UsageError
 from onnx_passes.core.evidence import Evidence, Finding
 from onnx_passes.core.plan import Plan, Step
 from onnx_passes.core.records import Application, RunRecord, StepRecord
@@ -29,8 +29,12 @@ from onnx_passes.verify.narrowing import Narrowing
 from onnx_passes.verify.proving.accounts import Accounts
 from onnx_passes.verify.rewrites import Rewrites
 from onnx_passes.verify.run.activations import Activations
-from onnx_passes.verify.run.execute import ExecutionError, Sample
+from onnx_passes.verify.run.execute import ExecutionError, MemoryLimitError, Sample
 from onnx_passes.verify.settings import Settings
+
+
+class BeyondMemoryError(OnnxPassesError):
+    """The whole model takes more memory than it may."""
 
 
 class WholeModel:
@@ -79,6 +83,12 @@ class WholeModel:
                 self._look_inside(self._baseline)
             else:
                 self._start = Start(model, (), settings.sampling, settings.executor, narrowing)
+                if self._start.may_not_fit:
+                    self._establish(self._start)
+        except MemoryLimitError as error:
+            if settings.inputs or settings.expect:
+                raise
+            raise BeyondMemoryError(error.what) from error
         except (ExecutionError, ModelError) as error:
             if settings.inputs:
                 raise
@@ -111,15 +121,18 @@ class WholeModel:
 
     def _established(self) -> Baseline | None:
         """Run the model as it came, when a step first changes it: what only was annotated is known to be the same."""
-        start, self._start = self._start, None
-        if start is not None:
+        if self._start is not None:
             try:
-                self._baseline = start.establish()
-                self._look_inside(self._baseline)
+                self._establish(self._start)
             except ExecutionError as error:
                 self._obstacle = str(error)
                 self._settle(Evidence("unverified", reason=self._obstacle))
         return self._baseline
+
+    def _establish(self, start: Start) -> None:
+        self._start = None
+        self._baseline = start.establish()
+        self._look_inside(self._baseline)
 
     def _look_inside(self, baseline: Baseline) -> None:
         """Run what no sample reaches alone, in the model as it came: that of the run may have changed already."""
@@ -229,8 +242,12 @@ class WholeModel:
 
     def _judge(self, application: int, promise: Promise, difference: str, record: StepRecord, model: ir.Model) -> None:
         """Ask the whole model about a rewrite that is wrong where it stands; equality must hold there, too."""
-        checked = self._checked
+        checked, baseline = self._checked, self._baseline
         self._verify(model, suspect=application)
+        if self._baseline is None and not promise.is_equality:
+            record.notes.append(f"rewrite {application} differs locally: {difference}")
+            return
+        self._baseline = baseline
         self._checked = min(checked, len(self._steps) - 1)
         if promise.is_equality:
             name = difference.split(":")[0].split("[")[0]
@@ -250,7 +267,11 @@ class WholeModel:
         record, _ = self._pending[-1]
         given = promise_of([step.pass_ for _, step in self._pending], self._settings.limits)
         promise = given.in_type(baseline.unit)
-        results, obstacle = self._results(baseline, model)
+        try:
+            results, obstacle = self._results(baseline, model)
+        except BeyondMemoryError as error:
+            self._give_up(f"the original fits in memory, what became of it does not: {error}")
+            return
         if obstacle:
             self._fail(model, Charge(obstacle, obstacle, application=suspect))
         record.notes += baseline.notes
@@ -340,6 +361,10 @@ class WholeModel:
     def _results(self, baseline: Baseline, model: ir.Model) -> tuple[list[Sample], str]:
         try:
             return baseline.run(self._settings.executor, model), ""
+        except MemoryLimitError as error:
+            if baseline.is_large:
+                raise BeyondMemoryError(str(error)) from error
+            return [], f"the model no longer runs: {error}"
         except (ExecutionError, ModelError) as error:
             return [], f"the model no longer runs: {error}"
 

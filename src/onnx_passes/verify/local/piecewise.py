@@ -21,6 +21,7 @@ from onnx_passes.verify.local.windows import Windows, evidence_of_checks
 from onnx_passes.verify.run.activations import Activations
 from onnx_passes.verify.run.execute import ExecutionError, Executor
 
+BY_FRAGMENTS = "rewrites run one by one on values that are drawn, not the model"
 LEVEL = str(Finding("bits", "tested"))
 
 
@@ -31,7 +32,7 @@ def beyond_memory(model: ir.Model, executor: Executor) -> str:
         return ""
     return (
         f"the weights take {size / 2**30:.3g} GiB, more than the {limit / 2**30:.3g} GiB of --memory-limit:"
-        " rewrites run one by one on values that are drawn, not the model"
+        f" {BY_FRAGMENTS}"
     )
 
 
@@ -130,7 +131,7 @@ class Piecewise:
         return replace(found, level=str(Finding(found.finding.preserved, "tested")) if found.finding else found.level)
 
     def _unchecked(self, missed: int) -> Evidence:
-        rewrites = "1 rewrite" if missed == 1 else f"{missed} rewrites"
+        rewrites = {0: "what it changed", 1: "1 rewrite"}.get(missed, f"{missed} rewrites")
         why = f" ({self._obstacle})" if self._obstacle else ""
         return Evidence("unverified", reason=f"{rewrites} cannot run without the model{why}")
 

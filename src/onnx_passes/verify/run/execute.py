@@ -24,7 +24,7 @@ from onnx_passes.graph.serialise import serialise
 from onnx_passes.ops.expand import expand_nodes, uses_custom_operators
 from onnx_passes.verify.run.bfloats import with_wide_bfloats
 from onnx_passes.verify.run.child import Child, DiedError, Run, can_fork
-from onnx_passes.verify.run.footprint import footprint
+from onnx_passes.verify.run.footprint import Footprint, footprint
 from onnx_passes.verify.run.halves import with_rounded_halves
 from onnx_passes.verify.run.maps import with_maps_as_arrays
 from onnx_passes.verify.run.pace import Pace
@@ -45,8 +45,10 @@ from onnx_passes.verify.run.weights import Weights
 Engine = Literal["onnxruntime", "reference"]
 Sample = dict[str, np.ndarray]
 
-_SHARE = 8
-"""A model that may take more than this part of the limit runs in a process of its own."""
+LARGE = 1 / 8
+"""A model that may take more than this part of the limit of memory runs in a process of its own."""
+_LITTLE = 2**27
+"""What this process takes in any case, such as modules that it imports late, does not count."""
 _NOT_IN_NUMPY = {f"tensor({name})" for name in ("bfloat16", "float8e4m3fn", "float8e5m2", "int4", "uint4")}
 _NOT_IMPLEMENTED = re.compile(r"Could not find an implementation for (\w+)\((\d+)\)")
 _ENDED = "terminate flag"
@@ -133,15 +135,17 @@ class Executor:
         self, model: ir.Model, also: Collection[ir.Value], feeds: Collection[str] | None
     ) -> Executable:
         packed, recipe = self.session_of(model, also, feeds)
+        size = footprint(model, packed.weight_bytes)
         with self.explaining(model):
-            return _OnnxRuntime(self._engine(model, packed, recipe), packed)
+            made = _OnnxRuntime(self._engine(model, packed, recipe, size), packed)
+        made.share = size.bytes / self.resources.memory
+        return made
 
-    def _engine(self, model: ir.Model, packed: Packed, recipe: Recipe) -> InProcess | InChild:
+    def _engine(self, model: ir.Model, packed: Packed, recipe: Recipe, size: Footprint) -> InProcess | InChild:
         """Choose where a model runs: apart if it may end this process, is large or, beside threads, may be."""
         if self._protected or not can_fork():
             return InProcess(recipe, self.resources)
-        size = footprint(model, packed.weight_bytes)
-        large = size.bytes > self.resources.memory // _SHARE
+        large = size.bytes > LARGE * self.resources.memory
         if not large and (size.is_known or not other_threads()) and not may_crash(model):
             return InProcess(recipe, self.resources)
         weights = model.graph.initializers.values()
@@ -155,8 +159,8 @@ class Executor:
         )
 
     def _grown(self) -> int:
-        """Return the bytes that this process took since, or half of the limit: they may be another thread's."""
-        return min(max(private_bytes() - self._began_with, 0), self.resources.memory // 2)
+        """Return the bytes that this process took since; beside threads they may be another's, and half is left."""
+        return min(max(private_bytes() - self._began_with - _LITTLE, 0), self.resources.memory // 2)
 
     def session_of(
         self,
@@ -244,12 +248,14 @@ class Executor:
 class Executable:
     """A model ready to run.
 
-    ``key`` is what decides about results, ``obstacle`` says why ONNX Runtime cannot run the model, if so.
+    ``key`` is what decides about results, ``obstacle`` says why ONNX Runtime cannot run the model, if so. ``share`` is
+    the part of the memory limit that a run may take, as far as shapes tell it.
     """
 
     engine: Engine
     obstacle: str = ""
     key: Key | None = None
+    share: float = 0.0
 
     def clock(self) -> float:
         """Return the seconds that count for runs: of processor time, where they are of this thread."""

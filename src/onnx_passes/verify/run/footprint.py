@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from onnx_passes.core.measure import count_bytes
 from onnx_passes.core.walk import all_nodes
 
 _UNKNOWN = 8
 """What a dynamic dimension counts."""
+_SHORT = frozenset((ir.DataType.FLOAT16, ir.DataType.BFLOAT16))
+"""What is computed in float32, and held in both; of weights, one at a time."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,14 @@ def footprint(model: ir.Model, weights: int) -> Footprint:
     results = [_nbytes(value) for node in all_nodes(model.graph) for value in node.outputs if value.name]
     largest = max(filter(None, inputs), default=0)
     total = sum(largest if size is None else size for size in (*inputs, *results))
-    return Footprint(weights, total, None not in results)
+    short = (value.const_value for value in model.graph.initializers.values() if value.dtype in _SHORT)
+    widened = 2 * max((count_bytes(tensor) for tensor in short if tensor is not None), default=0)
+    return Footprint(weights, total + widened, None not in results)
 
 
 def _nbytes(value: ir.Value) -> int | None:
     if value.shape is None or value.dtype is None:
         return None
     sizes = [size if isinstance(size, int) else _UNKNOWN for size in value.shape]
-    return -(-math.prod(sizes) * value.dtype.bitwidth // 8)
+    bits = value.dtype.bitwidth * (3 if value.dtype in _SHORT else 1)
+    return -(-math.prod(sizes) * bits // 8)

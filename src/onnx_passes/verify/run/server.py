@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from onnx_passes.verify.run.weights import Place
 
 _REQUEST = 1024
+_LAST_SECONDS = 5.0
+"""So long the server may take to end."""
 _MAIN = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
     " from onnx_passes.verify.run.server import main; main(int(sys.argv[2]))"
@@ -114,6 +117,7 @@ class Server:
             )
         self._way = ours
         self._lock = threading.Lock()
+        weakref.finalize(self, _end, os.getpid(), ours, self._process)
         if self._answer() != os.getpid():
             raise OSError("the interpreter does not start as it should")
 
@@ -137,6 +141,16 @@ class Server:
         if not answer:
             raise OSError("the process that models run in has ended")
         return int(answer)
+
+
+def _end(owner: int, way: socket.socket, process: subprocess.Popen[bytes]) -> None:
+    """Let the server end, and wait for it, so that its time counts as that of a child."""
+    if os.getpid() != owner:
+        # A copy of the process that started it.
+        return
+    way.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_LAST_SECONDS)
 
 
 @cache
@@ -166,7 +180,7 @@ def main(descriptor: int) -> None:
         while True:
             request, received, _, _ = socket.recv_fds(way, _REQUEST, 1)
             if not request:
-                return
+                os._exit(0)
             if request != b"fork":
                 way.sendall(str(kill(int(request.split()[1]))).encode())
                 continue

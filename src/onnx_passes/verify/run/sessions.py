@@ -64,6 +64,8 @@ class InChild:
                 raise MemoryError
             return replace(resources, memory=memory)
 
+        # What does not fit is not even put into files.
+        left()
         is_copy = not large and not other_threads()
         start = None
         if not is_copy and places is not None and recipe.is_plain and server.has_server():

@@ -10,7 +10,14 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Sample, TimeLimitError
+from onnx_passes.verify.run.execute import (
+    Executable,
+    ExecutionError,
+    Executor,
+    MemoryLimitError,
+    Sample,
+    TimeLimitError,
+)
 from onnx_passes.verify.run.pace import Pace
 from onnx_passes.verify.samples.effort import WIDE
 from onnx_passes.verify.samples.generate import Redraw, Sampling, draft
@@ -78,7 +85,7 @@ def run_generated(
         with contextlib.suppress(ExecutionError):
             if smaller:
                 return ready.run_each(smaller, all_must_run=False, pace=pace)
-        if redraw is None or not any(axes.values()) or isinstance(refusal, TimeLimitError):
+        if redraw is None or not any(axes.values()) or isinstance(refusal, (TimeLimitError, MemoryLimitError)):
             raise
         return _run_related(ready, redraw(), given, refusal, pace)
 

@@ -17,6 +17,7 @@ from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.tensor_types import declared_bounds
 from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.run.pace import Pace
+from onnx_passes.verify.run.resources import current_resources
 from onnx_passes.verify.samples.critical_inputs import Critical
 from onnx_passes.verify.samples.draw import Bounds, Draw, Kind
 from onnx_passes.verify.samples.effort import affordable_size, is_small, seconds_for_samples
@@ -33,6 +34,8 @@ from onnx_passes.verify.samples.sizes import (
 _SPECIAL_TYPES = {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16}
 _EXTRA = 1000
 """The number of the extra sample, beyond those of others."""
+_SHARE = 8
+"""The part of the limit of memory that samples may take; there is always one."""
 _KINDS: tuple[Kind, ...] = ("normal", "integers", "edges")
 
 
@@ -200,8 +203,17 @@ class _Drawing:
             what = f"cannot generate {samples} samples from seed {self.seed}"
             raise UsageError(what, hint="give a positive number and seed")
         count = samples or self.usual + (self.more if thorough else 0)
-        drawn = [self.sample(number, special=special, thorough=thorough) for number in range(count)]
-        return Draft(drawn, extra=self.extra() if thorough and samples is None else None, to_do=self.to_do)
+        drawn = [self.sample(0, special=special, thorough=thorough)]
+        if samples is None:
+            count = min(count, max(1, self.room // max(1, sum(array.nbytes for array in drawn[0].values()))))
+        drawn += [self.sample(number, special=special, thorough=thorough) for number in range(1, count)]
+        extra = self.extra() if thorough and samples is None and count > 1 else None
+        return Draft(drawn, extra=extra, to_do=self.to_do)
+
+    @property
+    def room(self) -> int:
+        """Return the bytes that samples may take."""
+        return (current_resources() if self.executor is None else self.executor.resources).memory // _SHARE
 
     @cached_property
     def usual(self) -> int:
