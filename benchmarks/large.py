@@ -1,10 +1,11 @@
 """Cost of runs on a model that does not fit in memory: a decoder like Llama 7B, its weights in a sparse file.
 
-    python benchmarks/large.py [--folder FOLDER] [--layers N] [--only TEXT] [--make FILE]
+    python benchmarks/large.py [--folder FOLDER] [--layers N] [--element TYPE] [--dense] [--memory-limit SIZE]
+                               [--only TEXT] [--make FILE]
 
-The model has 1 738 nodes and 13.5 GB of float16 in one data file, of which only the start of every weight is written.
-For each run: CPU seconds, the most memory of its own and the most of mapped files at any time (looked at every 20 ms),
-bytes read and written, and bytes that the result takes on the disk.
+The model has 1 738 nodes and 13.5 GB of float16 in one data file, of which only the start of every weight is written,
+unless it is to be dense. For each run: CPU seconds, the most memory of its own and the most of mapped files at any time
+(of all processes together, looked at every 20 ms), bytes read and written, and bytes that the result takes on the disk.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ HIDDEN, INNER, HEADS, VOCABULARY, POSITIONS = 4096, 11008, 32, 32000, 4096
 HEAD = HIDDEN // HEADS
 PAGE = 4096
 
+ELEMENTS = {"bfloat16": TensorProto.BFLOAT16, "float16": TensorProto.FLOAT16, "float32": TensorProto.FLOAT}
 RUNS = {
     "cleanup": ["cleanup", "--verify", "off"],
     "simplify": ["simplify", "--verify", "off"],
@@ -196,7 +198,7 @@ def measure(title: str, arguments: Sequence[str], model: Path, out: Path) -> Non
     io: dict[str, int] = {}
     while process.poll() is None:
         found = [status(pid) for pid in family(process.pid)]
-        own = max(own, sum(entry.get("RssAnon", 0) for entry in found))
+        own = max(own, sum(entry.get("RssAnon", 0) + entry.get("RssShmem", 0) for entry in found))
         mapped = max(mapped, *(entry.get("RssFile", 0) for entry in found))
         io = traffic(process.pid) or io
         time.sleep(0.02)
@@ -214,21 +216,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, help="where the model is made; what is made there is removed")
     parser.add_argument("--layers", type=int, default=32)
+    parser.add_argument("--element", choices=sorted(ELEMENTS), default="float16", help="the type of the weights")
+    parser.add_argument("--dense", action="store_true", help="write all elements of all weights")
+    parser.add_argument("--memory-limit", metavar="SIZE", help="what verification may take")
     parser.add_argument("--only", default="", help="runs with this text in their title")
     parser.add_argument("--make", type=Path, help="only make the model, in this file")
     chosen = parser.parse_args()
     if chosen.make is not None:
-        make(chosen.make, chosen.layers)
+        make(chosen.make, chosen.layers, ELEMENTS[chosen.element], dense=chosen.dense)
         return
     columns = ("CPU s", "system", "own MB", "mapped", "MB read", "written", "on disk")
     with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
-        model = make(Path(folder) / "decoder.onnx", chosen.layers)
+        model = make(Path(folder) / "decoder.onnx", chosen.layers, ELEMENTS[chosen.element], dense=chosen.dense)
+        limit = ["--memory-limit", chosen.memory_limit] if chosen.memory_limit else []
         size = model.with_name(f"{model.name}.data").stat().st_size
         print(f"{len(onnx.load(model, load_external_data=False).graph.node)} nodes, {size / 1e9:.1f} GB of weights")
         print(f"{'':24}" + "".join(f"{column:>{8 if at < 2 else 10}}" for at, column in enumerate(columns)))
         for title, arguments in RUNS.items():
             if chosen.only in title:
-                measure(title, arguments, model, model.with_name("out.onnx"))
+                measure(title, [*arguments, *limit], model, model.with_name("out.onnx"))
                 for made in model.parent.glob("out.onnx*"):
                     made.unlink()
 
