@@ -103,6 +103,7 @@ def test_four_bit_integers_come_out():
 
 def test_strings_subgraphs_functions_and_no_inputs():
     strings = model("g (string[2] x) => (string[2] y) { y = StringConcat(x, x) }")
+    assert Executor().prepare(strings).engine == "onnxruntime"
     assert list(Executor().prepare(strings).run({"x": np.array(["a", "b"], object)})["y"]) == ["aa", "bb"]
     branch = model("""
         g (bool c, float[1] x) => (float[1] y) {

@@ -12,6 +12,8 @@ from onnx_passes.core.walk import all_nodes
 
 _UNKNOWN = 8
 """What a dynamic dimension counts."""
+_TEXT = 64
+"""Bytes that a text counts."""
 _SHORT = frozenset((ir.DataType.FLOAT16, ir.DataType.BFLOAT16))
 """What is computed in float32, and held in both; of weights, one at a time."""
 
@@ -42,8 +44,10 @@ def footprint(model: ir.Model, weights: int) -> Footprint:
 
 
 def _nbytes(value: ir.Value) -> int | None:
-    if value.shape is None or value.dtype is None:
+    if value.shape is None or value.dtype in (None, ir.DataType.UNDEFINED):
         return None
     sizes = [size if isinstance(size, int) else _UNKNOWN for size in value.shape]
+    if value.dtype is ir.DataType.STRING:
+        return _TEXT * math.prod(sizes)
     bits = value.dtype.bitwidth * (3 if value.dtype in _SHORT else 1)
     return -(-math.prod(sizes) * bits // 8)
