@@ -6,6 +6,7 @@ import functools
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from typing import cast
 
 import onnx
 import onnx_ir as ir
@@ -138,7 +139,8 @@ class Encoder:
         elif kind is _Kind.STRING and isinstance(value, str):
             body = _STRING + _sized(value)
         elif kind is _Kind.TENSOR and type(value) is ir.Tensor and value.dtype is not ir.DataType.STRING:
-            body = _field(_TENSOR, _tensor(attribute.as_tensor()))
+            # `as_tensor` looks at every member of the protocol each time.
+            body = _field(_TENSOR, _tensor(cast("ir.TensorProtocol", value)))
         elif kind is _Kind.GRAPH and self._expand is not None:
             graph = self._graph(attribute.as_graph())
             body = _GRAPH + varint(len(graph)) + graph
