@@ -228,3 +228,8 @@ def test_fault_of_later_turns_of_a_loop_is_caught(turns):
     body = "{ d = Identity(c) j = Add(i, i) f = Cast<to = 1>(j) w = Add(v, f) }"
     with pytest.raises(PostconditionError, match=r"body of Loop 'y', which no sample reached, alone"):
         apply(ir.from_onnx_text(model(f"{one} y = Loop ({turns}, , less) <{LOOP} {body}>")), TakesTurnForItsDouble)
+
+
+def test_loop_without_a_turn_may_be_inlined():
+    result = apply(ir.from_onnx_text(MODELS["loop of a function"][0]), "inline-functions")
+    assert result.steps[0].evidence.level == "bits:sampled"

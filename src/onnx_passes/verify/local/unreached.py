@@ -245,7 +245,8 @@ class Unreached:
         """Find the graphs that hang elsewhere now by their results; others are in doubt."""
         lost = {path: old for path, old in reference.items() if _runs_elsewhere(old, latest.get(path))}
         for path, new in latest.items():
-            if not _runs_elsewhere(new, reference.get(path)):
+            state = self._states.get(path)
+            if not _runs_elsewhere(new, reference.get(path)) or (state is not None and state.never_runs):
                 continue
             origin = next((at for at, old in lost.items() if _is_known(old, new) and _holds(old, new, promise)), None)
             if origin is None:
