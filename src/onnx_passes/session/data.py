@@ -45,9 +45,9 @@ class Data:
         original, executor = _original(state), Executor()
         narrowing = Narrowing(original, plan_of(state))
         baseline = Start(original, self.inputs, Sampling(self.seed), executor, narrowing).establish()
-        for model, change in _changes(state):
+        for step, (model, change) in enumerate(_changes(state)):
             baseline.look_inside(change, model, executor)
-            baseline.follow(change, state.model)
+            baseline.follow(change, state.model, step)
         found = baseline.run(executor, state.model)
         results = tuple(compare(old, new) for old, new in zip(baseline.original, found, strict=True))
         wrong = next((number for number, result in enumerate(results) if not result.equal), None)
