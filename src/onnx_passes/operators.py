@@ -45,7 +45,7 @@ _INTERFACES = {
     "integer_form": "passes.streamline.aggregate_scales:INTEGER_FORMS",
     "quantizer": "ops.quantizing:QUANTIZERS",
     "ranges": "analysis.ranges.site:RANGES",
-    "shapes": "passes.annotate.custom_shapes:SHAPES",
+    "shapes": "analysis.shapes.custom_shapes:SHAPES",
     "traits": "graph.traits:TRAITS",
     "vectors": "passes.fold.vectors:VECTORS",
     "work": "analysis.formulas:WORK",

@@ -112,7 +112,7 @@ def test_quotients_by_numbers_are_rounded_down(a: Element, divisor: int, sizes: 
     assert meaning(a % divisor, sizes) == at(a, sizes) % divisor
 
 
-@given(ELEMENTS, ELEMENTS, SIZES)
+@given(ELEMENTS, ELEMENTS, POSITIVE)
 def test_quotients_by_dimensions_are_rounded_down(a: Element, b: Element, sizes: dict[str, int]):
     assert a is not None
     assert b is not None

@@ -9,6 +9,7 @@ from onnx_passes import apply
 from onnx_passes.core.instruments import Limit
 from onnx_passes.core.registry import REGISTRY
 from onnx_passes.core.walk import all_nodes
+from onnx_passes.verify.verification import Verification
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]>'
 CONSTANTS = f"""{HEAD} g (float[2] x) => (float[2] y) {{
@@ -118,7 +119,7 @@ def test_a_limit_stops_inside(pass_: str):
 
 @pytest.mark.parametrize("pass_", sorted(VALUES_REPLACED))
 def test_replaced_values_are_checked_where_they_stand(pass_: str):
-    step = apply(model_of(pass_), pass_).record.steps[-1]
+    step = apply(model_of(pass_), pass_, verify=Verification(prove=False)).record.steps[-1]
     assert step.evidence is not None
     assert step.evidence.windows == step.applications
 

@@ -53,6 +53,7 @@ def test_smaller_sizes_where_a_model_does_not_take_the_usual_ones():
 
 
 def test_no_size_fits():
-    text = f"{HEAD} g (float[1,n] x) => (float[1,7] y) <int64[2] shape = {{5,7}}> {{ y = Reshape (x, shape) }}"
+    text = f"""{HEAD} g (float[1,n] x) => (float[5,7] y, float[4,9] z) <int64[2] s = {{5,7}}, int64[2] t = {{4,9}}> {{
+        y = Reshape (x, s) z = Reshape (x, t) }}"""
     with pytest.raises(ExecutionError):
         timed_sample(ir.from_onnx_text(text))

@@ -11,13 +11,13 @@ from typing import Any, cast
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.analysis.shapes.standard_engine import fill_gaps
 from onnx_passes.core.errors import ModelError, UsageError
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import RunRecord, StepRecord
 from onnx_passes.debug.intermediates import make_folder
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.passes.annotate.standard_engine import fill_gaps
 from onnx_passes.verify.run.boundary_types import WIDER_TYPES
 from onnx_passes.verify.run.execute import Engine, ExecutionError, Executor, Sample
 from onnx_passes.verify.samples.dataset import Dataset

@@ -89,8 +89,10 @@ class Extent(ir.SymbolicDim):
     __ceil__ = __trunc__ = simplify = __floor__
 
     def evaluate(self, bindings: Mapping[str, int]) -> int | ir.SymbolicDim:
-        """Put numbers for names."""
-        return ir.SymbolicDim(self.value).evaluate(bindings)
+        """Return the size with numbers for names, or what is left of it if some have none."""
+        # SymPy rounds down wrongly where a size is zero.
+        size = number_of(self, bindings)
+        return ir.SymbolicDim(self.value).evaluate(bindings) if size is None else size
 
     def free_symbols(self) -> frozenset[str]:
         """Return all names, also those inside of what is no polynomial."""
@@ -213,35 +215,63 @@ def parse(text: str) -> Element:
     return found if isinstance(found, int | Extent) else None
 
 
+@functools.lru_cache(maxsize=4096)
 def _tree(text: str) -> ast.expr:
     """Read the text; the dots in names, as in ``x.1_dim_0``, are letters while Python reads it."""
     return ast.parse(re.sub(r"(?<=\w)\.(?=\w)", _DOT, text), mode="eval").body
 
 
-def _evaluated(node: ast.expr) -> Any:
-    """Calculate as the text says. Raises ValueError where that is no arithmetic on sizes."""
+def _evaluated(node: ast.expr, sizes: Mapping[str, int] | None = None) -> Any:
+    """Calculate as the text says, with ``sizes`` in place of names if there are any.
+
+    Raises ValueError if that is no arithmetic on sizes, KeyError if a name has no size.
+    """
     match node:
         case ast.Constant(value=int(number)):
             return number
         case ast.Name(id=name):
-            return Extent({(name.replace(_DOT, "."),): 1})
+            plain = name.replace(_DOT, ".")
+            return Extent({(plain,): 1}) if sizes is None else sizes[plain]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_evaluated(operand)
+            return -_evaluated(operand, sizes)
         case ast.BinOp(left=base, op=ast.Pow(), right=ast.Constant(value=int(power))) if power <= _HIGHEST_DEGREE:
-            found = _evaluated(base)
+            found = _evaluated(base, sizes)
             if isinstance(found, int) and found.bit_length() * power > _HIGHEST_DEGREE:
                 raise OverflowError("a power of a number is too large")
             return product([found] * power)
         case ast.BinOp(left=left, op=operation, right=right) if type(operation) in _OPERATIONS:
-            return _OPERATIONS[type(operation)](_evaluated(left), _evaluated(right))
+            return _OPERATIONS[type(operation)](_evaluated(left, sizes), _evaluated(right, sizes))
         case ast.Call(func=ast.Name(id="floor"), args=[ast.BinOp(left=left, op=ast.Div(), right=right)]):
-            return _evaluated(left) // _evaluated(right)
+            return _evaluated(left, sizes) // _evaluated(right, sizes)
         case ast.Call(func=ast.Name(id="max" | "Max"), args=arguments):
-            return functools.reduce(greatest, map(_evaluated, arguments))
+            return functools.reduce(greatest, (_evaluated(each, sizes) for each in arguments))
         case ast.Call(func=ast.Name(id="min" | "Min"), args=arguments):
-            return functools.reduce(least, map(_evaluated, arguments))
+            return functools.reduce(least, (_evaluated(each, sizes) for each in arguments))
         case _:
             raise ValueError("no arithmetic on sizes")
+
+
+def number_of(amount: Amount, sizes: Mapping[str, int]) -> int | None:
+    """Return what an amount comes to with sizes for its names; None if one of them has no size."""
+    if isinstance(amount, int):
+        return amount
+    total = 0
+    for names, factor in amount.terms.items():
+        known = [sizes[name] if name in sizes else _sized(name, sizes) for name in names]
+        if None in known:
+            return None
+        total += math.prod(filter(None, known), start=factor) if 0 not in known else 0
+    return total
+
+
+def _sized(text: str, sizes: Mapping[str, int]) -> int | None:
+    if text.isidentifier():
+        return None
+    try:
+        found = _evaluated(_tree(text), sizes)
+    except (ArithmeticError, KeyError, SyntaxError, TypeError, ValueError):
+        return None
+    return found if isinstance(found, int) else None
 
 
 def _names_in(text: str) -> set[str]:

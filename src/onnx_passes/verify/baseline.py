@@ -283,7 +283,7 @@ class Start:
         """Say how samples are other than usual."""
         found: list[str] = []
         if self._redraw is not None and self._redraw.relations:
-            found.append(f"sizes of generated inputs were searched: {self._redraw.relations}")
+            found.append(f"sizes of generated inputs meet {self._redraw.relations}")
         if (shortage := self._draft.pace.shortage) is not None:
             seconds, times = shortage
             more = math.ceil(times * self._sampling.effort)

@@ -140,7 +140,6 @@ class WholeModel:
             executor = self._settings.executor
             baseline.unreached = Unreached(self._source, baseline.given, executor, baseline.engine)
             baseline.unreached.follow(baseline.samples)
-            self._run.coverage = Coverage().with_branches(*baseline.unreached.counts)
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
         """Hold a pass to its promise; a sequence at the top of the pipeline is a point to run the whole model."""
@@ -199,11 +198,18 @@ class WholeModel:
                 self._pending = [self._steps[-1]]
             if self._pending:
                 self._verify(model)
-        if (seen := self._rewrites.coverage) is not None:
-            known = self._run.coverage or Coverage()
-            self._run.coverage = seen.with_branches(known.branches, known.taken, known.alone)
+        self._run.coverage = self._coverage()
         if self._settings.expect:
             self._require_expected()
+
+    def _coverage(self) -> Coverage | None:
+        """Return what the samples brought about, in graphs inside the model as far as these were looked at."""
+        unreached = None if self._baseline is None else self._baseline.unreached
+        branches, taken, alone = (0, 0, 0) if unreached is None else unreached.counts
+        seen = self._rewrites.coverage
+        if seen is None and not branches:
+            return None
+        return (seen or Coverage()).with_branches(branches, taken, alone)
 
     def _require_expected(self) -> None:
         """Hold the result of the run to the outputs that the user expects, whatever its passes promise."""

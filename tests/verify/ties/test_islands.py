@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -62,7 +64,10 @@ def test_networks_with_layer_norm_are_accepted(flow: str, seed: int):
     result = apply(mixer(), flow, inputs=at_ties(seed))
     notes = "\n".join(note for step in result.record.leaves() for note in step.notes)
     assert "levels flipped at ties" in notes
-    assert "the old one at 0)" in notes
+    # Where scales are merged, floats flip levels of their own before thresholds are searched.
+    found = re.findall(r"the new level is right at (\d+), the old one at (\d+)\)", notes)
+    assert found
+    assert sum(int(new) for new, _ in found) > 10 * sum(int(old) for _, old in found)
 
 
 def rule(pattern, rewrite, check) -> Transformation:

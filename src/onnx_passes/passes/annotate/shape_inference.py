@@ -5,15 +5,9 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.core.base import Annotation, Context, PassResult
-from onnx_passes.core.errors import PassFailedError
-from onnx_passes.core.options import option
-from onnx_passes.graph import annotations
-from onnx_passes.graph.expansion import MOST_NODES, expanded_size
-from onnx_passes.graph.wording import describe
-from onnx_passes.passes.annotate.known_shapes import KnownShapes, contradict, forget_made_up
-from onnx_passes.passes.annotate.memory import Memory
-from onnx_passes.passes.annotate.standard_engine import (
+from onnx_passes.analysis.shapes.known_shapes import KnownShapes, contradict, forget_made_up
+from onnx_passes.analysis.shapes.memory import Memory
+from onnx_passes.analysis.shapes.standard_engine import (
     false_claims,
     fill_gaps,
     has_gaps,
@@ -21,7 +15,13 @@ from onnx_passes.passes.annotate.standard_engine import (
     is_static,
     nodes_with_gaps,
 )
-from onnx_passes.passes.annotate.symbolic_engine import infer_alone, infer_symbolically
+from onnx_passes.analysis.shapes.symbolic_engine import infer_alone, infer_symbolically
+from onnx_passes.core.base import Annotation, Context, PassResult
+from onnx_passes.core.errors import PassFailedError
+from onnx_passes.core.options import option
+from onnx_passes.graph import annotations
+from onnx_passes.graph.expansion import MOST_NODES, expanded_size
+from onnx_passes.graph.wording import describe
 
 _ROUNDS = 3
 _FEW = 32

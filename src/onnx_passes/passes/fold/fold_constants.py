@@ -9,13 +9,13 @@ from typing import cast
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.analysis.shapes.standard_engine import has_gaps
 from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.options import Size, option
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.edits import is_dead
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
-from onnx_passes.passes.annotate.standard_engine import has_gaps
 from onnx_passes.passes.fold.candidates import Candidates, Eligibility, bytes_of
 from onnx_passes.passes.fold.evaluation import Evaluator, Results, inexact_values
 from onnx_passes.passes.fold.fold_if import inline_branches

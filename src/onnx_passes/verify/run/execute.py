@@ -16,7 +16,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.core.errors import ExitCode, OnnxPassesError, UsageError, did_you_mean
+from onnx_passes.core.errors import ExitCode, ModelError, OnnxPassesError, UsageError, did_you_mean
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.graph.expansion import MOST_NODES, expanded_size
 from onnx_passes.graph.load import root_cause
@@ -26,6 +26,7 @@ from onnx_passes.verify.run.bfloats import with_wide_bfloats
 from onnx_passes.verify.run.child import Child, DiedError, Run, can_fork
 from onnx_passes.verify.run.footprint import Footprint, footprint
 from onnx_passes.verify.run.halves import with_rounded_halves
+from onnx_passes.verify.run.infer_types import with_shapes
 from onnx_passes.verify.run.maps import with_maps_as_arrays
 from onnx_passes.verify.run.pace import Pace
 from onnx_passes.verify.run.pack import WEIGHTS, Key, Packed, missing_functions, pack
@@ -129,7 +130,12 @@ class Executor:
 
     def _pack(self, model: ir.Model, also: Collection[ir.Value], feeds: Collection[str] | None) -> Packed:
         executed = with_wide_bfloats(with_rounded_halves(model) if self.profile.round_halves else model)
-        return pack(executed, _outputs(model, also), self.functions, self.weights.handed, feeds)
+        outputs = _outputs(model, also)
+        try:
+            return pack(executed, outputs, self.functions, self.weights.handed, feeds)
+        except ModelError:
+            # Some operators are lowered by sizes that nobody has inferred since a rewrite put them in.
+            return pack(with_shapes(executed), outputs, self.functions, self.weights.handed, feeds)
 
     def _with_onnxruntime(
         self, model: ir.Model, also: Collection[ir.Value], feeds: Collection[str] | None

@@ -1,4 +1,4 @@
-"""Types and shapes inside a model, as far as onnx infers them, for those who need no more."""
+"""Types and shapes inside a model that is run, and may declare none."""
 
 from __future__ import annotations
 
@@ -6,9 +6,19 @@ import logging
 
 import onnx_ir as ir
 
+from onnx_passes.analysis.shapes.known_shapes import KnownShapes
+from onnx_passes.analysis.shapes.symbolic_engine import infer_symbolically
 from onnx_passes.core.walk import all_nodes
+from onnx_passes.graph.copy import copy_model
 
 _LOGGER = "onnx_ir.passes.common.shape_inference"
+
+
+def with_shapes(model: ir.Model) -> ir.Model:
+    """Return a copy of a model with the shapes inside it, those behind operators for quantized networks included."""
+    copied = copy_model(model)
+    infer_symbolically(copied, KnownShapes(copied.graph))
+    return copied
 
 
 def infer_types(model: ir.Model) -> None:

@@ -22,8 +22,9 @@ from onnx_passes.verify.run.pace import Pace
 from onnx_passes.verify.samples.effort import WIDE
 from onnx_passes.verify.samples.generate import Redraw, Sampling, draft
 from onnx_passes.verify.samples.reference import read_inputs
-from onnx_passes.verify.samples.size_search import Misfit, search_sizes
-from onnx_passes.verify.samples.sizes import dimension_key
+from onnx_passes.verify.samples.size_search import Misfit, Relations, search_sizes
+from onnx_passes.verify.samples.sizes import Sizes, dimension_key
+from onnx_passes.verify.samples.solve_sizes import SizeSolver
 from onnx_passes.verify.samples.sources import listed
 
 Axes = Mapping[str, Sequence[int]]
@@ -110,29 +111,50 @@ def _run_related(
     refusal: ExecutionError,
     pace: Pace | None,
 ) -> tuple[list[Sample], list[Sample]]:
-    """Run on samples with sizes between which relations hold that the model asks for, if these are found."""
+    """Run on samples whose sizes meet what operators require; where that does not do, relations are searched, too."""
     if redraw.least.keys() <= redraw.fixed.keys():
         raise refusal
+    solver = SizeSolver(redraw.model, list(redraw.least))
 
-    def attempt(sizes: Mapping[str, int]) -> str:
-        try:
-            ready.run(given(redraw.sample(0, sizes)))
-        except TimeLimitError:
-            # Other sizes would take as long, each.
-            raise
-        except (ExecutionError, UsageError) as error:
-            return str(error) or type(error).__name__
-        return ""
+    def fitted(sizes: Sizes) -> Sizes:
+        # What inference says may be more than the model asks for.
+        return solver.solve(sizes, redraw.fixed) or sizes
 
-    found = search_sizes(redraw.least, attempt, redraw.order, redraw.fixed)
+    known: dict[tuple[int, ...], str] = {}
+
+    def attempt(sizes: Sizes) -> str:
+        sizes = fitted(sizes)
+        key = tuple(sizes.values())
+        if key not in known:
+            known[key] = _failure(ready, redraw, given, sizes)
+        return known[key]
+
+    if not attempt(redraw.free(0)):
+        found, redraw.relations = Relations({}), str(solver)
+    else:
+        found = search_sizes(redraw.least, attempt, redraw.order, redraw.fixed, ready.clock)
+        redraw.relations = str(found)
     if isinstance(found, Misfit):
-        raise ExecutionError(f"{found}; set them with --size NAME=SIZE, or give data with --inputs") from refusal
-    redraw.relations = str(found)
+        unmet = solver.unmet(found.sizes)
+        hint = "set them with --size NAME=SIZE, or give data with --inputs"
+        raise ExecutionError(f"{found}; {unmet + '; ' if unmet else ''}{hint}") from refusal
     samples: list[Sample] = []
     for number in range(redraw.count):
         with contextlib.suppress(UsageError):
-            samples.append(given(redraw.sample(number, found.sizes(redraw.free(number)))))
+            samples.append(given(redraw.sample(number, fitted(found.sizes(redraw.free(number))))))
     return ready.run_each(samples, all_must_run=False, pace=pace)
+
+
+def _failure(ready: Executable, redraw: Redraw, given: Callable[[Sample], Sample], sizes: Sizes) -> str:
+    """Return why a model does not run with sizes; empty if it does. Raises TimeLimitError."""
+    try:
+        ready.run(given(redraw.sample(0, sizes)))
+    except TimeLimitError:
+        # Other sizes would take as long, each.
+        raise
+    except (ExecutionError, UsageError) as error:
+        return str(error) or type(error).__name__
+    return ""
 
 
 def _cut(samples: Sequence[Sample], axes: Axes, sizes: Sequence[int]) -> Iterator[Sample]:

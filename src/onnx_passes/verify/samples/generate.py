@@ -128,7 +128,7 @@ class Redraw:
     """Draws samples of other sizes for a model that does not take the usual ones."""
 
     def __init__(self, model: ir.Model, sampling: Sampling) -> None:
-        self._model, self._seed = model, sampling.seed
+        self.model, self._seed = model, sampling.seed
         self._drawing = sampling.drawing(model)
         self.least, self.fixed = self._drawing.dynamic, self._drawing.fixed
         self.relations = ""
@@ -146,7 +146,7 @@ class Redraw:
 
     def sample(self, number: int, sizes: Sizes) -> Sample:
         """Draw a sample with these sizes."""
-        return _Drawing.of(self._model, self._seed, sizes, {}, None).sample(number)
+        return _Drawing.of(self.model, self._seed, sizes, {}, None).sample(number)
 
 
 def draw_special(model: ir.Model, sampling: Sampling) -> list[tuple[Literal["finite", "infinite"], Sample]]:

@@ -18,9 +18,11 @@ from dataclasses import dataclass, replace
 Attempt = Callable[[Mapping[str, int]], str]
 """Runs a model with sizes of its dimensions, and returns why that fails; empty if it does not."""
 
-_MOST_ATTEMPTS = 120
-_SECONDS, _CPU_SECONDS = 60.0, 10.0
-"""Runs in processes of their own count by the clock, on which others may be busy, too."""
+_MOST_ATTEMPTS, _FEW_ATTEMPTS = 120, 6
+_SECONDS, _MOST_SECONDS = 1.0, 8.0
+"""What attempts may take in all; a few may take more."""
+_SLOW = 0.1
+"""The seconds from which on an attempt is not repeated with larger sizes."""
 _LARGEST = 1024
 """Numbers beyond in a failure are not those of sizes."""
 _USUAL = (256, 128, 64, 32, 16, 8, 512, 1024, 4096, 16384)
@@ -85,31 +87,66 @@ class Misfit:
         return f"no sizes of dynamic dimensions were found that fit together; with {sizes}: {self.failure}"
 
 
+class _Cost:
+    """What attempts have cost, and which sizes would cost more than is left."""
+
+    def __init__(self, attempt: Attempt, clock: Callable[[], float]) -> None:
+        self._attempt, self._clock = attempt, clock
+        self._spent, self._count, self._largest = 0.0, 0, math.inf
+
+    def attempt(self, sizes: Mapping[str, int]) -> str:
+        """Make an attempt, and take note of what it took."""
+        started = self._clock()
+        failure = self._attempt(sizes)
+        seconds = self._clock() - started
+        self._spent, self._count = self._spent + seconds, self._count + 1
+        if seconds > _SLOW:
+            self._largest = min(self._largest, math.prod(sizes.values()))
+        return failure
+
+    @property
+    def is_affordable(self) -> bool:
+        """Return whether one more attempt may be made."""
+        if self._spent > _MOST_SECONDS or self._count >= _MOST_ATTEMPTS:
+            return False
+        return self._spent < _SECONDS or self._count < _FEW_ATTEMPTS
+
+    def allows(self, sizes: Mapping[str, int]) -> bool:
+        """Return whether sizes are not larger than ones that took long, or than any model is run with."""
+        volume = math.prod(sizes.values())
+        large = math.prod(size for size in sizes.values() if size > _SMALL)
+        return volume <= self._largest and large <= _MOST
+
+
 def search_sizes(
-    least: Mapping[str, int], attempt: Attempt, order: Mapping[str, int], fixed: Mapping[str, int]
+    least: Mapping[str, int],
+    attempt: Attempt,
+    order: Mapping[str, int],
+    fixed: Mapping[str, int],
+    clock: Callable[[], float] = time.process_time,
 ) -> Relations | Misfit:
     """Return relations of dimensions with which a model runs, or the best sizes if none are found in bounded time.
 
     ``least`` is the smallest size of each dimension, ``fixed`` are sizes that must stay, ``order`` the place of each
     node in the order of execution: the later a run fails, the better are its sizes. Of failures at the same node, one
-    of a new kind is taken for progress.
+    of a new kind is taken for progress. Attempts are bounded by what they take by the ``clock``.
     """
     free = {name: size + place + (size == 1) for place, (name, size) in enumerate(least.items())}
     count, best = itertools.count(), (-1, -1, Misfit(free, ""))
-    ends, cpu_ends = time.perf_counter() + _SECONDS, time.process_time() + _CPU_SECONDS
+    cost = _Cost(attempt, clock)
     # Ordered by how far a run came, how new its failure was, and how much was supposed since the start.
     waiting = [(-math.inf, 0, 0, next(count), start) for start in _starts(free, fixed)]
     others = {name: size + place + 1 for place, (name, size) in enumerate(free.items())}
     tried: set[tuple[int, ...]] = set()
     kinds: dict[str, int] = {}
-    while waiting and len(tried) < _MOST_ATTEMPTS and time.perf_counter() < ends and time.process_time() < cpu_ends:
+    while waiting and cost.is_affordable:
         _, _, depth, _, relations = heapq.heappop(waiting)
         sizes = relations.sizes(free)
         key = tuple(sizes.values())
-        if key in tried or math.prod(size for size in key if size > _SMALL) > _MOST:
+        if key in tried or not cost.allows(sizes):
             continue
         tried.add(key)
-        failure = attempt(sizes)
+        failure = cost.attempt(sizes)
         if not failure:
             if attempt(relations.sizes(others)):
                 relations = _freed(relations, sizes, others, attempt, fixed)
@@ -162,9 +199,15 @@ def _generalized(
     attempt: Attempt,
     fixed: Mapping[str, int],
 ) -> Relations:
-    """Return relations in which a number that is the sum of dimensions is written so, if the model runs then, too."""
+    """Return relations in which a number that is the sum of dimensions is written so, if the model runs then, too.
+
+    A number that any other may stand in for is left out.
+    """
     sizes = relations.sizes(free)
     for name, (terms, number) in relations.terms.items():
+        rest = replace(relations, terms={other: term for other, term in relations.terms.items() if other != name})
+        if not terms and name not in fixed and not attempt(rest.sizes(others)):
+            return _generalized(rest, free, others, attempt, fixed)
         known = [each for each in sizes if each != name]
         sums = [pair for pair in itertools.combinations(known, 2) if sum(map(sizes.__getitem__, pair)) == number]
         for pair in () if terms or name in fixed else sums:
@@ -204,7 +247,7 @@ def _supposed(
         ((name, (), number) for number in named for name in free),
         ((name, (other,), 0) for name in spoken if name in free for other in spoken if name != other),
         # An index that is out of bounds needs one more than its number.
-        ((name, (), number + 1) for number in named for name in free),
+        ((name, (), number + 1) for number in reversed(numbers) for name in free),
         ((name, pair, 0) for name in free for pair in itertools.combinations(sizes, 2) if name not in pair),
         ((name, (other,), number) for number in (0, 1) for name in free for other in sizes if name != other),
         ((name, (), size) for size in _USUAL for name in numbered if size != sizes[name]),

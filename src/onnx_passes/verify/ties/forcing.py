@@ -23,11 +23,22 @@ def with_given_levels(model: ir.Model, values: Mapping[str, ir.Value], run: Samp
     computed = computed_values(copied)
     for name, original in values.items():
         value = computed[str(original.name)]
-        fed = ir.Value(name=name + _FORCED, type=ir.TensorType(ir.DataType.from_numpy(run[name].dtype)))
+        dtype = ir.TensorType(ir.DataType.from_numpy(run[name].dtype))
+        # Some operators are lowered by the sizes that their input is declared to have.
+        fed = ir.Value(name=name + _FORCED, type=dtype, shape=_declared_shape(value, run[name].shape))
         copied.graph.inputs.append(fed)
         for user, index in value.uses():
             user.replace_input_with(index, fed)
     return copied
+
+
+def _declared_shape(value: ir.Value, found: tuple[int, ...]) -> ir.Shape | None:
+    """Return the declared shape of a value, unless an array of it has another."""
+    if value.shape is None or len(value.shape) != len(found):
+        return None
+    dims = list(value.shape)
+    agrees = all(not isinstance(dim, int) or dim == size for dim, size in zip(dims, found, strict=True))
+    return ir.Shape(dims) if agrees else None
 
 
 def given(levels: Sample) -> Sample:

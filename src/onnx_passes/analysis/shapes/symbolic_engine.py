@@ -9,14 +9,14 @@ from contextlib import contextmanager
 
 import onnx_ir as ir
 
+from onnx_passes.analysis.shapes.known_shapes import KnownShapes
+from onnx_passes.analysis.shapes.memory import Memory
+from onnx_passes.analysis.shapes.standard_engine import names_in_use
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph import annotations
 from onnx_passes.graph.extents import Extent, parse
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.definition import DEFINITIONS
-from onnx_passes.passes.annotate.known_shapes import KnownShapes
-from onnx_passes.passes.annotate.memory import Memory
-from onnx_passes.passes.annotate.standard_engine import names_in_use
 
 _OVERRIDABLE_SINCE = 4
 
@@ -27,7 +27,7 @@ def infer_symbolically(model: ir.Model, before: KnownShapes, memory: Memory | No
     What was inferred before an error stays. If a loop makes the result doubtful, nothing does. Nodes that are as an
     earlier inference with this ``memory`` left them are not visited.
     """
-    from onnx_passes.passes.annotate.inference import Inference
+    from onnx_passes.analysis.shapes.inference import Inference
 
     _prepare_registry()
     inference = Inference(model.opset_imports, model.functions, memory=memory)
@@ -46,7 +46,7 @@ def infer_symbolically(model: ir.Model, before: KnownShapes, memory: Memory | No
 
 def infer_alone(model: ir.Model, nodes: Sequence[ir.Node]) -> bool:
     """Infer what single nodes make of what is known of their inputs; returns whether that says anything new."""
-    from onnx_passes.passes.annotate.inference import Inference
+    from onnx_passes.analysis.shapes.inference import Inference
 
     _prepare_registry()
     values = list({value: None for node in nodes for value in (*node.inputs, *node.outputs) if value is not None})
@@ -61,7 +61,7 @@ def infer_alone(model: ir.Model, nodes: Sequence[ir.Node]) -> bool:
 
 def _prepare_registry() -> None:
     """Complete the one registry that rules are in, again where operators have been added since."""
-    from onnx_passes.passes.annotate.custom_shapes import SHAPES
+    from onnx_passes.analysis.shapes.custom_shapes import SHAPES
 
     _complete_registry(len(SHAPES.table()), len(DEFINITIONS.table()))
 
@@ -70,7 +70,7 @@ def _prepare_registry() -> None:
 def _complete_registry(rules: int, operators: int) -> None:
     from onnx_shape_inference import registry
 
-    from onnx_passes.passes.annotate.custom_shapes import add_custom_operators
+    from onnx_passes.analysis.shapes.custom_shapes import add_custom_operators
 
     registry.collect()
     add_custom_operators(registry)

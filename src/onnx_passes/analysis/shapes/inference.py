@@ -8,15 +8,15 @@ import numpy as np
 import onnx_ir as ir
 from onnx_shape_inference import ShapeInferenceContext, registry
 
+from onnx_passes.analysis.shapes.corrections import CORRECTIONS
+from onnx_passes.analysis.shapes.known_shapes import contradict
+from onnx_passes.analysis.shapes.long_vectors import length_of_long_vector
+from onnx_passes.analysis.shapes.memory import Memory
+from onnx_passes.analysis.shapes.second_opinion import shapes_by_onnx
+from onnx_passes.analysis.shapes.slices import infer_slice
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.graph.extents import Extent, parse
 from onnx_passes.graph.wording import name_of
-from onnx_passes.passes.annotate.corrections import CORRECTIONS
-from onnx_passes.passes.annotate.known_shapes import contradict
-from onnx_passes.passes.annotate.long_vectors import length_of_long_vector
-from onnx_passes.passes.annotate.memory import Memory
-from onnx_passes.passes.annotate.second_opinion import shapes_by_onnx
-from onnx_passes.passes.annotate.slices import infer_slice
 
 Functions = Mapping[ir.OperatorIdentifier, ir.Function]
 

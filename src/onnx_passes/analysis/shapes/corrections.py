@@ -16,10 +16,10 @@ from types import MappingProxyType
 import onnx_ir as ir
 from onnx_shape_inference import ShapeInferenceContext
 
+from onnx_passes.analysis.shapes.known_shapes import contradict
 from onnx_passes.core.walk import nested_graphs
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.extents import is_limited
-from onnx_passes.passes.annotate.known_shapes import contradict
 
 Correction = Callable[[ShapeInferenceContext, ir.Node, list[ir.Shape | None]], None]
 """Gets the shapes that the outputs had before: what was declared stays."""

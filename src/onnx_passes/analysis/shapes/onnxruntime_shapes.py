@@ -7,9 +7,9 @@ from collections.abc import Callable
 import onnx_ir as ir
 from onnx_shape_inference import ShapeInferenceContext, registry
 
+from onnx_passes.analysis.shapes.custom_shapes import SHAPES, ShapeRule
 from onnx_passes.graph.edits import detach
 from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN
-from onnx_passes.passes.annotate.custom_shapes import SHAPES, ShapeRule
 
 _PACKED = 2
 """Numbers of four bits in a byte."""

@@ -6,8 +6,8 @@ import onnx_ir as ir
 import pytest
 
 import onnx_passes
+from onnx_passes.analysis.shapes.long_vectors import makes_long_vectors
 from onnx_passes.graph.load import load
-from onnx_passes.passes.annotate.long_vectors import makes_long_vectors
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>'
 

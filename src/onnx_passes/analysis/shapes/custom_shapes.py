@@ -12,7 +12,7 @@ from onnx_passes.ops.collection import definition_of, definitions
 
 ShapeRule = Callable[[ShapeInferenceContext, ir.Node], None]
 SHAPES: Interface[ShapeRule] = Interface(
-    "shapes", "types and shapes of its results", "onnx_passes.passes.annotate.onnxruntime_shapes"
+    "shapes", "types and shapes of its results", "onnx_passes.analysis.shapes.onnxruntime_shapes"
 )
 
 

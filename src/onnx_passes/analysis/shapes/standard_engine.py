@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+from onnx_passes.analysis.shapes.known_shapes import contradict
+from onnx_passes.analysis.shapes.long_vectors import makes_long_vectors
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.map_types import holds_map
 from onnx_passes.graph.weightless import encode_weightless, weightless
-from onnx_passes.passes.annotate.known_shapes import contradict
-from onnx_passes.passes.annotate.long_vectors import makes_long_vectors
 
 if TYPE_CHECKING:
     import onnx

@@ -7,9 +7,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.analysis.shapes.inference import Inference
 from onnx_passes.core.base import Context
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.passes.annotate.inference import Inference
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from tests.helpers.thorough import some
 from tests.passes.tools import values
