@@ -53,3 +53,15 @@ def test_biases_are_followed(body: str, shape: str) -> None:
     checked = require_sound(model, {"x": "INT4"}, samples)
     # The convolution adds up channels of different scales, which are no multiples of each other.
     assert checked["grid"] == (2 if "Conv " in body else 3) * len(samples)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_normalization_of_large_numbers_may_miss_its_bias(size: int) -> None:
+    model = inferred(
+        ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["": 18]> g (float[1,3,{size}] x) => (float[1,3,{size}] y)
+        <float[3] scale = {{0.3, -1.5, 2}}, float[3] bias = {{0.3, 0.6, 0.4}}>
+        {{ y = InstanceNormalization (x, scale, bias) }}""")
+    )
+    random = np.random.default_rng(0)
+    samples = [{"x": random.uniform(-3e7, 3e7, (1, 3, 1)).repeat(size, 2).astype(np.float32)} for _ in range(20)]
+    require_sound(model, {"x": (-3e7, 3e7)}, samples)

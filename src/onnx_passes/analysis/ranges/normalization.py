@@ -52,16 +52,19 @@ def _normalized(site: Site, count: int | None, gamma: Range, beta: Range, *, cen
     """Bound the deviation of one of so many elements from their mean, in standard deviations.
 
     Runtimes subtract the square of the mean from the mean of the squares: the error of that can be all of a small
-    variance, and only ``epsilon`` is left of it then.
+    variance, and only ``epsilon`` is left of it then. Some multiply before they subtract the mean, so that what is
+    rounded there is divided by as little.
     """
     x = site[0]
     if count is None or count < 1 or not x.is_finite:
         return UNKNOWN
-    error = float(x.size.max()) ** 2 * (2 * (count + 4) * site.unit) if centred else 0.0
+    most_x, units = float(x.size.max()), 2 * (count + 4) * site.unit if centred else 0.0
+    error = most_x**2 * units
     epsilon = site.attr_float("epsilon", 1e-5)
     if epsilon <= 0:
         return UNKNOWN
     most = math.sqrt((count - 1 if centred else count) * max(1.0, error / epsilon)) * (1 + _SLACK) + _SLACK
+    most += most_x * units / math.sqrt(epsilon)
     found = multiply(Range.of(-most, most), gamma)
     return add(found, beta).without_grid()
 
