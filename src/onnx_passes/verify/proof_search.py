@@ -17,9 +17,12 @@ from onnx_passes.verify.comparison.declarations import ChangesInterface
 from onnx_passes.verify.comparison.promise import claim_of
 from onnx_passes.verify.proving.accounts import METHOD, Accounts
 from onnx_passes.verify.proving.constants import StoredConstants
-from onnx_passes.verify.proving.facts import Facts
+from onnx_passes.verify.proving.facts import Budget, Facts
 from onnx_passes.verify.proving.here import prove_here
 from onnx_passes.verify.run.execute import Executor
+
+_POINTS = 2**22
+"""Compared in a quarter of a second: the steps of three quantizers of 16 bits, or of some hundred of 8 bits."""
 
 
 class Method(Protocol):
@@ -44,13 +47,14 @@ class Method(Protocol):
 class Here:
     """Proofs from what stands at one place: constants, shapes, and what values can be."""
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: Executor, effort: float = 1.0) -> None:
         self._executor = executor
+        self._budget = Budget(effort * _POINTS)
         self._facts: Facts | None = None
 
     def begin(self, model: ir.Model) -> None:
         """Let go of what was known before the pass."""
-        self._facts = Facts(model, self._executor)
+        self._facts = Facts(model, self._executor, self._budget)
 
     def prove(self, application: Application, owner: Pass, wanted: Collection[str]) -> Proof | Unproved | None:
         """Compare the nodes that the application takes out with those that it puts in."""

@@ -54,7 +54,7 @@ class Verification(Settings, Instrument):
 
     def _methods(self) -> list[Method]:
         # What is proved bit by bit, of the rule or here, is worth more than what is proved over the reals.
-        return [Certified("proved"), Here(self.executor), Certified("equal-in-reals"), Certified("tested")]
+        return [Certified("proved"), Here(self.executor, self.effort), Certified("equal-in-reals"), Certified("tested")]
 
     def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> str | None:
         """Keep the model if the pass promises something about it, and get ready to look at rewrites."""

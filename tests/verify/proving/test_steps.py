@@ -6,7 +6,7 @@ import pytest
 
 from onnx_passes import api
 from onnx_passes.verify.proving.arithmetic import computed, is_arithmetic
-from onnx_passes.verify.proving.facts import Facts
+from onnx_passes.verify.proving.facts import Budget, Facts
 from onnx_passes.verify.proving.finite import METHOD as FINITE
 from onnx_passes.verify.proving.pointwise import Pointwise, pointwise
 from onnx_passes.verify.proving.running import SideBySide
@@ -81,6 +81,18 @@ def test_channels_have_thresholds_of_their_own():
     count = COUNT.replace("(q", "(x")
     assert is_exact(prove("float[2,3] x", SIGN, count, **arguments, t=rows))
     assert not is_exact(prove("float[2,3] x", SIGN, count, **arguments, t=rows[::-1].copy()))
+
+
+def test_a_search_for_steps_is_finished_but_no_other_begun_when_the_budget_is_spent():
+    budget = Budget(1)
+    arguments = {"constants": CONSTANTS, "ignores": ("nsz", "nnan", "ninf"), "budget": budget}
+    plain = f"y = {Q}.Quant <signed = 1, narrow = 0> (x, one, zero, bits)"
+    halved = f"z = Mul(x, two) h = {Q}.Quant <signed = 1, narrow = 0> (z, two, zero, bits) y = Div(h, two)"
+    assert is_exact(prove("float[2,3] x", halved, plain, **arguments))
+    assert budget.is_spent
+    found = prove("float[2,3] x", halved, plain, **arguments)
+    assert not is_exact(found)
+    assert "--effort" in str(found)
 
 
 BACK = "a = Mul(q, q) y = Relu(a)"

@@ -7,7 +7,7 @@ import onnx_ir as ir
 from onnx_passes import api
 from onnx_passes.core.records import Application, StepRecord
 from onnx_passes.proofs.proof import Proof, Unproved
-from onnx_passes.verify.proving.facts import Facts
+from onnx_passes.verify.proving.facts import Budget, Facts
 from onnx_passes.verify.proving.here import prove_here
 
 Q = "qonnx.custom_op.general"
@@ -22,6 +22,7 @@ def prove(
     constants: str = "",
     inside: str = "",
     ignores: tuple[str, ...] = (),
+    budget: Budget | None = None,
     **held,
 ) -> Proof | Unproved:
     """Prove that ``y`` is the same in both texts; ``inside`` is what the model computes before either.
@@ -42,7 +43,7 @@ def prove(
                 value.replace_all_uses_with(made)
     old, new = (api.apply(model, "shape-inference", verify=False).model for model in (old, new))
     application = _application(old, new, len(ir.from_onnx_text(f"{HEAD} g ({signature}) => () {{ {inside} }}").graph))
-    return prove_here(application, Facts(old), ignores)
+    return prove_here(application, Facts(old, budget=budget), ignores)
 
 
 def _application(old: ir.Model, new: ir.Model, shared: int) -> Application:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 
 import onnx_ir as ir
@@ -17,6 +18,25 @@ _MOST = 100_000
 """Nodes that are looked at for the range of a value, at most."""
 
 
+SPENT = "the proofs of this run have searched for as many steps as --effort allows"
+
+
+class Budget:
+    """Points that the proofs of one run may compare in search of steps; a proof that is begun is finished."""
+
+    def __init__(self, points: float = math.inf) -> None:
+        self._left = points
+
+    @property
+    def is_spent(self) -> bool:
+        """Tell whether nothing is left."""
+        return self._left <= 0
+
+    def spend(self, points: int) -> None:
+        """Take points out of what is left."""
+        self._left -= points
+
+
 class Facts:
     """Knows the ranges of values while one pass runs; they are found when a proof first asks for one.
 
@@ -24,8 +44,9 @@ class Facts:
     ``forget`` them; ``keeps_bits`` says that the last rewrite is proved not to.
     """
 
-    def __init__(self, model: ir.Model, executor: Executor | None = None) -> None:
+    def __init__(self, model: ir.Model, executor: Executor | None = None, budget: Budget | None = None) -> None:
         self.model = model
+        self.budget = budget or Budget()
         self._executor = executor
         self._ranges: Ranges | None = None
         self._near: Ranges | None = None

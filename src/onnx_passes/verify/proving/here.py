@@ -21,7 +21,7 @@ from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.proving.coefficients import prove_coefficients
 from onnx_passes.verify.proving.congruence import prove_congruent
 from onnx_passes.verify.proving.constants import prove_constant
-from onnx_passes.verify.proving.facts import Facts
+from onnx_passes.verify.proving.facts import SPENT, Facts
 from onnx_passes.verify.proving.finite import prove_finite
 from onnx_passes.verify.proving.labelled import moves_alone, prove_labelled
 from onnx_passes.verify.proving.pointwise import Pointwise, pointwise
@@ -46,9 +46,10 @@ def prove_here(
     """
     found: Proof | Unproved = Unproved("nothing was tried")
     refuted: Unproved | None = None
+    given_up: Unproved | None = None
     other: Proof | None = None
     facts.keeps_bits = False
-    for attempt in _attempts(application, facts, frozenset(ignores)):
+    for attempt in _attempts(application, facts, frozenset(ignores), wanted or SEMANTICS):
         try:
             found = attempt()
         except OnnxPassesError as error:
@@ -58,16 +59,19 @@ def prove_here(
             found = Unproved(f"{type(error).__name__}: {error}")
         if isinstance(found, Unproved):
             refuted = found if found.refuted else refuted
+            given_up = found if found.reason == SPENT else given_up
         elif wanted and not set(found.preserves) & set(wanted):
             other = other or found
         else:
             break
     proof = found if isinstance(found, Proof) else other
     facts.keeps_bits = proof is not None and "bits" in proof.preserves
-    return proof or refuted or found
+    return proof or refuted or given_up or found
 
 
-def _attempts(application: Application, facts: Facts, ignores: frozenset[str]) -> Iterator[Attempt]:
+def _attempts(
+    application: Application, facts: Facts, ignores: frozenset[str], wanted: Collection[str]
+) -> Iterator[Attempt]:
     if application.update is not None and application.root is not None:
         update, root = application.update, application.root
         yield lambda: prove_same_definition(root, update)
@@ -93,8 +97,9 @@ def _attempts(application: Application, facts: Facts, ignores: frozenset[str]) -
         return
     by_element = pointwise(sides)
     if isinstance(by_element, Pointwise):
-        yield lambda: prove_steps(by_element, facts, ignores)
-        yield lambda: prove_real_steps(by_element, facts)
+        steps = [lambda: prove_steps(by_element, facts, ignores), lambda: prove_real_steps(by_element, facts)]
+        # Where bits are lost already, what holds in real numbers is all that is left to prove.
+        yield from steps if "bits" in wanted else reversed(steps)
         yield lambda: prove_finite(by_element, facts, ignores)
     yield lambda: prove_coefficients(*sides)
     yield lambda: prove_scaled(*sides, facts)

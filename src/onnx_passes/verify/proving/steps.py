@@ -19,7 +19,7 @@ from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.proving.agreement import SIGNS, disagreement, signs_differ
 from onnx_passes.verify.proving.arithmetic import computed, is_arithmetic
 from onnx_passes.verify.proving.domain import Floats, Points, points_of
-from onnx_passes.verify.proving.facts import Facts
+from onnx_passes.verify.proving.facts import SPENT, Facts
 from onnx_passes.verify.proving.pointwise import Pointwise, rows_of
 from onnx_passes.verify.proving.running import SideBySide
 from onnx_passes.verify.proving.sides import Side
@@ -72,7 +72,7 @@ class _Compared:
     """Runs both sides on points of a domain; ``differs`` and ``signs_differ`` say what was seen."""
 
     def __init__(self, found: Pointwise, facts: Facts, domain: Points | Floats, ignores: Collection[str]) -> None:
-        self.domain, self._found, self._ignores = domain, found, ignores
+        self.domain, self._found, self._ignores, self._budget = domain, found, ignores, facts.budget
         # Signs of zeros, and what becomes of NaN, are left to engines.
         plain = "nsz" in ignores and (isinstance(domain, Points) or "nnan" in ignores)
         by_numpy = plain and found.source.dtype is ir.DataType.FLOAT and all(map(is_arithmetic, found.sides))
@@ -91,6 +91,8 @@ class _Compared:
 
     def searched(self) -> str:
         """Halve stretches at whose ends the old side differs, until they are steps; says what is wrong."""
+        if self._budget.is_spent:
+            return SPENT
         points = np.stack(self.domain.ends, axis=1)
         wrong, levels = self._compare(self.domain.at(points))
         while not wrong:
@@ -98,6 +100,7 @@ class _Compared:
             if not open_.any():
                 break
             middle = np.where(open_, points[:, :-1] + (points[:, 1:] - points[:, :-1]) // 2, points[:, :-1])
+            self._budget.spend(middle.size)
             wrong, found = self._compare(self.domain.at(middle))
             points, levels = _beside_steps(_woven(points, middle), _woven(levels, found))
             if points.size > _MOST_STEPS:
