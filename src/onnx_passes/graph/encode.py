@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import cast
 
@@ -14,6 +14,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ModelError
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.external import standing_in
 from onnx_passes.graph.load import root_cause
 from onnx_passes.graph.map_types import described
@@ -33,6 +34,9 @@ _Kind = ir.AttributeType
 
 Expand = Callable[[ir.Node, Mapping[str, int]], Builder | None]
 """Builds the nodes that stand for one which an engine does not know, given the operator sets, or nothing."""
+Written = dict[Hashable, tuple[bytes, Mapping[str, int], Sequence[object]]]
+"""What nodes were expanded to, by all that this depends on: fields, operator sets, and tensors whose ``id`` counts."""
+_PLAIN = frozenset({_Kind.FLOAT, _Kind.INT, _Kind.STRING, _Kind.FLOATS, _Kind.INTS, _Kind.STRINGS})
 
 
 def skeleton(model: ir.Model, *, ir_version: int | None = None, expand: Expand | None = None) -> onnx.ModelProto:
@@ -46,14 +50,19 @@ def skeleton(model: ir.Model, *, ir_version: int | None = None, expand: Expand |
 
 
 def encode(
-    proto: onnx.ModelProto, nodes: Iterable[ir.Node], expand: Expand | None = None, *, also: bytes = b""
+    proto: onnx.ModelProto,
+    nodes: Iterable[ir.Node],
+    expand: Expand | None = None,
+    *,
+    also: bytes = b"",
+    written: Written | None = None,
 ) -> bytes:
     """Encode a message and nodes behind those that its graph has; the message loses its graph.
 
     With ``expand``, nodes are encoded as what stands for them, and the operator sets of that are imported; ``also`` are
-    other fields of the graph, encoded already.
+    other fields of the graph, encoded already. Nodes that were ``written`` before are not expanded again.
     """
-    encoder = Encoder(expand, {item.domain: item.version for item in proto.opset_import})
+    encoder = Encoder(expand, {item.domain: item.version for item in proto.opset_import}, written)
     body = proto.graph.SerializeToString() + also + encoder.nodes(nodes)
     for domain, version in encoder.added.items():
         proto.opset_import.add(domain=domain, version=version)
@@ -80,10 +89,17 @@ class Encoder:
     ``added`` are the operator sets that expanded nodes need beyond the given ones.
     """
 
-    def __init__(self, expand: Expand | None = None, opset_imports: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        expand: Expand | None = None,
+        opset_imports: Mapping[str, int] | None = None,
+        written: Written | None = None,
+    ) -> None:
         self.added: dict[str, int] = {}
         self._expand = expand
         self._imports = opset_imports or {}
+        self._versions = tuple(sorted(self._imports.items()))
+        self._written = {} if written is None else written
 
     def nodes(self, nodes: Iterable[ir.Node]) -> bytes:
         """Encode nodes in their order, without documentation and metadata."""
@@ -96,16 +112,36 @@ class Encoder:
             raise ModelError(f"the model cannot be serialised: {root_cause(error)}") from error
 
     def _expanded(self, node: ir.Node, expand: Expand) -> bytes:
-        built = expand(node, self._imports) if node.domain else None
-        if built is None:
+        if not node.domain:
             return _field(_NODE, self._node(node))
-        try:
-            for domain, version in built.opsets.items():
-                if domain not in self._imports:
-                    self.added[domain] = version or 1
-            return b"".join(_field(_NODE, self._node(inner)) for inner in built.nodes)
-        finally:
-            built.discard()
+        tensors = [constant_tensor(value) for value in node.inputs]
+        key = self._key(node, tensors)
+        known = self._written.get(key) if key is not None else None
+        if known is None:
+            built = expand(node, self._imports)
+            if built is None:
+                return _field(_NODE, self._node(node))
+            try:
+                added = {domain: version or 1 for domain, version in built.opsets.items()}
+                known = b"".join(_field(_NODE, self._node(inner)) for inner in built.nodes), added, tensors
+            finally:
+                built.discard()
+            if key is not None:
+                self._written[key] = known
+        self.added.update((domain, version) for domain, version in known[1].items() if domain not in self._imports)
+        return known[0]
+
+    def _key(self, node: ir.Node, tensors: Sequence[ir.TensorProtocol | None]) -> Hashable | None:
+        """Return all that decides about the fields of a node that is expanded; nothing if that is too much to say."""
+        if any(attribute.type not in _PLAIN or attribute.is_ref() for attribute in node.attributes.values()):
+            return None
+        # Text, as 0.0 and -0.0 are equal.
+        attributes = tuple((name, repr(attribute.value)) for name, attribute in node.attributes.items())
+        values = tuple(
+            None if value is None else (value.name, value.dtype, None if value.shape is None else value.shape.dims)
+            for value in (*node.inputs, *node.outputs)
+        )
+        return self._versions, node.op_identifier(), attributes, values, tuple(map(id, tensors))
 
     def _node(self, node: ir.Node) -> bytes:
         parts: list[bytes] = []

@@ -25,7 +25,7 @@ class Bounds(NamedTuple):
     @property
     def size(self) -> np.ndarray:
         """Return the bound of the absolute value."""
-        return np.maximum(np.abs(self.low), np.abs(self.high))
+        return np.abs(self.low) if self.is_point else np.maximum(np.abs(self.low), np.abs(self.high))
 
     def widened_to(self, value: float) -> Bounds:
         """Let a value be in the range."""
@@ -52,12 +52,16 @@ def matrix_product(a: Bounds, b: Bounds, k: int) -> Bounds:
     """Return bounds of ``a @ b`` with an inner dimension of ``k``; tight if one side is constant."""
     if not a.is_point and not b.is_point:
         return _of_two_ranges(a, b, k)
+    row = a if a.low.shape[-1] == a.high.shape[-1] == 1 else None
     a, b = a.as_matrix(None, k), b.as_matrix(k, None)
     if b.is_point:
         if a.is_point:
             exact = np.matmul(a.low, b.low)
             return Bounds(exact, exact)
         above, below = np.maximum(b.low, 0), np.minimum(b.low, 0)
+        if row is not None:
+            above, below = (part.sum(axis=-2, keepdims=True) for part in (above, below))
+            return Bounds(row.low * above + row.high * below, row.high * above + row.low * below)
         return Bounds(a.low @ above + a.high @ below, a.high @ above + a.low @ below)
     above, below = np.maximum(a.low, 0), np.minimum(a.low, 0)
     return Bounds(above @ b.low + below @ b.high, above @ b.high + below @ b.low)

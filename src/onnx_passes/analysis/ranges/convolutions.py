@@ -99,11 +99,11 @@ def _sliced(array: np.ndarray, taps: tuple[slice, ...]) -> np.ndarray:
 def _convolved(site: Site, kernel: _Kernel, x: Range, w: Range, exact: float, rank: int) -> Range:
     weights, channels = of_range(w), of_range(x)
     shaped = _shaped(kernel, weights)
-    total = kernel.total(shaped, channels)
     grid = _grid(site, kernel, x.grid, w.grid, rank)
-    slack: np.ndarray | float = kernel.sizes(shaped, channels) * ((kernel.terms + 2) * site.unit * 1.01)
-    if _is_exact(kernel, x.grid, w.grid, exact):
-        slack = 0.0
+    if grid is not None and _is_exact(kernel, x.grid, w.grid, exact):
+        return Range(*grid.bounds, grid)
+    total = kernel.total(shaped, channels)
+    slack = kernel.sizes(shaped, channels) * ((kernel.terms + 2) * site.unit * 1.01)
     return Range(
         along((total.low - slack).reshape(-1), 1, rank), along((total.high + slack).reshape(-1), 1, rank), grid
     )

@@ -65,7 +65,10 @@ class Grid:
     @property
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the least and the greatest value, as exact arithmetic has them."""
-        a, b = self.scale * self.low + self.bias, self.scale * self.high + self.bias
+        a = self.scale * self.low + self.bias
+        if self.high is self.low:
+            return a, a
+        b = self.scale * self.high + self.bias
         return np.minimum(a, b), np.maximum(a, b)
 
     def is_held(self, limit: float = EXACT_IN_FLOAT) -> bool:
@@ -73,14 +76,16 @@ class Grid:
         centred = self.centred()
         if centred is None or (np.abs(np.frexp(self.scale)[0]) != 0.5).any():
             return False
-        return bool((np.abs(centred.low) <= limit).all() and (np.abs(centred.high) <= limit).all())
+        ends = {id(end): end for end in (centred.low, centred.high)}.values()
+        return all(-limit <= end.min(initial=0) and end.max(initial=0) <= limit for end in ends)
 
     @property
     def exact_in(self) -> np.ndarray | None:
         """Return the largest integer in size if the tensor holds exactly what an unbiased grid says."""
         if not self.exact or (self.bias != 0).any():
             return None
-        return np.maximum(np.abs(self.low), np.abs(self.high))
+        low = np.abs(self.low)
+        return low if self.high is self.low else np.maximum(low, np.abs(self.high))
 
     def mapped(self, change: Change) -> Grid:
         """Apply a movement of elements to all arrays alike."""
@@ -256,11 +261,13 @@ def _integers(bounds: np.ndarray, towards: Callable[[np.ndarray], np.ndarray]) -
     bounds = np.asarray(bounds)
     if bounds.dtype.kind in "iub":
         result = bounds.astype(np.int64, copy=False)
-        return result if not (np.abs(result) > LIMIT).any() else None
-    if not np.isfinite(bounds).all() or (np.abs(bounds) > LIMIT / 2).any():
+        return result if result.max(initial=0) <= LIMIT and result.min(initial=0) >= -LIMIT else None
+    # Arrays may be large: each is looked at as few times as can be. NaN is not within any limit.
+    size = np.abs(bounds).max(initial=0)
+    if not size <= LIMIT / 2:
         return None
     rounded = np.rint(bounds)
-    if (np.abs(rounded) >= _FLOAT_EXACT).any():
+    if size + 1 >= _FLOAT_EXACT:
         outward = np.abs(rounded) * 2.0**-50
         rounded = np.where(
             np.abs(rounded) < _FLOAT_EXACT,

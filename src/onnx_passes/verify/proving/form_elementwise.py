@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_passes.analysis.exact.reals import Reals
 from onnx_passes.graph.shapes import dims
-from onnx_passes.verify.proving.form_parts import centred, digest_of, positive, refuse
+from onnx_passes.verify.proving.form_parts import centred, factors, positive, refuse
 from onnx_passes.verify.proving.forms import Form, Visit
 
 _EPSILON = 1e-5
@@ -71,7 +71,7 @@ def _sum(visit: Visit, parts: Sequence[Form]) -> Form:
     else:
         raise refuse(visit, "scales are no multiples of one another")
     whole = [np.asarray(step) for step in steps]
-    key = ("Add", *sorted((part.term, *digest_of(step)) for part, step in zip(parts, whole, strict=True)))
+    key = ("Add", *sorted((part.term, *factors(visit, step)) for part, step in zip(parts, whole, strict=True)))
     size = sum(part.size * float(np.abs(step).max()) for part, step in zip(parts, whole, strict=True))
     bias, reach = parts[0].bias.spread(length), parts[0].reach
     for part in parts[1:]:
@@ -98,7 +98,7 @@ def extreme(visit: Visit) -> Form:
         steps = (part.scale.spread(length) / base).integers()
         if steps is None:
             raise refuse(visit, "scales are no multiples of one another")
-        key.append(("term", part.term, *digest_of(steps)))
+        key.append(("term", part.term, *factors(visit, steps)))
         size, reach = max(size, part.size * float(np.abs(steps).max())), np.maximum(reach, part.reach)
     whole = (visit.node.op_type, *sorted(key, key=repr))
     return visit.made(whole, base, Reals.zeros(length), size, reach, max(part.roundings for part in parts))
@@ -152,7 +152,7 @@ def _bounded(visit: Visit, form: Form, operator: str, numbers: Sequence[Reals]) 
         steps = ((number.spread(form.rank) - form.bias) / form.scale).integers()
         if steps is None:
             raise refuse(visit, "a bound lies between integers")
-        key.append(("number", *digest_of(steps)))
+        key.append(("number", *factors(visit, steps)))
         size, reach = max(size, float(np.abs(steps).max())), np.maximum(reach, np.abs(number.near).max())
         is_bound = operator == "Max" and bool((steps >= 0).all())
         unsigned = is_bound or (unsigned and (operator == "Max" or bool((steps >= 0).all())))
@@ -177,5 +177,5 @@ def clip(visit: Visit) -> Form:
         steps = ((visit.numbers(index).spread(form.rank) - form.bias) / form.scale).integers()
         if steps is None:
             raise refuse(visit, "a bound lies between integers")
-        bounds.append(digest_of(steps))
+        bounds.append(factors(visit, steps))
     return replace(form, term=visit.forms.term("Clip", form.term, *bounds), unsigned=False)

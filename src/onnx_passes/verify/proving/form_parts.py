@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
@@ -12,15 +11,10 @@ from onnx_passes.analysis.exact.reals import Reals
 from onnx_passes.verify.proving.forms import Form, NoFormError, Visit
 
 
-def digest(array: np.ndarray) -> Hashable:
-    """Return what tells integers from others, as part of a term."""
-    return array.shape, hashlib.blake2b(np.ascontiguousarray(array, np.int64).tobytes(), digest_size=16).digest()
-
-
-def digest_of(step: np.ndarray) -> tuple[Hashable, ...]:
+def factors(visit: Visit, steps: np.ndarray) -> tuple[Hashable, ...]:
     """Return what tells factors from others, as part of a term: one for all elements, or each."""
-    first = step.reshape(-1)[0]
-    return ("all", int(first)) if (step == first).all() else ("each", digest(step.astype(np.int64)))
+    first = steps.reshape(-1)[0]
+    return ("all", int(first)) if (steps == first).all() else ("each", visit.forms.array(steps.astype(np.int64)))
 
 
 def refuse(visit: Visit, reason: str) -> NoFormError:
@@ -41,7 +35,7 @@ def centred(visit: Visit, form: Form) -> Form:
     steps = (form.bias / form.scale).integers()
     if steps is None:
         raise refuse(visit, "a bias is no multiple of the scale")
-    term = visit.forms.term("Shift", form.term, digest_of(steps))
+    term = visit.forms.term("Shift", form.term, factors(visit, steps))
     size = form.size + float(np.abs(steps).max())
     return replace(form, term=term, bias=Reals.zeros(form.rank), size=size, unsigned=False)
 
@@ -56,7 +50,7 @@ def in_one_scale(visit: Visit, form: Form, axes: Sequence[int]) -> Form:
     steps = (form.scale / base).integers()
     if steps is None:
         raise refuse(visit, "scales vary along the sum")
-    term = form.term if (steps == 1).all() else visit.forms.term("Scaled", form.term, digest_of(steps))
+    term = form.term if (steps == 1).all() else visit.forms.term("Scaled", form.term, factors(visit, steps))
     unsigned = form.unsigned and bool((steps > 0).all())
     return replace(form, term=term, scale=base, size=form.size * float(np.abs(steps).max()), unsigned=unsigned)
 

@@ -11,7 +11,7 @@ from onnx_passes.analysis.exact.reals import Reals, product
 from onnx_passes.analysis.ranges.convolutions import bias_behind
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, static_shape
-from onnx_passes.verify.proving.form_parts import centred, digest, in_one_scale, refuse
+from onnx_passes.verify.proving.form_parts import centred, in_one_scale, refuse
 from onnx_passes.verify.proving.forms import Form, Visit
 
 _MATRIX = 2
@@ -54,7 +54,7 @@ def _product(visit: Visit, transposed: tuple[bool, bool]) -> Form:
         bias = product(a.bias, integers.astype(np.float64)) * scale.spread(length)
     reach = a.reach.max(axis=-1, keepdims=True) * (matrix * np.abs(scale.near).reshape(-1))
     roundings = a.roundings + len(integers) + 1
-    key, size = ("MatMul", a.term, digest(integers)), a.size * most
+    key, size = ("MatMul", a.term, visit.forms.array(integers)), a.size * most
     return visit.made(key, a.scale * scale.spread(length), bias, size, reach, roundings)
 
 
@@ -116,7 +116,7 @@ def _term_of_conv(visit: Visit, x: Form, integers: np.ndarray, *, alone: bool) -
     windows = _windows(visit, len(integers.shape) - 2)
     if alone and (integers == 1).all():
         return ("SumPool", x.term, integers.shape[2:], windows)
-    return ("Conv", x.term, digest(integers), visit.node.attributes.get_int("group", 1), windows)
+    return ("Conv", x.term, visit.forms.array(integers), visit.node.attributes.get_int("group", 1), windows)
 
 
 def _windows(visit: Visit, axes: int) -> Hashable:
@@ -141,7 +141,7 @@ def conv_transpose(visit: Visit) -> Form:
     length, sums = integers.ndim, np.abs(integers).sum()
     by_channel = weights.scale.reshape(1, -1, *(1,) * (length - 2))
     reach = np.full((1,) * length, float(x.reach.max()) * float(sums) * float(np.abs(weights.scale.near).max()))
-    term = ("ConvTranspose", x.term, digest(integers), visit.attributes("kernel_shape"))
+    term = ("ConvTranspose", x.term, visit.forms.array(integers), visit.attributes("kernel_shape"))
     roundings = x.roundings + int(np.prod(integers.shape)) + 1
     found = visit.made(term, x.scale * by_channel, Reals.zeros(length), x.size * float(sums), reach, roundings)
     return found.plus(visit.numbers(2).reshape(1, -1, *(1,) * (length - 2))) if visit.has(2) else found

@@ -94,10 +94,19 @@ class Forms:
         self._range_of = facts.range_of if closely else facts.near_range_of
         self.known: dict[ir.Value, Form] = {}
         self._terms: dict[Hashable, int] = {}
+        self._arrays: list[np.ndarray] = []
 
     def term(self, *key: Hashable) -> int:
         """Return the number of a computation."""
         return self._terms.setdefault(key, len(self._terms))
+
+    def array(self, integers: np.ndarray) -> int:
+        """Return the number of an array of integers, which is part of a term: that of one seen before, if equal."""
+        for number, known in enumerate(self._arrays):
+            if np.array_equal(known, integers):
+                return number
+        self._arrays.append(integers)
+        return len(self._arrays) - 1
 
     def of(self, side: Side) -> list[Form]:
         """Return the forms of the results of a side. Raises NoFormError."""

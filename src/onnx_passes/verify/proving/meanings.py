@@ -12,7 +12,7 @@ from onnx_passes.graph.constants import constant
 
 _UNITS = {np.dtype(np.float32): (2.0**-24, 2.0**-149), np.dtype(np.float64): (2.0**-53, 2.0**-1074)}
 """How far rounding takes a number of a type, in proportion and at least."""
-_MOST_EXACT = 8
+_MOST_EXACT = 4
 """Numbers of one array that are compared without rounding: that of a root takes a tenth of a millisecond."""
 
 

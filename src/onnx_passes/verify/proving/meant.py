@@ -5,6 +5,7 @@ Constants stand for what ``analysis/exact/constants.py`` knows of them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -90,12 +91,13 @@ def _rounded(node: ir.Node, quantizer: Quantizing, x: Reals) -> Reals:
         found = np.where(x.near >= 0, float(levels.high), float(levels.low))
         unsure = np.abs(x.near) <= x.slack
     unsure = np.broadcast_to(unsure, found.shape)
+    edge_of = functools.cache(functools.partial(quantizer.edge, node))
     for place in np.flatnonzero(unsure):
         number, level = x[int(place)], levels.low
         # The level is next to what doubles say.
         start = int(max(found.flat[place] - 2 * levels.step, levels.low))
         for each in range(start, levels.high + 1, levels.step):
-            edge = quantizer.edge(node, each) if each > levels.low else None
+            edge = edge_of(each) if each > levels.low else None
             if edge is not None and not edge.is_passed(number):
                 break
             level = each

@@ -18,6 +18,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ExitCode, ModelError, OnnxPassesError, UsageError, did_you_mean
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
+from onnx_passes.graph.encode import Written
 from onnx_passes.graph.expansion import MOST_NODES, expanded_size
 from onnx_passes.graph.load import root_cause
 from onnx_passes.graph.serialise import serialise
@@ -89,6 +90,7 @@ class Executor:
         self.resources = resources or current_resources()
         self.functions = tuple(functions)
         self.weights = Weights()
+        self._written: dict[frozenset[ir.OperatorIdentifier], Written] = {}
         self._began_with = private_bytes()
 
     def prepare(
@@ -132,10 +134,10 @@ class Executor:
         executed = with_wide_bfloats(with_rounded_halves(model) if self.profile.round_halves else model)
         outputs = _outputs(model, also)
         try:
-            return pack(executed, outputs, self.functions, self.weights.handed, feeds)
+            return pack(executed, outputs, self.functions, self.weights.handed, feeds, self._written)
         except ModelError:
             # Some operators are lowered by sizes that nobody has inferred since a rewrite put them in.
-            return pack(with_shapes(executed), outputs, self.functions, self.weights.handed, feeds)
+            return pack(with_shapes(executed), outputs, self.functions, self.weights.handed, feeds, self._written)
 
     def _with_onnxruntime(
         self, model: ir.Model, also: Collection[ir.Value], feeds: Collection[str] | None

@@ -12,7 +12,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.graph.encode import encode, skeleton
+from onnx_passes.graph.encode import Written, encode, skeleton
 from onnx_passes.graph.map_types import described
 from onnx_passes.graph.uses import is_overwritten
 from onnx_passes.graph.wire import PROTOBUF_LIMIT
@@ -54,12 +54,14 @@ def pack(
     functions: Sequence[onnx.FunctionProto],
     hand: Hand,
     feeds: Collection[str] | None = None,
+    written: dict[frozenset[ir.OperatorIdentifier], Written] | None = None,
 ) -> Packed:
     """Pack a model with the given outputs; ``hand`` returns what a weight is handed over as, or nothing.
 
     Operators of quantized networks are written as standard ones, unless the model or ``functions`` define them.
     Types and shapes of interior values, documentation and metadata are left out: the engine works out its own.
-    Inputs with a default that ``feeds`` does not name become weights like others.
+    Inputs with a default that ``feeds`` does not name become weights like others. What those operators are ``written``
+    as is kept there, by the operators that are defined.
     """
     inputs = [
         value for value in model.graph.inputs if feeds is None or value.const_value is None or value.name in feeds
@@ -67,7 +69,8 @@ def pack(
     fed = {value.name for value in inputs}
     # In older versions every initializer has to be an input.
     version = max(model.ir_version, 4) if len(inputs) < len(model.graph.inputs) else model.ir_version
-    expand = expander({*model.functions, *((f.domain, f.name, f.overload) for f in functions)})
+    defined = frozenset({*model.functions, *((f.domain, f.name, f.overload) for f in functions)})
+    expand = expander(defined)
     proto = skeleton(model, ir_version=version, expand=expand)
     used = {(node.domain, node.op_type) for node in model.graph}
     proto.functions.extend(missing_functions(used, proto.functions, functions))
@@ -82,7 +85,9 @@ def pack(
     # Casts of the boundary and branches come before the nodes: of those that are ready, the first node runs.
     apart = apart_from_inputs(model.graph, fed)
     branch_off(proto.graph, apart)
-    return Packed(encode(proto, (node for node in model.graph if node not in apart), expand), handed, boundary)
+    kept = None if written is None else written.setdefault(defined, {})
+    nodes = (node for node in model.graph if node not in apart)
+    return Packed(encode(proto, nodes, expand, written=kept), handed, boundary)
 
 
 def missing_functions(
