@@ -14,6 +14,7 @@ import onnx_passes
 from onnx_passes.cli.complete import models_and_passes
 from onnx_passes.cli.failures import ErrorReport, failure_of
 from onnx_passes.cli.signals import Terminated, cleaning_up
+from onnx_passes.core.collector import patient_collector
 from onnx_passes.core.errors import ExitCode, RegistrationError
 from onnx_passes.core.registry import REGISTRY
 
@@ -100,10 +101,10 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; called as a console script it exits with it."""
-    code = run_command_line(list(sys.argv[1:] if arguments is None else arguments))
-    if arguments is None:
-        sys.exit(code)
-    return code
+    if arguments is not None:
+        return run_command_line(list(arguments))
+    with patient_collector():
+        sys.exit(run_command_line(sys.argv[1:]))
 
 
 def run_command_line(arguments: list[str], *, failed: Callable[[ErrorReport], None] | None = None) -> int:
