@@ -7,7 +7,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from google.protobuf.message import DecodeError
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx import numpy_helper
 
@@ -78,6 +78,7 @@ def test_split_leaves_bytes_alone_that_are_no_model(data):
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 600), st.integers(0, 255))
+@example(position=27, byte=40)
 def test_split_of_a_damaged_model_means_the_same_to_protobuf(position, byte):
     content = bytearray(model([100, 10, 200]).SerializeToString())
     content[position % len(content)] = byte

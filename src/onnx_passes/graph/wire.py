@@ -192,6 +192,8 @@ def _split_graph(data: memoryview, graph: _Field) -> tuple[list[memoryview | byt
     for field in _fields(data, graph.start, graph.end):
         if field.number != _GRAPH_INITIALIZER:
             continue
+        if field.kind != _BYTES:
+            raise ValueError("an initializer is no message")
         index += 1
         if field.end - field.start < BIG:
             continue

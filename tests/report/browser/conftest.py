@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_passes import examples
+from onnx_passes import apply, examples
 from onnx_passes.cli.main import run_command_line
 from tests.helpers.browser import started_browser
 
@@ -39,6 +39,13 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 @pytest.fixture
 def demo(written: Callable[..., Path]) -> Path:
     return written(examples.path("digits-cnn"), "streamline")
+
+
+@pytest.fixture(scope="session")
+def steps() -> dict[str, int]:
+    """Return the numbers of the steps that change the example of the reports."""
+    record = apply(examples.path("digits-cnn"), "streamline", verify=False).record
+    return {step.name: step.number for step in record.leaves() if step.modified}
 
 
 @pytest.fixture

@@ -39,18 +39,19 @@ def test_blockers_lead_to_their_nodes(opened, saved):
     assert "is no grid of integers" in page.locator(".blocker").inner_text()
 
 
-def test_metrics_over_steps(opened, saved, data):
-    accuracy = [{"step": 0, "value": 0.97}, {"step": 53, "value": "nan"}, {"step": 59, "value": 0.96}]
+def test_metrics_over_steps(opened, saved, data, steps):
+    last = steps["infer-thresholds"]
+    accuracy = [{"step": 0, "value": 0.97}, {"step": 53, "value": "nan"}, {"step": last, "value": 0.96}]
     page = opened(saved(charts=data["charts"] | {"metrics": {"accuracy": accuracy}}), "#page=overview")
     chart = page.get_by_role("region", name="accuracy")
     assert chart.locator("circle").count() == 2
     assert chart.locator(".bad").count() == 1
     chart.locator("circle").last.click()
-    assert "step=59" in page.url
+    assert f"step={last}" in page.url
 
 
-def test_thresholds_and_ranges_are_plotted(opened, saved):
-    page = opened(saved(), "#step=61&node=relu1/Quant/Quant")
+def test_thresholds_and_ranges_are_plotted(opened, saved, steps):
+    page = opened(saved(), f"#step={steps['infer-thresholds']}&node=relu1/Quant/Quant")
     page.wait_for_selector(".stairs")
     assert "accumulator 18 bits" in page.locator(".node-details").inner_text()
     first = page.locator(".stairs").get_attribute("d")

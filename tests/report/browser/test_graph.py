@@ -45,8 +45,8 @@ def test_neighbourhood_grows_to_the_whole_graph(opened, demo):
     until(page, f"document.querySelectorAll('.node').length > {few}")
 
 
-def test_search_jumps_to_a_node(opened, demo):
-    page = opened(demo, "#step=52")
+def test_search_jumps_to_a_node(opened, demo, steps):
+    page = opened(demo, f"#step={steps['extract-quant-scale-zeropoint']}")
     page.keyboard.press("/")
     page.get_by_role("combobox", name="Search").fill("gemm")
     assert page.get_by_role("option").first.inner_text().startswith("Gemm")
@@ -60,8 +60,8 @@ def test_search_jumps_to_a_node(opened, demo):
     assert box["y"] + box["height"] <= view["y"] + view["height"] + 1
 
 
-def test_search_finds_what_lived_in_other_steps(opened, demo):
-    page = opened(demo, "#step=52")
+def test_search_finds_what_lived_in_other_steps(opened, demo, steps):
+    page = opened(demo, f"#step={steps['extract-quant-scale-zeropoint']}")
     page.keyboard.press("/")
     page.get_by_role("combobox", name="Search").fill("MultiThreshold")
     assert "in another step" in page.get_by_role("option").first.inner_text()
@@ -70,22 +70,23 @@ def test_search_finds_what_lived_in_other_steps(opened, demo):
     assert page.locator(".step-details h2").last.inner_text() == "infer-thresholds"
 
 
-def test_lineage_leads_to_other_steps(opened, demo):
-    page = opened(demo, "#step=61")
+def test_lineage_leads_to_other_steps(opened, demo, steps):
+    page = opened(demo, f"#step={steps['infer-thresholds']}")
+    origin = steps["extract-quant-scale-zeropoint"]
     page.locator(".node.status-added").first.click()
     page.wait_for_selector(".lineage")
     assert page.locator(".lineage .self").inner_text() == "MultiThreshold"
     first = page.locator(".lineage li").first
-    assert re.match(r"from step 52\s+extract-quant-scale-zeropoint", first.inner_text())
+    assert re.match(rf"from step {origin}\s+extract-quant-scale-zeropoint", first.inner_text())
     first.locator(".chip").first.click()
-    assert "step=52" in page.url
+    assert f"step={origin}" in page.url
     page.wait_for_selector(".node.selected")
     later = page.locator(".lineage li").last
     assert re.match(r"to step \d+", later.inner_text())
 
 
-def test_details_show_types_and_constants(opened, demo):
-    page = opened(demo, "#step=61&node=conv1/Conv_output_0_q")
+def test_details_show_types_and_constants(opened, demo, steps):
+    page = opened(demo, f"#step={steps['infer-thresholds']}&node=conv1/Conv_output_0_q")
     page.wait_for_selector(".node-details")
     details = page.locator(".node-details").inner_text()
     assert "kernel_shape" in details

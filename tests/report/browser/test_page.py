@@ -5,8 +5,8 @@ import pytest
 from tests.report.browser.conftest import until
 
 
-def test_links_lead_back_to_what_was_shown(opened, demo):
-    page = opened(demo, "#step=61&rewrite=18&view=after&hops=1")
+def test_links_lead_back_to_what_was_shown(opened, demo, steps):
+    page = opened(demo, f"#step={steps['infer-thresholds']}&rewrite=18&view=after&hops=1")
     page.locator(".node.status-added").first.click()
     page.wait_for_selector(".node.selected")
     name = page.locator(".full-name").inner_text()
@@ -17,15 +17,16 @@ def test_links_lead_back_to_what_was_shown(opened, demo):
     assert again.locator(".hops").inner_text() == "1 hop"
 
 
-def test_the_way_back(opened, demo):
+def test_the_way_back(opened, demo, steps):
+    last = steps["infer-thresholds"]
     page = opened(demo)
     page.keyboard.press("j")
     page.keyboard.press("j")
-    assert "step=61" in page.url
+    assert f"step={last}" in page.url
     page.go_back()
     until(page, "document.querySelector('.row[aria-selected=true]').innerText.includes('aggregate-scales')")
     page.keyboard.press("]")
-    until(page, "location.hash.includes('step=61')")
+    until(page, f"location.hash.includes('step={last}')")
 
 
 def test_links_that_lead_nowhere_open_the_first_change(opened, demo):
@@ -58,7 +59,7 @@ def test_help(opened, demo):
     assert help_.count() == 0
 
 
-def test_overview(opened, demo):
+def test_overview(opened, demo, steps):
     page = opened(demo)
     page.get_by_role("tab", name="Overview").click()
     sizes = page.get_by_role("region", name="Before and after").inner_text()
@@ -68,7 +69,7 @@ def test_overview(opened, demo):
     assert stacks.count() == 4
     assert page.get_by_role("region", name="CPU time of passes").locator("li").count() > 5
     stacks.nth(2).click()
-    assert "step=55" in page.url
+    assert f"step={steps['aggregate-scales']}" in page.url
 
 
 CONTRAST = """
@@ -105,8 +106,8 @@ CONTRAST = """
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everything_can_be_read(opened, demo, scheme):
-    page = opened(demo, "#step=61&node=relu1/Quant/Quant", scheme=scheme)
+def test_everything_can_be_read(opened, demo, steps, scheme):
+    page = opened(demo, f"#step={steps['infer-thresholds']}&node=relu1/Quant/Quant", scheme=scheme)
     page.wait_for_selector(".node-details")
     assert page.evaluate(CONTRAST) == []
     page.keyboard.press("o")
@@ -123,8 +124,8 @@ def test_parts_have_roles(opened, demo):
     assert unnamed == 0
 
 
-def test_fits_1000_pixels(opened, demo):
-    page = opened(demo, "#step=61", width=1000, height=700)
+def test_fits_1000_pixels(opened, demo, steps):
+    page = opened(demo, f"#step={steps['infer-thresholds']}", width=1000, height=700)
     assert page.evaluate("document.documentElement.scrollWidth") == 1000
     view = page.locator(".view").bounding_box()
     assert view["width"] >= 450

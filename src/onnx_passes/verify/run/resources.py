@@ -88,6 +88,20 @@ def memory_limited(memory: int) -> Generator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
+@contextlib.contextmanager
+def memory_unlimited() -> Generator[None]:
+    """Lift the limit of memory of this process, for one that it starts inherits it."""
+    if resource is None:
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
 def other_threads() -> list[str]:
     """Name the threads that run beside the one that asks, without our own."""
     here = threading.current_thread()

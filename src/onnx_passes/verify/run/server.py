@@ -26,7 +26,7 @@ import numpy as np
 
 from onnx_passes.verify.run.child import Run, Started, behave, ending_with, kill, serve
 from onnx_passes.verify.run.profile import Profile, Recipe, described
-from onnx_passes.verify.run.resources import Resources
+from onnx_passes.verify.run.resources import Resources, memory_unlimited
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -44,7 +44,7 @@ _MAIN = (
 
 def has_server() -> bool:
     """Tell whether processes can be copied from a server here."""
-    return _server_of(os.getpid()) is not None
+    return _server() is not None
 
 
 def start(recipe: Recipe, places: Mapping[str, Place], resources: Resources) -> Started:
@@ -64,7 +64,7 @@ def start(recipe: Recipe, places: Mapping[str, Place], resources: Resources) -> 
 
 def _forked(way: socket.socket) -> tuple[Server, int]:
     for is_last in (False, True):
-        server = _server_of(os.getpid())
+        server = _server()
         if server is None:
             break
         try:
@@ -105,7 +105,8 @@ class Server:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
-        with theirs:
+        # It inherits the limit of this process, under which it might not even start.
+        with theirs, memory_unlimited():
             # Who leads a group of its own is not interrupted with this process.
             self._process = subprocess.Popen(  # noqa: S603 - it is this interpreter
                 [sys.executable, "-I", "-c", _MAIN, json.dumps(sys.path), str(theirs.fileno())],
@@ -153,28 +154,28 @@ def _end(owner: int, way: socket.socket, process: subprocess.Popen[bytes]) -> No
         process.wait(_LAST_SECONDS)
 
 
-@cache
-def _server_of(_process: int) -> Server | None:
-    """Start the server of a process, once; a copy of the process has none yet. None if that is impossible."""
+def _server() -> Server | None:
+    """Return the server of this process; None if none can be started here or, for now, there is no room for it."""
     if sys.platform != "linux" or not sys.executable:
         return None
     try:
-        return Server()
+        return _server_of(os.getpid())
     except (OSError, ValueError):
         return None
 
 
+@cache
+def _server_of(_process: int) -> Server:
+    """Start the server of a process, once; a copy of the process has none yet."""
+    return Server()
+
+
 def main(descriptor: int) -> None:
     """Be the server."""
-    import resource
-
     # What all copies need.
     import onnxruntime  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
     behave()
-    # The limit of whoever is limited while it starts this process is not that of its copies.
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
     with socket.socket(fileno=descriptor) as way:
         way.sendall(str(os.getppid()).encode())
         while True:
