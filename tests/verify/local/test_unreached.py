@@ -327,6 +327,45 @@ def test_branch_that_the_model_does_not_take_may_go():
     assert apply(ir.from_onnx_text(host), edits(take_other)).steps[0].evidence.level == "unverified"
 
 
+def nested(inner: str) -> str:
+    """An If in a branch that no sample takes, too; behind it, only vectors fit."""
+    return branches(
+        SAME,
+        f"""
+        h = If (never) <
+            then_branch = inside () => (float[] v) {{ {inner} }},
+            else_branch = beside () => (float[] u) {{ u = Neg(x) }}
+        >
+        square = Expand(x, sizes) t = Gemm(square, square, h)
+        """,
+    ).replace("one = ", "sizes = Constant<value = int64[2] {8, 8}>() one = ", 1)
+
+
+def take_beside(model: ir.Model) -> None:
+    """Take the second branch of the inner If, whatever decides."""
+    branch = next(node for node in model.graph if node.op_type == "If").attributes["then_branch"].as_graph()
+    inner = next(node for node in branch if node.op_type == "If")
+    negated = ir.node("Neg", [next(iter(model.graph.inputs))])
+    negated.outputs[0].name = "taken"
+    branch.insert_before(inner, negated)
+    ir.convenience.replace_all_uses_with(inner.outputs[0], negated.outputs[0])
+    branch.remove(inner, safe=True)
+
+
+@pytest.mark.parametrize(
+    ("inner", "level"),
+    [
+        # No shape that does not broadcast to a matrix: the model runs on no sample that comes here.
+        ("axes = Constant<value = int64[2] {0, 1}>() v = Unsqueeze(x, axes)", "bits:sampled"),
+        ("v = Abs(x)", "unverified"),
+    ],
+    ids=["impossible", "possible"],
+)
+def test_inner_branch_may_go_only_if_the_model_cannot_take_it(inner: str, level: str):
+    step = apply(ir.from_onnx_text(nested(inner)), edits(take_beside)).steps[0]
+    assert step.evidence.level == level
+
+
 def test_fault_after_a_change_of_the_interface_is_caught():
     with pytest.raises(PostconditionError, match="which no sample reached"):
         apply(ir.from_onnx_text(branches(SAME, WRONG)), [ConvertFloat16(keep_io=False), TakesRootsOfSquares()])

@@ -99,6 +99,35 @@ def test_a_failure_of_a_new_kind_at_the_same_node_is_progress() -> None:
     assert str(found) == "time = 256, batch = state"
 
 
+def test_dimensions_that_change_nothing_are_tried_last() -> None:
+    tried: list[Mapping[str, int]] = []
+
+    def attempt(sizes: Mapping[str, int]) -> str:
+        tried.append(sizes)
+        signal = sizes["signal"]
+        wrong = next((place for place, least in enumerate((100, 500, 1000, 4000, 9000)) if signal < least), None)
+        return "" if wrong is None else f"running Conv node. Name:'conv_{wrong}' Invalid input shape: {{{wrong},32}}"
+
+    order = {f"conv_{place}": place + 1 for place in range(5)}
+    found = search_sizes({"batch": 1, "channels": 1, "signal": 1}, attempt, order, {})
+    assert isinstance(found, Relations)
+    assert found.terms["signal"] == ((), 16384)
+    assert len(tried) < 60
+
+
+def test_slow_attempts_leave_room_for_larger_sizes_that_take_no_longer() -> None:
+    seconds = 0.0
+
+    def attempt(sizes: Mapping[str, int]) -> str:
+        nonlocal seconds
+        seconds += (sizes["width"] + sizes["height"]) * 3e-5
+        return "" if sizes["height"] == 16384 else "running Conv node. Name:'conv' Invalid input shape: {1,32}"
+
+    fits = search_sizes({"width": 1, "height": 1}, attempt, {"conv": 1}, {}, lambda: seconds)
+    assert str(fits) == "height = 16384"
+    assert seconds < 2
+
+
 def test_a_misfit_names_the_sizes_that_ran_furthest() -> None:
     def attempt(sizes: Mapping[str, int]) -> str:
         return "running Add node. Name:'second'" if sizes["a"] == 64 else "running Neg node. Name:'first'"
@@ -202,3 +231,44 @@ def test_sizes_of_the_user_are_kept() -> None:
     )
     assert {sample["before"].shape[1] for sample in samples} == {5}
     assert {sample["w"].shape[0] - sample["x"].shape[1] for sample in samples} == {5}
+
+
+RATES = f"""{HEAD}
+rates (float[batch, time] x, int64 rate) => (float[3] y) {{
+    fast = Constant <value_int = 16000> ()
+    is_fast = Equal (rate, fast)
+    y = If (is_fast) <
+        then_branch = yes () => (float[3] t) {{ four = Constant <value_ints = [4, 3]> ()
+            [four_rows] a = Reshape (x, four) zero = Constant <value_ints = [0]> ()
+            t = ReduceSum <keepdims = 0> (a, zero) }},
+        else_branch = no () => (float[3] e) {{ two = Constant <value_ints = [2, 3]> ()
+            [two_rows] b = Reshape (x, two) none = Constant <value_ints = [0]> ()
+            e = ReduceMax <keepdims = 0> (b, none) }}
+    >
+}}"""
+
+
+def test_both_branches_get_the_sizes_that_they_take() -> None:
+    """One branch takes six elements, the other one twelve."""
+    model = ir.from_onnx_text(RATES)
+    ready = Executor().prepare(model)
+    samples, results = run_generated(ready, generate(model), dynamic_axes(model), lambda: Redraw(model, Sampling()))
+    sizes = {sample["x"].size for sample in samples if sample["rate"] == 16000}
+    assert sizes == {12}
+    assert {sample["x"].size for sample in samples if sample["rate"] != 16000} == {6}
+    assert len(samples) == len(results)
+
+
+@pytest.mark.parametrize(
+    ("operator", "decisive"),
+    [("Equal", {7}), ("Less", {7, 6}), ("Greater", {7, 8}), ("LessOrEqual", {7, 8}), ("GreaterOrEqual", {7, 6})],
+)
+def test_samples_lie_on_both_sides_of_what_decides(operator: str, decisive: set[int]) -> None:
+    text = f"""{HEAD} g (int32[1] n) => (bool[1] y) {{
+        m = Identity (n) c = Constant <value = int32 {{7}}> () y = {operator} (m, c)
+    }}"""
+    drawn = {int(sample["n"][0]) for sample in generate(ir.from_onnx_text(text), samples=8)}
+    assert decisive <= drawn
+    swapped = text.replace("(m, c)", "(c, m)")
+    sides = {n < 7 for n in {int(sample["n"][0]) for sample in generate(ir.from_onnx_text(swapped), samples=8)}}
+    assert sides == {True, False}

@@ -94,6 +94,8 @@ class Unreached:
         self._follows = False
         """Whether the interface changed since the last complaint: then results need not be those of before."""
         self._origins: dict[Path, Path] = {}
+        self._sources: dict[Path, Path] = {}
+        """Where graphs that moved were in the model as it came."""
         self._latest: Found = {}
         self.inexact: list[Comparison] = []
         """How results differ that the last complaint left in peace."""
@@ -193,32 +195,47 @@ class Unreached:
         """Look at what a rewrite takes out: by now constants may keep it from running."""
         for node in filter(holds_graphs, application.matched):
             result = next((value.name for value in node.outputs if value.name), "")
-            held = {path: state.body for path, state in self._states.items() if path[-2] == result}
+            held = {
+                path: state.body
+                for path, state in self._states.items()
+                if state.body.node is node or path[-2] == result
+            }
             self._settled |= {path for path, body in held.items() if replace(body, node=node).never_runs}
 
     def note(self, step: int, model: ir.Model) -> None:
         """Remember which graphs a step changed, added or removed."""
-        before, self._states = self._states, self._look(model)
-        paths = before.keys() | self._states.keys()
-        digests = {path: [state.get(path) for state in (before, self._states)] for path in paths}
-        self._touched[step] = {
-            path for path, (old, new) in digests.items() if old is None or new is None or old.digest != new.digest
-        }
-        moves = _moves(before, self._states)
-        gone = before.keys() - self._states.keys() - moves.keys()
-        if self._is_explored:
-            self.original, self.current = _moved(self.original, moves), _moved(self.current, moves)
-        else:
-            self._moves.append(moves)
-        died = {path for path, state in self._states.items() if state.is_dead and path in before}
+        before, after = self._states, self._look(model)
+        self._states = after
+        moves, gone = _moves(before, after, step)
+        self._move(moves)
+        before = {moves.get(path, path): state for path, state in before.items()}
+        paths = {path: (before.get(path), after.get(path)) for path in before.keys() | after.keys()}
+        touched = {path for path, (old, new) in paths.items() if old is None or new is None or old.digest != new.digest}
+        died = {path for path, state in after.items() if state.is_dead and path in before}
         died = {path for path in died if not (before[path].is_dead or before[path].never_runs)}
         self._settled |= {
             path for path in gone if before[path].never_runs or (before[path].is_dead and path not in self._died)
         }
         self._died |= died
         self._gone[step] = gone | died
-        self._touched[step] |= died
+        self._touched[step] = touched | died | set(moves.values())
         self._pending.append(step)
+
+    def _move(self, moves: dict[Path, Path]) -> None:
+        """Know graphs by the place where they hang now."""
+        if not moves:
+            return
+        if self._is_explored:
+            self.original, self.current = _moved(self.original, moves), _moved(self.current, moves)
+        else:
+            self._moves.append(moves)
+        origins = {new: self._sources.get(old, old) for old, new in moves.items()}
+        self._sources = {path: at for path, at in self._sources.items() if path not in moves} | origins
+        self._names |= {new: self._names[old] for old, new in moves.items() if new not in self._states}
+        for known in (self._settled, self._died, *self._touched.values(), *self._gone.values()):
+            moved = {moves.get(path, path) for path in known}
+            known.clear()
+            known.update(moved)
 
     def evidence(self, step: int) -> tuple[BodyEvidence, ...]:
         """Return how the graphs that a step changed ran."""
@@ -266,19 +283,31 @@ class Unreached:
         return any(path[:end] in self._settled for end in range(2, len(path) + 1, 2))
 
     def _is_impossible(self, path: Path) -> bool:
-        """Return whether the model as it came runs on no sample if it is made to take a branch."""
+        """Return whether the model as it came runs on no sample if it is made to take a branch.
+
+        Branches around it are taken, too: samples with which the model does not run then say nothing.
+        """
+        path = self._sources.get(path, path)
+        around = [path[:end] for end in range(2, len(path), 2)]
+        runs = self._runs_taking(around, self._given) if around else self._given
+        return bool(runs) and not self._runs_taking([*around, path], runs)
+
+    def _runs_taking(self, paths: Sequence[Path], samples: Sequence[Sample]) -> Sequence[Sample]:
+        """Return the samples with which the model as it came runs if it takes branches; all if that is not known."""
         model = self._source()
-        body = next((body for body in all_bodies(model.graph, functions_with_bodies(model)) if body.path == path), None)
-        if body is None or not body.take():
-            return False
+        inside = {body.path: body for body in all_bodies(model.graph, functions_with_bodies(model))}
+        bodies = [inside[path] for path in paths if path in inside]
+        if len(bodies) < len(paths) or not bodies[-1].take():
+            return samples
+        for body in bodies[:-1]:
+            body.take()
         try:
             ready = self._executor.prepare(model, engine=self._explorer.engine)
-            ready.run_each(self._given, all_must_run=False)
+            return ready.run_each(samples, all_must_run=False)[0]
         except TimeLimitError:
-            return False
+            return samples
         except OnnxPassesError:
-            return True
-        return False
+            return ()
 
     def _wrong(self, old: Explored, new: Explored, promise: Promise) -> _Wrong | None:
         """Return what is wrong with the results of a graph, if they are there to be compared."""
@@ -370,18 +399,44 @@ def _moved(found: Found, moves: Mapping[Path, Path]) -> Found:
     return {moves.get(path, path): explored for path, explored in found.items()} if moves else found
 
 
-def _moves(before: Mapping[Path, _State], after: Mapping[Path, _State]) -> dict[Path, Path]:
-    """Return where graphs hang now that were only renamed, if one alone comes into question."""
+def _moves(
+    before: Mapping[Path, _State], after: Mapping[Path, _State], step: int
+) -> tuple[dict[Path, Path], set[Path]]:
+    """Return where graphs hang now that hang elsewhere, and the places of those that are gone.
+
+    A graph stays with its node, whatever its results are called now. Where the node is another one, it stays at its
+    place, or it was renamed if one graph alone comes into question. One that is gone while another has its place gets
+    a place that no graph has.
+    """
     moves: dict[Path, Path] = {}
-    fresh = [path for path in after if path not in before]
-    for path in sorted((path for path in before if path not in after), key=len):
-        around = moves.get(path[:-2], path[:-2])
-        likely = [new for new in fresh if (new[:-2], new[-1]) == (around, path[-1])]
-        likely = [new for new in likely if after[new].digest[0] == before[path].digest[0]]
-        if len(likely) == 1:
-            moves[path] = likely[0]
-            fresh.remove(likely[0])
-    return moves
+    gone = set[Path]()
+    holders: dict[tuple[int, str], list[Path]] = {}
+    for path, state in after.items():
+        holders.setdefault((id(state.body.node), path[-1]), []).append(path)
+    kept: dict[Path, Path] = {}
+    for path, state in before.items():
+        places = holders.get((id(state.body.node), path[-1]), [])
+        if path in places:
+            kept[path] = path
+        elif len(places) == 1 and (places[0] not in before or before[places[0]].body.node is not state.body.node):
+            # The nodes of a function are found wherever it is called.
+            kept[path] = places[0]
+    fresh = after.keys() - kept.values()
+    for path in sorted(before, key=len):
+        at = kept.get(path, path if path in fresh else None)
+        if at is None:
+            around = moves.get(path[:-2], path[:-2])
+            likely = [new for new in fresh - before.keys() if (new[:-2], new[-1]) == (around, path[-1])]
+            likely = [new for new in likely if after[new].digest[0] == before[path].digest[0]]
+            at = likely[0] if len(likely) == 1 else None
+        if at is None:
+            at = (*moves.get(path[:-2], path[:-2]), *path[-2:])
+            at = (*at[:-2], f"{at[-2]} before step {step}", at[-1]) if at in after else at
+            gone.add(at)
+        fresh -= {at}
+        if at != path:
+            moves[path] = at
+    return moves, gone
 
 
 def _is_reached(path: Path, found: Found) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
+from onnx_passes.verify.samples.decisive import decisive_values
 from onnx_passes.verify.samples.grids import AllowedValues, annotated_grid, broadcasts, float_info, grid_of
 from onnx_passes.verify.samples.integers import ENDS, any_integers, freedom, put_negative
 from onnx_passes.verify.samples.lengths import longest
@@ -155,6 +156,9 @@ class Draw:
             if self.kind in _EDGY and dtype.is_signed():
                 put_negative(self.model, self.value, drawn, wanted[1], self.random)
             return drawn
+        if count == 1 and self.number % 2 and (decisive := decisive_values(self.model, self.value)):
+            # Samples in turn take one way and the other.
+            return np.array([decisive[self.number // 2 % len(decisive)]], dtype.numpy())
         low, high = integer_limits(dtype)
         if dtype.bitwidth <= 16:
             ends = (max(low, -8), min(high, 8)) if self.kind == "integers" else (low, high)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
@@ -22,7 +24,7 @@ from onnx_passes.verify.run.pace import Pace
 from onnx_passes.verify.samples.effort import WIDE
 from onnx_passes.verify.samples.generate import Redraw, Sampling, draft
 from onnx_passes.verify.samples.reference import read_inputs
-from onnx_passes.verify.samples.size_search import Misfit, Relations, search_sizes
+from onnx_passes.verify.samples.size_search import Misfit, search_sizes
 from onnx_passes.verify.samples.sizes import Sizes, dimension_key
 from onnx_passes.verify.samples.solve_sizes import SizeSolver
 from onnx_passes.verify.samples.sources import listed
@@ -78,6 +80,8 @@ def run_generated(
     """
     try:
         taken, results = ready.run_each(samples, all_must_run=False, pace=pace)
+        if redraw is not None and len(taken) < len(samples) and any(axes.values()):
+            taken, results = _with_decisive(ready, redraw(), given, taken, results, pace)
         return _with_extra(
             ready, taken, results, [] if extra is None else [extra, *_cut([extra], axes, WIDE[1:])], pace
         )
@@ -114,6 +118,57 @@ def _run_related(
     """Run on samples whose sizes meet what operators require; where that does not do, relations are searched, too."""
     if redraw.least.keys() <= redraw.fixed.keys():
         raise refusal
+    fit = _fit(ready, redraw, given, 0)
+    if isinstance(fit, str):
+        raise ExecutionError(fit) from refusal
+    samples: list[Sample] = []
+    for number in range(redraw.count):
+        with contextlib.suppress(UsageError):
+            samples.append(given(redraw.sample(number, fit.sizes(redraw.free(number)))))
+    try:
+        taken, results = ready.run_each(samples, all_must_run=False, pace=pace)
+    except ExecutionError:
+        taken, results = ready.run_each([given(redraw.sample(0, fit.ran))], all_must_run=True)
+    return _with_decisive(ready, redraw, given, taken, results, pace)
+
+
+def _with_decisive(
+    ready: Executable,
+    redraw: Redraw,
+    given: Callable[[Sample], Sample],
+    taken: list[Sample],
+    results: list[Sample],
+    pace: Pace | None,
+) -> tuple[list[Sample], list[Sample]]:
+    """Run also on samples for which a model takes another way, which may need other sizes."""
+    for number, wanted in redraw.decisive().items():
+        if pace is not None and pace.shortage is not None:
+            break
+        if any(all(_is_at(sample, name, array) for name, array in wanted.items()) for sample in taken):
+            continue
+        with contextlib.suppress(ExecutionError, UsageError):
+            fit = _fit(ready, redraw, given, number)
+            if not isinstance(fit, str):
+                sample = given(redraw.sample(number, fit.ran))
+                results = [*results, ready.run(sample)]
+                taken = [*taken, sample]
+    return taken, results
+
+
+def _is_at(sample: Sample, name: str, array: np.ndarray) -> bool:
+    return name in sample and np.array_equal(sample[name], array)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """What changes sizes so that they fit together, and sizes with which a sample ran."""
+
+    sizes: Callable[[Sizes], Sizes]
+    ran: Sizes
+
+
+def _fit(ready: Executable, redraw: Redraw, given: Callable[[Sample], Sample], number: int) -> _Fit | str:
+    """Find what fits the sizes of a sample and of others like it; where nothing is found, what is wrong as text."""
     solver = SizeSolver(redraw.model, list(redraw.least))
 
     def fitted(sizes: Sizes) -> Sizes:
@@ -121,34 +176,32 @@ def _run_related(
         return solver.solve(sizes, redraw.fixed) or sizes
 
     known: dict[tuple[int, ...], str] = {}
+    ran: list[Sizes] = []
 
     def attempt(sizes: Sizes) -> str:
         sizes = fitted(sizes)
         key = tuple(sizes.values())
         if key not in known:
-            known[key] = _failure(ready, redraw, given, sizes)
+            known[key] = _failure(ready, redraw, given, number, sizes)
+            ran.extend([] if known[key] else [sizes])
         return known[key]
 
-    if not attempt(redraw.free(0)):
-        found, redraw.relations = Relations({}), str(solver)
-    else:
-        found = search_sizes(redraw.least, attempt, redraw.order, redraw.fixed, ready.clock)
-        redraw.relations = str(found)
+    if not attempt(redraw.free(number)):
+        redraw.note(str(solver))
+        return _Fit(fitted, ran[0])
+    found = search_sizes(redraw.least, attempt, redraw.order, redraw.fixed, ready.clock)
     if isinstance(found, Misfit):
         unmet = solver.unmet(found.sizes)
         hint = "set them with --size NAME=SIZE, or give data with --inputs"
-        raise ExecutionError(f"{found}; {unmet + '; ' if unmet else ''}{hint}") from refusal
-    samples: list[Sample] = []
-    for number in range(redraw.count):
-        with contextlib.suppress(UsageError):
-            samples.append(given(redraw.sample(number, fitted(found.sizes(redraw.free(number))))))
-    return ready.run_each(samples, all_must_run=False, pace=pace)
+        return f"{found}; {unmet + '; ' if unmet else ''}{hint}"
+    redraw.note(str(found))
+    return _Fit(lambda sizes: fitted(found.sizes(sizes)), ran[0])
 
 
-def _failure(ready: Executable, redraw: Redraw, given: Callable[[Sample], Sample], sizes: Sizes) -> str:
+def _failure(ready: Executable, redraw: Redraw, given: Callable[[Sample], Sample], number: int, sizes: Sizes) -> str:
     """Return why a model does not run with sizes; empty if it does. Raises TimeLimitError."""
     try:
-        ready.run(given(redraw.sample(0, sizes)))
+        ready.run(given(redraw.sample(number, sizes)))
     except TimeLimitError:
         # Other sizes would take as long, each.
         raise

@@ -19,6 +19,7 @@ from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.run.pace import Pace
 from onnx_passes.verify.run.resources import current_resources
 from onnx_passes.verify.samples.critical_inputs import Critical
+from onnx_passes.verify.samples.decisive import decisive_values
 from onnx_passes.verify.samples.draw import Bounds, Draw, Kind
 from onnx_passes.verify.samples.effort import affordable_size, is_small, seconds_for_samples
 from onnx_passes.verify.samples.grids import annotated_grid, float_info
@@ -131,9 +132,17 @@ class Redraw:
         self.model, self._seed = model, sampling.seed
         self._drawing = sampling.drawing(model)
         self.least, self.fixed = self._drawing.dynamic, self._drawing.fixed
-        self.relations = ""
-        """The relations between dimensions that were found, as text."""
+        self._relations: dict[str, None] = {}
         self.order = {str(node.name): place for place, node in enumerate(all_nodes(model.graph)) if node.name}
+
+    def note(self, relations: str) -> None:
+        """Remember relations between dimensions that were found, for some of the samples."""
+        self._relations |= {relations: None} if relations else {}
+
+    @property
+    def relations(self) -> str:
+        """Return what the sizes of samples meet, as text."""
+        return " or ".join(self._relations)
 
     @property
     def count(self) -> int:
@@ -143,6 +152,18 @@ class Redraw:
     def free(self, number: int) -> Sizes:
         """Return the usual sizes of a sample."""
         return self._drawing.sizes(number)
+
+    def decisive(self) -> dict[int, Sample]:
+        """Return the usual samples that take another way than the first, by number: the integers that decide this."""
+        inputs = self._drawing.inputs.items()
+        decides = [name for name, value in inputs if decisive_values(self.model, value)]
+        found: dict[int, Sample] = {}
+        for number in range(1, self.count, 2) if decides else ():
+            sample = self.sample(number, self.free(number))
+            single = {name: sample[name] for name in decides if sample[name].size == 1}
+            if single not in found.values():
+                found[number] = single
+        return found
 
     def sample(self, number: int, sizes: Sizes) -> Sample:
         """Draw a sample with these sizes."""

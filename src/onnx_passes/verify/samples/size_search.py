@@ -12,6 +12,7 @@ import itertools
 import math
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,13 +23,15 @@ _MOST_ATTEMPTS, _FEW_ATTEMPTS = 120, 6
 _SECONDS, _MOST_SECONDS = 1.0, 8.0
 """What attempts may take in all; a few may take more."""
 _SLOW = 0.1
-"""The seconds from which on an attempt is not repeated with larger sizes."""
+"""The seconds from which on it is foreseen what an attempt with larger sizes takes."""
 _LARGEST = 1024
 """Numbers beyond in a failure are not those of sizes."""
 _USUAL = (256, 128, 64, 32, 16, 8, 512, 1024, 4096, 16384)
 """Lengths of windows, multiples of strides, signals of a second."""
 _SMALL, _MOST = 64, 2**22
 """The most that large sizes may come to when they are multiplied."""
+_IDLE = 2
+"""The changes of a dimension that leave a failure as it is, after which its other sizes come last."""
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 _DIGITS = re.compile(r"\d+")
 _REQUESTED = re.compile(r"requested shape:\{([\d,-]+)\}")
@@ -87,12 +90,21 @@ class Misfit:
         return f"no sizes of dynamic dimensions were found that fit together; with {sizes}: {self.failure}"
 
 
+@dataclass(frozen=True)
+class _Change:
+    """Relations to try, the dimension in which they differ from others, and how these failed."""
+
+    relations: Relations
+    name: str = ""
+    failure: str = ""
+
+
 class _Cost:
     """What attempts have cost, and which sizes would cost more than is left."""
 
     def __init__(self, attempt: Attempt, clock: Callable[[], float]) -> None:
         self._attempt, self._clock = attempt, clock
-        self._spent, self._count, self._largest = 0.0, 0, math.inf
+        self._spent, self._count, self._rate = 0.0, 0, 0.0
 
     def attempt(self, sizes: Mapping[str, int]) -> str:
         """Make an attempt, and take note of what it took."""
@@ -101,7 +113,7 @@ class _Cost:
         seconds = self._clock() - started
         self._spent, self._count = self._spent + seconds, self._count + 1
         if seconds > _SLOW:
-            self._largest = min(self._largest, math.prod(sizes.values()))
+            self._rate = max(self._rate, seconds / math.prod(sizes.values()))
         return failure
 
     @property
@@ -112,10 +124,10 @@ class _Cost:
         return self._spent < _SECONDS or self._count < _FEW_ATTEMPTS
 
     def allows(self, sizes: Mapping[str, int]) -> bool:
-        """Return whether sizes are not larger than ones that took long, or than any model is run with."""
-        volume = math.prod(sizes.values())
+        """Return whether the time that is left may do for sizes, and they are not beyond those of any model."""
+        foreseen = self._rate * math.prod(sizes.values())
         large = math.prod(size for size in sizes.values() if size > _SMALL)
-        return volume <= self._largest and large <= _MOST
+        return self._spent + foreseen <= _SECONDS and large <= _MOST
 
 
 def search_sizes(
@@ -134,13 +146,19 @@ def search_sizes(
     free = {name: size + place + (size == 1) for place, (name, size) in enumerate(least.items())}
     count, best = itertools.count(), (-1, -1, Misfit(free, ""))
     cost = _Cost(attempt, clock)
-    # Ordered by how far a run came, how new its failure was, and how much was supposed since the start.
-    waiting = [(-math.inf, 0, 0, next(count), start) for start in _starts(free, fixed)]
+    # Ordered by how far a run came, how new its failure was, how much was supposed since the start, and whether the
+    # failure seems to have nothing to do with the dimension that changes.
+    waiting = [(-math.inf, 0, 0, False, next(count), _Change(start)) for start in _starts(free, fixed)]
     others = {name: size + place + 1 for place, (name, size) in enumerate(free.items())}
     tried: set[tuple[int, ...]] = set()
     kinds: dict[str, int] = {}
+    idle: Counter[tuple[str, str]] = Counter()
     while waiting and cost.is_affordable:
-        _, _, depth, _, relations = heapq.heappop(waiting)
+        reached, kind, depth, is_last, number, change = heapq.heappop(waiting)
+        if not is_last and idle[change.name, change.failure] >= _IDLE:
+            heapq.heappush(waiting, (reached, kind, depth, True, number, change))
+            continue
+        relations = change.relations
         sizes = relations.sizes(free)
         key = tuple(sizes.values())
         if key in tried or not cost.allows(sizes):
@@ -151,14 +169,15 @@ def search_sizes(
             if attempt(relations.sizes(others)):
                 relations = _freed(relations, sizes, others, attempt, fixed)
             return _generalized(relations, free, others, attempt, fixed)
+        idle[change.name, failure] += failure == change.failure
         node = _NODE.search(failure)
         reached = order.get(node[1], 0) if node else 0
         kind = kinds.setdefault(_without_digits(failure), len(kinds))
         if (reached, kind) > best[:2]:
             best = reached, kind, Misfit(sizes, failure)
         supposed = _supposed(relations, failure, sizes, [name for name in least if name not in fixed])
-        for more in itertools.islice(supposed, _MOST_ATTEMPTS):
-            heapq.heappush(waiting, (-reached, -kind, depth + 1, next(count), more))
+        for name, more in itertools.islice(supposed, _MOST_ATTEMPTS):
+            heapq.heappush(waiting, (-reached, -kind, depth + 1, False, next(count), _Change(more, name, failure)))
     return best[2]
 
 
@@ -233,8 +252,11 @@ def _axis(name: str) -> str:
 
 def _supposed(
     relations: Relations, failure: str, sizes: Mapping[str, int], names: Sequence[str]
-) -> Iterator[Relations]:
-    """Yield the relations with one more: what the failure speaks of first, then usual lengths, then sums."""
+) -> Iterator[tuple[str, Relations]]:
+    """Yield a dimension, and the relations with one more, of this dimension.
+
+    What the failure speaks of comes first, then sums, then usual lengths.
+    """
     spoken_of = {int(text) for text in _NUMBER.findall(failure) if int(text) < _LARGEST}
     if shape := _REQUESTED.search(failure):
         spoken_of.add(math.prod(int(text) for text in shape[1].split(",") if int(text) > 0))
@@ -252,4 +274,6 @@ def _supposed(
         ((name, (other,), number) for number in (0, 1) for name in free for other in sizes if name != other),
         ((name, (), size) for size in _USUAL for name in numbered if size != sizes[name]),
     )
-    return filter(None, (relations.with_term(*term) for term in terms))
+    for name, others, number in terms:
+        if (more := relations.with_term(name, others, number)) is not None:
+            yield name, more
