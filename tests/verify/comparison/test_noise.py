@@ -146,3 +146,21 @@ def test_nothing_is_kept_beside_what_errs_but_what_decides_about_sizes():
     bounds = list(noise.growing({"x": np.eye(4, dtype=np.float32), "w": np.eye(4, dtype=np.float32)}))
     assert all((more["y"] >= less["y"]).all() for less, more in itertools.pairwise(bounds))
     assert (bounds[-1]["y"] > 0).all()
+
+
+def test_runs_end_when_enough_is_known() -> None:
+    model = ir.from_onnx_text('<ir_version: 10, opset_import: ["": 20]> g (float[9] x) => (float[9] y) { y = Exp (x) }')
+    samples = [{"x": np.linspace(-1, 1, 9, dtype=np.float32)}, {"x": np.linspace(-2, 2, 9, dtype=np.float32)}]
+    asked: list[tuple[int, float]] = []
+
+    def enough(place: int, bound: dict[str, np.ndarray]) -> bool:
+        asked.append((place, float(bound["y"].max())))
+        return place == 0
+
+    bounds = rounding_bounds(model, list(model.graph.outputs), samples, Executor(), enough=enough)
+    assert bounds is not None
+    assert [place for place, _ in asked].count(0) == 1
+    later = [most for place, most in asked if place == 1]
+    assert len(later) > 5
+    assert later == sorted(later)
+    assert float(bounds[1]["y"].max()) == later[-1]

@@ -206,3 +206,28 @@ class TestActivations:
         activations.fill(given, samples)
         found = activations.get(given.graph[0].outputs[0])
         assert [-array[0] for array in found] == {4: [0, 1, 2, 3], 2: [0, 2], 1: [0]}[kept]
+
+
+def test_rounding_of_what_was_there_explains_a_difference(monkeypatch: pytest.MonkeyPatch):
+    """What loses digits on the way may change by as much, and no levels are looked for where none are decided."""
+
+    @passes.verify.tolerance
+    class JoinsSums(Transformation, RewriteRulePass):
+        """Leave out two sums that undo each other, or a little more."""
+
+        wrong: float = 0.0
+
+        def pattern(self, op, x, c):
+            return op.Sub(op.Add(x, c), c)
+
+        def rewrite(self, op, x, c):
+            return op.Add(x, self.wrong) if self.wrong else op.Identity(x)
+
+    monkeypatch.setattr("onnx_passes.verify.local.windows.explain", lambda *_, **__: pytest.fail("nothing is decided"))
+    text = f"""{HEAD} g (float[64] x) => (float[1] y) <float c = {{100000.0}}> {{
+        a = Add (x, c) b = Sub (a, c) y = ReduceSum (b) }}"""
+    step = apply(ir.from_onnx_text(text), JoinsSums()).steps[0]
+    assert step.evidence.windows == 1
+    assert not any("differs locally" in note for note in step.notes)
+    with pytest.raises(PostconditionError):
+        apply(ir.from_onnx_text(text), JoinsSums(wrong=0.5))

@@ -8,7 +8,7 @@ whatever the order in which it is computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -65,17 +65,25 @@ def rounding_bounds(
     executor: Executor,
     *,
     at: Collection[ir.Node] | None = None,
+    enough: Callable[[int, Sample], bool] = lambda place, bound: False,
 ) -> list[Sample] | None:
     """Return how far rounding may move values of a model, element by element, for each sample.
 
-    The model is used up. Only the results of nodes ``at`` err, if given; else all do, and inputs as well. Returns
-    nothing if the model cannot be run so.
+    The model is used up. Only the results of nodes ``at`` err, if given; else all do, and inputs as well. Runs of a
+    sample end when what they show, which grows, is ``enough``. Returns nothing if the model cannot be run so.
     """
+    bounds: list[Sample] = []
     try:
         noise = Noise(model, wanted, executor, at=at)
-        return [noise.bound(sample) for sample in samples]
+        for place, sample in enumerate(samples):
+            bound: Sample = {}
+            for bound in noise.growing(sample):
+                if enough(place, bound):
+                    break
+            bounds.append(bound)
     except (ExecutionError, ModelError):
         return None
+    return bounds
 
 
 class Noise:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -83,10 +83,22 @@ class Pieces:
             arrays.update((value, tuple(run[str(value.name)] for run in runs)) for value in computed)
         return arrays
 
+    def decides(self, own: Collection[str]) -> bool:
+        """Tell whether a node whose results are ``own`` decides between levels."""
+        return any(decides(node) for node in self.nodes if any(value.name in own for value in node.outputs))
+
     def rounding(
-        self, wanted: Sequence[ir.Value], at: Collection[str], numbers: Sequence[int], executor: Executor
+        self,
+        wanted: Sequence[ir.Value],
+        at: Collection[str],
+        numbers: Sequence[int],
+        executor: Executor,
+        enough: Callable[[int, Sample], bool],
     ) -> dict[int, Sample] | None:
-        """Return how far rounding in the nodes that compute values ``at`` may move wanted ones, in some samples."""
+        """Return how far rounding in the nodes that compute values ``at`` may move wanted ones, in some samples.
+
+        No more is found out than is ``enough`` for the sample of a number.
+        """
         if self._whole is None:
             return None
         copied = copy_model(self._whole)
@@ -98,7 +110,9 @@ class Pieces:
             # A level that flips is no matter of rounding alone.
             return None
         samples = [sample for number, sample in enumerate(self._samples()) if number in numbers]
-        bounds = rounding_bounds(copied, found, samples, executor, at=nodes)
+        bounds = rounding_bounds(
+            copied, found, samples, executor, at=nodes, enough=lambda place, bound: enough(numbers[place], bound)
+        )
         return None if bounds is None else dict(zip(numbers, bounds, strict=True))
 
     def fragments(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,23 +57,31 @@ class WindowCheck:
         """Tell whether all values are equal bit by bit."""
         return all(comparison.equal for samples in self.comparisons for comparison in samples)
 
-    def holds(self, promise: Promise, rounding: Sequence[Sequence[Rounding]] | None = None) -> bool:
-        """Tell whether all values are as promised, where rounding may do as much to each as is known."""
-        return self.broken(promise, rounding) is None
+    def holds(self, promise: Promise) -> bool:
+        """Tell whether all values are as promised."""
+        return self.broken(promise) is None
+
+    def holds_in(self, number: int, promise: Promise, bounds: Sample) -> bool:
+        """Tell whether the values of one sample are as promised, where rounding may move them up to bounds."""
+        return all(promise.holds(*pair) for at, pair in self._rounded({number: bounds}) if at == number)
 
     def wrong_samples(self, promise: Promise) -> set[int]:
         """Return the numbers of the samples in which a value is not as promised."""
-        numbered = [pair for samples in self.comparisons for pair in enumerate(samples)]
-        return {number for number, comparison in numbered if promise.broken(comparison) is not None}
+        return {number for number, (comparison, _) in self._rounded({}) if not promise.holds(comparison)}
 
-    def broken(self, promise: Promise, rounding: Sequence[Sequence[Rounding]] | None = None) -> str | None:
-        """Say what is not as promised, if anything is."""
-        for place, samples in enumerate(self.comparisons):
-            for number, comparison in enumerate(samples):
-                known = NONE if rounding is None else rounding[place][number]
-                if (wrong := promise.broken(comparison, known)) is not None:
-                    return promise.describe(wrong, known)
+    def broken(self, promise: Promise, bounds: Mapping[int, Sample] | None = None) -> str | None:
+        """Say what is not as promised, if anything is; rounding may move values up to bounds, by sample."""
+        for _, (comparison, known) in self._rounded(bounds or {}):
+            if (wrong := promise.broken(comparison, known)) is not None:
+                return promise.describe(wrong, known)
         return None
+
+    def _rounded(self, bounds: Mapping[int, Sample]) -> Iterator[tuple[int, tuple[Comparison, Rounding]]]:
+        """Yield the comparisons with the numbers of their samples, and how far rounding may bring the values."""
+        for samples, old, new in zip(self.comparisons, self.window.expected, self.window.found, strict=True):
+            for number, comparison in enumerate(samples):
+                known = bounds.get(number, {})
+                yield number, (comparison, _allowed(comparison, str(old.name), str(new.name), known))
 
 
 Suspect = tuple[WindowCheck, Promise]
@@ -143,15 +151,17 @@ class Windows:
             return broken[0].window.application, broken[1], str(broken[0].broken(broken[1]))
         suspects = self._without_ties(suspects, executor)
         bounds = self._rounding(suspects, executor) if suspects else None
-        for number, (check, promise) in enumerate(suspects):
-            difference = check.broken(promise, None if bounds is None else bounds[number])
+        for check, promise in suspects:
+            difference = check.broken(promise, bounds)
             if difference is not None:
                 return check.window.application, promise, difference
         return None
 
     def _without_ties(self, suspects: Sequence[Suspect], executor: Executor) -> Sequence[Suspect]:
         """Leave out the applications that differ by levels that flipped at ties."""
-        if not suspects or self._differ_by_ties(suspects, executor):
+        if not suspects or not self._batch.decides({name for check, _ in suspects for name in check.window.own}):
+            return suspects
+        if self._differ_by_ties(suspects, executor):
             return []
         if len(suspects) == 1:
             return suspects
@@ -175,26 +185,20 @@ class Windows:
             return False
         return True
 
-    def _rounding(self, suspects: Sequence[Suspect], executor: Executor) -> list[Sequence[Sequence[Rounding]]] | None:
-        """Return how far rounding may move the values of applications, for each of them, where they are too far."""
+    def _rounding(self, suspects: Sequence[Suspect], executor: Executor) -> Mapping[int, Sample] | None:
+        """Return how far rounding may move the values of applications, by sample, as far as that matters."""
         windows = [check.window for check, _ in suspects]
         values = [value for window in windows for value in (*window.expected, *window.found)]
         wanted = dict.fromkeys(value for value in values if value.producer() is not None)
         own = {name for window in windows for name in window.own}
         numbers = sorted({number for check, promise in suspects for number in check.wrong_samples(promise)})
-        bounds = self._batch.rounding(list(wanted), own, numbers, executor)
-        if bounds is None:
-            return None
-        return [
-            [
-                [
-                    _allowed(found, str(old.name), str(new.name), bounds.get(number, {}))
-                    for number, found in enumerate(samples)
-                ]
-                for samples, old, new in zip(check.comparisons, check.window.expected, check.window.found, strict=True)
-            ]
-            for check, _ in suspects
-        ]
+        return self._batch.rounding(
+            list(wanted),
+            own,
+            numbers,
+            executor,
+            lambda number, bounds: all(check.holds_in(number, promise, bounds) for check, promise in suspects),
+        )
 
 
 def evidence_of_checks(checks: Sequence[WindowCheck], promise: Promise, started: float) -> Evidence:
