@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from onnx_passes.verify.comparison.ulp import Array, Kind, kind_of
+from onnx_passes.verify.comparison.ulp import Array, Kind, chunks, kind_of
 
 
 def share_of_bound(
@@ -16,6 +16,15 @@ def share_of_bound(
     It is infinite where no bound helps: NaN or an infinity against anything else, booleans and strings that differ,
     any difference where the bound is zero. Arrays must be of one type and shape.
     """
+    shares, more = np.empty(expected.size), np.broadcast_to(rounding, expected.shape).reshape(-1)
+    # Temporary arrays of large tensors would cost more than what is computed with them.
+    for start, a, b in chunks(expected, found):
+        part = slice(start, start + a.size)
+        shares[part] = _shares(a, b, atol, rtol, more[part])
+    return shares.reshape(expected.shape)
+
+
+def _shares(expected: Array, found: Array, atol: float, rtol: float, rounding: Array) -> NDArray[np.float64]:
     kind = kind_of(expected.dtype)
     if kind is Kind.STRING or kind is Kind.BOOL:
         return np.where(expected == found, 0.0, np.inf)

@@ -22,6 +22,7 @@ from onnx_passes.graph.positions import Positions
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.sizes import decides_size
 from onnx_passes.graph.traits import traits_of
+from onnx_passes.verify.comparison.ulp import chunks
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Sample
 from onnx_passes.verify.run.infer_types import infer_types
 
@@ -127,18 +128,29 @@ class Noise:
         for _ in range(_RUNS):
             found = self._noisy.run(sample, only=list(self._names.values()))
             for name, copy in self._names.items():
-                with np.errstate(invalid="ignore"):
-                    far = np.abs(found[copy].astype(np.float64) - values[name].astype(np.float64))
-                far = np.nan_to_num(far, posinf=0.0)
-                most[name] = np.maximum(most[name], far) if name in most else far
+                far = _distance(values[name], found[copy])
+                most[name] = np.maximum(most[name], far, out=far) if name in most else far
             yield {name: _with_last_bit(far, values[name]) for name, far in most.items()}
+
+
+def _distance(values: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return how far numbers are from others; zero where either is none or infinite."""
+    far = np.empty(values.size)
+    for start, a, b in chunks(values, others):
+        with np.errstate(invalid="ignore"):
+            part = np.abs(b.astype(np.float64) - a.astype(np.float64))
+        far[start : start + a.size] = np.nan_to_num(part, posinf=0.0)
+    return far.reshape(values.shape)
 
 
 def _with_last_bit(far: np.ndarray, array: np.ndarray) -> np.ndarray:
     """Return what is more than the farthest that values moved: few runs may happen to show less than the last bit."""
-    with np.errstate(invalid="ignore"):
-        last_bit = np.where(np.isfinite(array), np.spacing(np.abs(array)), 0)
-    return np.where(far > 0, _MARGIN * far + last_bit, 0)
+    bound = np.empty(far.size)
+    for start, distance, values in chunks(far, array):
+        with np.errstate(invalid="ignore"):
+            last_bit = np.where(np.isfinite(values), np.spacing(np.abs(values)), 0)
+        bound[start : start + values.size] = np.where(distance > 0, _MARGIN * distance + last_bit, 0)
+    return bound.reshape(far.shape)
 
 
 class _Noisy:
