@@ -1,0 +1,77 @@
+"""Near misses of what moves elements."""
+
+from __future__ import annotations
+
+from tests.verify.proving.near_misses.pairs import Change, Pair
+
+CONSTANTS = (
+    "int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] four = {4}, int64[1] minus = {-1},"
+    " int64[1] far = {-9}, int64[4] order = {0, 2, 1, 3}, int64[4] same = {0, 1, 2, 3}, int64[2] grown = {2, 4},"
+    " int64[4] border = {0, 1, 0, 1}, int64[2] repeated = {1, 2}, float fill = {3}"
+)
+
+
+def pair(signature: str, before: str, after: str, *changes: Change) -> Pair:
+    return Pair(signature, before, after, changes, CONSTANTS)
+
+
+PAIRS = (
+    pair(
+        "float[N,M,K] x",
+        "a = Transpose <perm = [1, 2, 0]> (x) y = Transpose <perm = [2, 0, 1]> (a)",
+        "y = Identity(x)",
+        ("before:perm = [2, 0, 1]", "perm = [1, 0, 2]"),
+        ("before:perm = [2, 0, 1]", "perm = [0, 1, 2]"),
+        ("before:perm = [2, 0, 1]", "perm = [0, 2, 1]"),
+        ("before:perm = [2, 0, 1]", "perm = [1, 2, 0]"),
+        ("before:perm = [2, 0, 1]", "perm = [2, 1, 0]"),
+        ("before: <perm = [2, 0, 1]>", ""),
+        ("Identity(x)", "Transpose(x)"),
+    ),
+    pair(
+        "float[2,4] x",
+        "y = Slice(x, zero, four, one)",
+        "y = Identity(x)",
+        ("before:zero", "one"),
+        ("before:four", "two"),
+        ("before:four", "minus"),
+        ("before:(x, zero, four, one)", "(x, zero, one, one)"),
+        ("before:(x, zero, four, one)", "(x, four, far, one, minus)"),
+        ("before:(x, zero, four, one)", "(x, zero, four, one, two)"),
+        ("before:(x, zero, four, one)", "(x, zero, one, zero)"),
+    ),
+    pair(
+        "float[2,4] x",
+        "a = Gather <axis = 1> (x, order) y = Gather <axis = 1> (a, order)",
+        "y = Gather <axis = 1> (x, same)",
+        ("before:(a, order)", "(a, same)"),
+        ("same = {0, 1, 2, 3}", "same = {0, 1, 3, 2}"),
+        ("same = {0, 1, 2, 3}", "same = {0, 1, 2, 2}"),
+        ("same = {0, 1, 2, 3}", "same = {3, 1, 2, 0}"),
+    ),
+    pair(
+        "float[2,4] x, float[2,4] z",
+        "a = Concat <axis = 0> (x, z) y = Slice(a, zero, two, zero)",
+        "y = Identity(x)",
+        ("Identity(x)", "Identity(z)"),
+        ("before:(x, z)", "(z, x)"),
+        ("before:Slice(a, zero, two, zero)", "Slice(a, one, four, zero)"),
+        ("before:Slice(a, zero, two, zero)", "Slice(a, two, four, zero)"),
+        ("before:axis = 0", "axis = 1"),
+    ),
+    pair(
+        "float[1,8,2,2] x",
+        "a = DepthToSpace <blocksize = 2> (x) y = SpaceToDepth <blocksize = 2> (a)",
+        "y = Identity(x)",
+        ("before:DepthToSpace <blocksize = 2>", 'DepthToSpace <blocksize = 2, mode = "CRD">'),
+        ("before:y = SpaceToDepth <blocksize = 2> (a)", "y = Identity(a)"),
+    ),
+    pair(
+        "float[2,4] x",
+        "y = Tile(x, repeated)",
+        "y = Concat <axis = 1> (x, x)",
+        ("axis = 1", "axis = 0"),
+        ("repeated = {1, 2}", "repeated = {2, 1}"),
+        ("repeated = {1, 2}", "repeated = {1, 3}"),
+    ),
+)

@@ -1,0 +1,59 @@
+"""What a method proves it no longer proves after a small change that ONNX Runtime tells from what was there."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from onnx_passes.proofs.proof import Proof
+from tests.verify.proving.near_misses import shapes
+from tests.verify.proving.near_misses.pairs import Pair, differs
+
+METHODS = ("congruence", "constants", "labelled", "reshaped", "shapes")
+LEAST = 20
+
+
+def pairs(method: str) -> tuple[Pair, ...]:
+    return importlib.import_module(f"tests.verify.proving.near_misses.{method}").PAIRS
+
+
+def method_of(method: str) -> str:
+    return importlib.import_module(f"onnx_passes.verify.proving.{method}").METHOD
+
+
+PAIRS = [
+    pytest.param(method, pair, id=f"{method}-{place}") for method in METHODS for place, pair in enumerate(pairs(method))
+]
+MISSES = [
+    pytest.param(changed, id=f"{method}-{place}-{name}")
+    for method in METHODS
+    for place, pair in enumerate(pairs(method))
+    for name, changed in pair.near_misses()
+]
+
+
+@pytest.mark.parametrize(("method", "pair"), PAIRS)
+def test_a_pair_is_proved(method: str, pair: Pair):
+    found = pair.proof()
+    assert isinstance(found, Proof), found
+    assert found.method == method_of(method)
+
+
+@pytest.mark.parametrize("changed", MISSES)
+def test_a_near_miss_is_refused(changed: Pair):
+    found = changed.proof()
+    assert not isinstance(found, Proof), found
+    results = list(changed.results())
+    assert any(pair is None or differs(*pair, beyond=0) for pair in results), "ONNX Runtime sees no difference"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_has_its_near_misses(method: str):
+    assert sum(1 for pair in pairs(method) for _ in pair.near_misses()) >= LEAST
+
+
+@pytest.mark.parametrize(("signature", "before", "after"), shapes.SIZES_NOT_KNOWN)
+def test_what_a_type_makes_of_sizes_is_refused(signature: str, before: str, after: str):
+    found = Pair(signature, before, after, constants=shapes.CONSTANTS).proof()
+    assert not isinstance(found, Proof), found
