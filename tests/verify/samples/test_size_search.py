@@ -13,7 +13,7 @@ from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.run.execute import Executor, TimeLimitError
 from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated, run_samples
 from onnx_passes.verify.samples.generate import Redraw, Sampling, generate
-from onnx_passes.verify.samples.size_search import Misfit, Relations, search_sizes
+from onnx_passes.verify.samples.size_search import Misfit, Place, Relations, search_sizes
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]>'
 CACHE = f"""{HEAD}
@@ -86,6 +86,30 @@ def test_caches_of_all_layers_have_one_length() -> None:
     found = search_sizes(dict.fromkeys(["batch", *names], 1), attempt, order, {})
     assert isinstance(found, Relations)
     assert str(found).count(" = ") == len(names) - 1
+
+
+def test_like_inputs_get_like_sizes() -> None:
+    """Exporters that infer dimensions give them numbers for names, in decoders with many caches one for each."""
+    caches = [f"s{number}" for number in (69, 89, 15, 81, 7, 93)]
+    tried: list[Mapping[str, int]] = []
+
+    def attempt(sizes: Mapping[str, int]) -> str:
+        tried.append(sizes)
+        if sizes["s64"] < sizes["s27"] + sizes["s69"]:
+            return f"running GatherND node. Name:'mask' invalid index found, index = {sizes['s64']}"
+        if sizes["s52"] != 1:
+            return f"running RotaryEmbedding node. Name:'turn' got 1 and {sizes['s27']}"
+        is_whole = sizes["s64"] == sizes["s27"] + sizes["s69"] and len({sizes[name] for name in caches}) == 1
+        return "" if is_whole else "running Attention node. Name:'attention' inconsistent kv_sequence_length"
+
+    names = ["s52", "s27", "s31", "s64", *caches]
+    places = {name: Place("FLOAT", (None, 4, None, 16), 2) for name in caches}
+    places |= {name: Place("INT64", (None, None), axis) for axis, name in enumerate(("s52", "s27"))}
+    places |= {name: Place("INT64", (None, None), axis) for axis, name in enumerate(("s31", "s64"))}
+    order = {"mask": 1, "turn": 2, "attention": 3}
+    found = search_sizes(dict.fromkeys(names, 1), attempt, order, {}, places=places)
+    assert isinstance(found, Relations)
+    assert len(tried) < 100
 
 
 def test_a_failure_of_a_new_kind_at_the_same_node_is_progress() -> None:

@@ -37,7 +37,7 @@ def centred(visit: Visit, form: Form) -> Form:
         raise refuse(visit, "a bias is no multiple of the scale")
     term = visit.forms.term("Shift", form.term, factors(visit, steps))
     size = form.size + float(np.abs(steps).max())
-    return replace(form, term=term, bias=Reals.zeros(form.rank), size=size, unsigned=False)
+    return replace(form, term=term, bias=Reals.zeros(form.rank), size=size, unsigned=False, added=None)
 
 
 def in_one_scale(visit: Visit, form: Form, axes: Sequence[int]) -> Form:

@@ -31,7 +31,7 @@ class Form:
 
     ``size`` bounds the integers of the term, and all partial sums on the way to them. ``reach`` bounds the numbers in
     whatever order floats compute them, and ``roundings`` counts how often that rounds. Integers that are ``unsigned``
-    are not negative.
+    are not negative. ``added`` is the size of what the bias is made of, where it is known to be more than the bias.
     """
 
     term: int
@@ -41,6 +41,13 @@ class Form:
     reach: np.ndarray
     roundings: int = 0
     unsigned: bool = False
+    added: np.ndarray | None = None
+
+    @property
+    def size_of_bias(self) -> np.ndarray:
+        """Return the size of the constants that the bias was made of, which rounding of it is in proportion to."""
+        own = np.abs(self.bias.near)
+        return own if self.added is None else np.maximum(own, self.added)
 
     @property
     def rank(self) -> int:
@@ -57,14 +64,20 @@ class Form:
         factor = factor.spread(self.rank)
         reach = self.reach * np.abs(factor.near)
         return replace(
-            self, scale=self.scale * factor, bias=self.bias * factor, reach=reach, roundings=self.roundings + 1
+            self,
+            scale=self.scale * factor,
+            bias=self.bias * factor,
+            reach=reach,
+            roundings=self.roundings + 1,
+            added=self.size_of_bias * np.abs(factor.near),
         )
 
     def plus(self, number: Reals) -> Form:
         """Add a number."""
         number = number.spread(self.rank)
         reach = self.reach + np.abs(number.near)
-        return replace(self, bias=self.bias + number, reach=reach, roundings=self.roundings + 1)
+        added = self.size_of_bias + np.abs(number.near)
+        return replace(self, bias=self.bias + number, reach=reach, roundings=self.roundings + 1, added=added)
 
     def means(self, other: Form) -> tuple[int, int] | None:
         """Tell whether two forms are the same numbers: how many were compared without rounding, of how many."""

@@ -96,7 +96,8 @@ def _exact_integers(side: Side, forms: Forms) -> str | Unproved:
 def _apart(a: Form, b: Form, *, known: bool = False) -> float:
     """Return how far scales and biases are apart, in proportion to what they do; ``known``, how far they may be."""
     found: list[float] = []
-    for x, y, size in ((a.scale, b.scale, np.abs(a.scale.near)), (a.bias, b.bias, a.reach)):
+    sizes = np.abs(a.scale.near), np.maximum(a.size_of_bias, b.size_of_bias)
+    for x, y, size in zip((a.scale, a.bias), (b.scale, b.bias), sizes, strict=True):
         distance = x.slack + y.slack if known else np.abs(x.near - y.near)
         found.append(float((distance / np.maximum(size, 2.0**-126)).max()))
     return max(found)

@@ -189,7 +189,7 @@ def _fit(ready: Executable, redraw: Redraw, given: Callable[[Sample], Sample], n
     if not attempt(redraw.free(number)):
         redraw.note(str(solver))
         return _Fit(fitted, ran[0])
-    found = search_sizes(redraw.least, attempt, redraw.order, redraw.fixed, ready.clock)
+    found = search_sizes(redraw.least, attempt, redraw.order, redraw.fixed, ready.clock, redraw.places)
     if isinstance(found, Misfit):
         unmet = solver.unmet(found.sizes)
         hint = "set them with --size NAME=SIZE, or give data with --inputs"

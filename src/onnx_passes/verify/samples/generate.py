@@ -24,9 +24,11 @@ from onnx_passes.verify.samples.draw import Bounds, Draw, Kind
 from onnx_passes.verify.samples.effort import affordable_size, is_small, seconds_for_samples
 from onnx_passes.verify.samples.grids import annotated_grid, float_info
 from onnx_passes.verify.samples.reference import Sample, integer_limits
+from onnx_passes.verify.samples.size_search import Place
 from onnx_passes.verify.samples.sizes import (
     UNLIKE,
     Sizes,
+    dimension_key,
     dynamic_dimensions,
     shape_of,
     sizes_of_sample,
@@ -133,6 +135,7 @@ class Redraw:
         self._drawing = sampling.drawing(model)
         self.least, self.fixed = self._drawing.dynamic, self._drawing.fixed
         self._relations: dict[str, None] = {}
+        self.places = _places(self._drawing.inputs)
         self.order = {str(node.name): place for place, node in enumerate(all_nodes(model.graph)) if node.name}
 
     def note(self, relations: str) -> None:
@@ -296,6 +299,18 @@ class _Drawing:
 def _random(seed: int, number: int, name: str) -> np.random.Generator:
     digest = np.frombuffer(hashlib.sha256(name.encode()).digest(), "<u4").tolist()
     return np.random.Generator(np.random.PCG64([seed, number, *digest]))
+
+
+def _places(inputs: Mapping[str, ir.Value]) -> dict[str, Place]:
+    found: dict[str, Place] = {}
+    for name, value in inputs.items():
+        dims = cast("ir.Shape", value.shape).dims
+        keys = [dimension_key(name, axis, dim) for axis, dim in enumerate(dims)]
+        sizes = tuple(int(str(dim)) if key is None else None for key, dim in zip(keys, dims, strict=True))
+        for axis, key in enumerate(keys):
+            if key is not None:
+                found.setdefault(key, Place(str(value.dtype), sizes, axis))
+    return found
 
 
 def _check_type(name: str, value: ir.Value) -> None:

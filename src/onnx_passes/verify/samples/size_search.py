@@ -13,7 +13,7 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 Attempt = Callable[[Mapping[str, int]], str]
@@ -30,6 +30,7 @@ _USUAL = (256, 128, 64, 32, 16, 8, 512, 1024, 4096, 16384)
 """Lengths of windows, multiples of strides, signals of a second."""
 _SMALL, _MOST = 64, 2**22
 """The most that large sizes may come to when they are multiplied."""
+_CACHE = 3
 _IDLE = 2
 """The changes of a dimension that leave a failure as it is, after which its other sizes come last."""
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
@@ -76,6 +77,15 @@ class Relations:
                 seen.add(each)
                 waiting += terms.get(each, ((), 0))[0]
         return False
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a dimension is first found: the type of the input, its sizes, nothing for those not known, and the axis."""
+
+    dtype: str
+    others: tuple[int | None, ...]
+    axis: int
 
 
 @dataclass(frozen=True)
@@ -136,27 +146,29 @@ def search_sizes(
     order: Mapping[str, int],
     fixed: Mapping[str, int],
     clock: Callable[[], float] = time.process_time,
+    places: Mapping[str, Place] | None = None,
 ) -> Relations | Misfit:
     """Return relations of dimensions with which a model runs, or the best sizes if none are found in bounded time.
 
     ``least`` is the smallest size of each dimension, ``fixed`` are sizes that must stay, ``order`` the place of each
     node in the order of execution: the later a run fails, the better are its sizes. Of failures at the same node, one
-    of a new kind is taken for progress. Attempts are bounded by what they take by the ``clock``.
+    of a new kind is taken for progress. Attempts are bounded by what they take by the ``clock``. ``places`` are those
+    of dimensions in inputs: like inputs are likely to have like sizes.
     """
     free = {name: size + place + (size == 1) for place, (name, size) in enumerate(least.items())}
     count, best = itertools.count(), (-1, -1, Misfit(free, ""))
     cost = _Cost(attempt, clock)
-    # Ordered by how far a run came, how new its failure was, how much was supposed since the start, and whether the
-    # failure seems to have nothing to do with the dimension that changes.
-    waiting = [(-math.inf, 0, 0, False, next(count), _Change(start)) for start in _starts(free, fixed)]
+    # Ordered by how far a run came, how new its failure was, how much was supposed since the start, whether the failure
+    # seems to have nothing to do with the dimension that changes, and by what is most likely to help.
+    waiting = [(-math.inf, 0, 0, False, 0, next(count), _Change(start)) for start in _starts(free, fixed, places or {})]
     others = {name: size + place + 1 for place, (name, size) in enumerate(free.items())}
     tried: set[tuple[int, ...]] = set()
     kinds: dict[str, int] = {}
     idle: Counter[tuple[str, str]] = Counter()
     while waiting and cost.is_affordable:
-        reached, kind, depth, is_last, number, change = heapq.heappop(waiting)
+        reached, kind, depth, is_last, place, number, change = heapq.heappop(waiting)
         if not is_last and idle[change.name, change.failure] >= _IDLE:
-            heapq.heappush(waiting, (reached, kind, depth, True, number, change))
+            heapq.heappush(waiting, (reached, kind, depth, True, place, number, change))
             continue
         relations = change.relations
         sizes = relations.sizes(free)
@@ -176,22 +188,39 @@ def search_sizes(
         if (reached, kind) > best[:2]:
             best = reached, kind, Misfit(sizes, failure)
         supposed = _supposed(relations, failure, sizes, [name for name in least if name not in fixed])
-        for name, more in itertools.islice(supposed, _MOST_ATTEMPTS):
-            heapq.heappush(waiting, (-reached, -kind, depth + 1, False, next(count), _Change(more, name, failure)))
+        for place, (name, more) in enumerate(itertools.islice(supposed, _MOST_ATTEMPTS)):
+            change = _Change(more, name, failure)
+            heapq.heappush(waiting, (-reached, -kind, depth + 1, False, place, next(count), change))
     return best[2]
 
 
-def _starts(free: Mapping[str, int], fixed: Mapping[str, int]) -> Iterator[Relations]:
-    """Yield what is fixed; then also equal sizes of dimensions whose names differ in a number, or in the input."""
+def _starts(free: Mapping[str, int], fixed: Mapping[str, int], places: Mapping[str, Place]) -> Iterator[Relations]:
+    """Yield what is fixed; then also equal sizes of more and more dimensions.
+
+    First of those at one place in like inputs with three axes or more, such as caches, then of all first axes, then of
+    dimensions whose names differ in a number, or in the input.
+    """
     relations = Relations({name: ((), size) for name, size in fixed.items()})
     yield relations
-    for alike in (_without_digits, _batch, _axis):
-        first: dict[str, str] = {}
+
+    def of_caches(name: str) -> Hashable:
+        place = places.get(name)
+        return place if place is not None and len(place.others) >= _CACHE else name
+
+    def of_first_axes(name: str) -> Hashable:
+        place = places.get(name)
+        return 0 if place is not None and place.axis == 0 else name
+
+    alike: tuple[Callable[[str], Hashable], ...] = (of_caches, of_first_axes, _without_digits, _batch, _axis)
+    for key_of in alike:
+        first: dict[Hashable, str] = {}
+        before = relations
         for name in free:
-            other = first.setdefault(alike(name), name)
+            other = first.setdefault(key_of(name), name)
             if other != name and name not in relations.terms:
                 relations = relations.with_term(name, (other,), 0) or relations
-        yield relations
+        if relations is not before:
+            yield relations
 
 
 def _freed(

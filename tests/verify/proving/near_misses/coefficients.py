@@ -1,0 +1,117 @@
+"""Near misses of layers that constants were merged into."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.verify.proving.near_misses.pairs import Change, Pair
+
+BEYOND = 1e-5
+"""What rounding may do is less: a difference is one if it is more, in parts of the greatest result."""
+GENERATOR = np.random.default_rng(0)
+
+
+def array(*shape: int) -> np.ndarray:
+    return GENERATOR.normal(size=shape).astype(np.float32)
+
+
+def turned(weights: np.ndarray, *axes: int) -> np.ndarray:
+    return np.ascontiguousarray(weights.transpose(axes))
+
+
+W, G, B, M = array(4, 4, 3, 3), array(4), array(4), array(4)
+V = GENERATOR.uniform(0.5, 2, 4).astype(np.float32)
+FACTOR = G.astype(np.float64) / np.sqrt(V.astype(np.float64) + float(np.float32(1e-5)))
+WEIGHTS = (W * FACTOR[:, None, None, None]).astype(np.float32)
+BIAS = (B - M * FACTOR).astype(np.float32)
+A, S, C = array(4, 4), array(4), array(4)
+ONE_OFF = WEIGHTS.copy()
+ONE_OFF[1, 2, 0, 1] *= np.float32(1.001)
+
+
+def pair(signature: str, before: str, after: str, *changes: Change, **more) -> Pair:
+    return Pair(signature, before, after, changes, **more)
+
+
+PAIRS = (
+    pair(
+        "float[1,4,8,8] x",
+        "a = Conv <pads = [1,1,1,1]> (x, w) y = BatchNormalization(a, g, b, m, v)",
+        "y = Conv <pads = [1,1,1,1]> (x, wm, bm)",
+        ("pads = [1,1,1,1]", "pads = [0,0,2,2]"),
+        ("pads = [1,1,1,1]", "pads = [2,2,2,2], dilations = [2,2]"),
+        ("<pads = [1,1,1,1]>", ""),
+        ("(x, wm, bm)", "(x, wm)"),
+        ("before:(a, g, b, m, v)", "(a, b, g, m, v)"),
+        ("before:(a, g, b, m, v)", "(a, g, m, b, v)"),
+        ("before:BatchNormalization(", "BatchNormalization <epsilon = 0.01> ("),
+        held={"w": W, "g": G, "b": B, "m": M, "v": V, "wm": WEIGHTS, "bm": BIAS},
+        other=(
+            ("wm", WEIGHTS * np.float32(1.0001)),
+            ("wm", -WEIGHTS),
+            ("wm", np.ascontiguousarray(WEIGHTS[::-1])),
+            ("wm", turned(WEIGHTS, 0, 1, 3, 2)),
+            ("wm", turned(WEIGHTS, 1, 0, 2, 3)),
+            ("wm", ONE_OFF),
+            ("bm", BIAS + np.float32(1e-3)),
+            ("bm", -BIAS),
+            ("bm", np.ascontiguousarray(BIAS[::-1])),
+            ("bm", B),
+        ),
+    ),
+    # A matrix product in all its spellings; square matrices, so that any of them may be turned.
+    pair(
+        "float[4,4] x",
+        "a = Gemm <transB = 1, alpha = 0.5, beta = 2.0> (x, w, c) y = Mul(a, s)",
+        "y = Gemm <transB = 1> (x, wm, cm)",
+        ("<transB = 1>", ""),
+        ("transB = 1", "transB = 1, transA = 1"),
+        ("transB = 1", "transB = 1, alpha = 0.5"),
+        ("transB = 1", "transB = 1, beta = 2.0"),
+        ("before:transB = 1", "transB = 1, transA = 1"),
+        ("before:transB = 1", "transB = 0"),
+        ("before:alpha = 0.5", "alpha = 0.25"),
+        ("before:beta = 2.0", "beta = 1.0"),
+        ("before:Mul(a, s)", "Add(a, s)"),
+        ("before:Mul(a, s)", "Div(a, s)"),
+        held={
+            "w": A,
+            "c": C,
+            "s": S,
+            "wm": (A * np.float32(0.5) * S[:, None]).astype(np.float32),
+            "cm": (C * np.float32(2) * S).astype(np.float32),
+        },
+        other=(
+            ("wm", (A * np.float32(0.5) * S[None, :]).astype(np.float32)),
+            ("cm", (C * np.float32(2)).astype(np.float32)),
+        ),
+    ),
+    pair(
+        "float[2,4] x",
+        "a = MatMul(x, w) b = Sub(a, c) y = Div(b, s)",
+        "a = MatMul(x, wm) y = Add(a, cm)",
+        ("Add(a, cm)", "Sub(a, cm)"),
+        ("Add(a, cm)", "Identity(a)"),
+        ("before:Sub(a, c)", "Sub(c, a)"),
+        ("before:Div(b, s)", "Div(s, b)"),
+        ("before:Div(b, s)", "Mul(b, s)"),
+        held={
+            "w": A,
+            "c": C,
+            "s": S,
+            "wm": (A / S).astype(np.float32),
+            "cm": (-C / S).astype(np.float32),
+        },
+        other=(("wm", (A / S[:, None]).astype(np.float32)), ("wm", np.ascontiguousarray((A / S).T))),
+    ),
+    pair(
+        "float[1,4,5,5] x",
+        "a = ConvTranspose(x, w) y = Mul(a, s4)",
+        "y = ConvTranspose(x, wm)",
+        ("ConvTranspose(x, wm)", "ConvTranspose <strides = [2,2]> (x, wm)"),
+        ("ConvTranspose(x, wm)", "ConvTranspose <pads = [1,1,1,1]> (x, wm)"),
+        ("ConvTranspose(x, wm)", "Conv <pads = [2,2,2,2]> (x, wm)"),
+        held={"w": W, "s4": S.reshape(1, 4, 1, 1), "wm": (W * S[None, :, None, None]).astype(np.float32)},
+        other=(("wm", (W * S[:, None, None, None]).astype(np.float32)),),
+    ),
+)

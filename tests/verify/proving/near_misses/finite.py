@@ -1,0 +1,82 @@
+"""Near misses of functions of finitely many values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.verify.proving.near_misses.pairs import Change, Pair
+from tests.verify.proving.windows import Q
+
+CONSTANTS = (
+    "float one = {1}, float zero = {0}, float bits = {8}, float two = {2}, float four = {4}, float last = {127},"
+    " float first = {-128}, float near = {-127}, float half = {0.5}, float[3] row = {1, 1, 1},"
+    " float[3] other = {1, 1, 2}"
+)
+INTEGERS = f"q = {Q}.Quant <signed = 1, narrow = 0> (x, one, zero, bits)"
+UNSIGNED = f"q = {Q}.Quant <signed = 0, narrow = 0> (x, one, zero, bits)"
+
+
+def pair(
+    before: str, after: str, *changes: Change, inside: str = INTEGERS, ignores: tuple[str, ...] = ("nsz",)
+) -> Pair:
+    # All integers, and what is beyond them.
+    numbers = np.arange(-300, 300, dtype=np.float32).reshape(200, 3)
+    return Pair("float[200,3] x", before, after, changes, CONSTANTS, inside, ignores, fed={"x": numbers})
+
+
+PAIRS = (
+    pair(
+        "a = Mul(q, q) y = Relu(a)",
+        "a = Abs(q) y = Mul(a, a)",
+        ("Abs(q)", "Relu(q)"),
+        ("Mul(a, a)", "Mul(a, q)"),
+        ("Mul(a, a)", "Add(a, a)"),
+        ("before:Mul(q, q)", "Mul(q, two)"),
+        ("before:Relu(a)", "Sub(a, one)"),
+    ),
+    pair(
+        "y = Max(q, first)",
+        "a = Abs(q) b = Sub(a, q) c = Mul(b, zero) y = Add(q, c)",
+        ("zero = {0}", "zero = {1}"),
+        ("Add(q, c)", "Add(q, b)"),
+        ("before:first", "near"),
+    ),
+    pair(
+        "a = Mul(q, q) b = Sqrt(a) y = Floor(b)",
+        "y = Abs(q)",
+        ("Abs(q)", "Neg(q)"),
+        ("Abs(q)", "Relu(q)"),
+        ("before:Mul(q, q)", "Mul(q, two)"),
+        ("before:Sqrt(a)", "Identity(a)"),
+    ),
+    # The ends of a type, and only these.
+    pair(
+        "a = Abs(q) y = Min(a, last)",
+        "a = Neg(q) b = Max(q, a) y = Min(b, last)",
+        ("Min(b, last)", "Identity(b)"),
+        ("Max(q, a)", "Max(q, zero)"),
+        ("before:Min(a, last)", "Identity(a)"),
+    ),
+    pair(
+        "a = Mod <fmod = 1> (q, four) y = Abs(a)",
+        "b = Abs(q) y = Mod <fmod = 1> (b, four)",
+        ("(b, four)", "(b, two)"),
+        ("Abs(q)", "Relu(q)"),
+        ("before:Abs(a)", "Identity(a)"),
+    ),
+    pair(
+        "a = Mul(q, row) b = Mul(a, a) y = Sqrt(b)",
+        "a = Abs(q) y = Mul(a, row)",
+        ("(a, row)", "(a, other)"),
+        ("before:(q, row)", "(q, other)"),
+        ("Abs(q)", "Relu(q)"),
+    ),
+    pair(
+        "y = Mul(q, zero)",
+        "a = Abs(q) y = Mul(a, zero)",
+        ("Mul(a, zero)", "Mul(a, half)"),
+        ("Mul(a, zero)", "Add(a, zero)"),
+    ),
+)
+SIGNED = pair("y = Mul(q, zero)", "a = Abs(q) y = Mul(a, zero)", ignores=())
+"""Only the sign of zeros differs here."""

@@ -1,0 +1,260 @@
+"""Near misses of scales that move past integers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.verify.proving.near_misses.pairs import Change, Pair
+from tests.verify.proving.windows import Q
+
+BEYOND = 1e-5
+"""What rounding may do is less: a difference is one if it is more, in parts of the greatest result."""
+CONSTANTS = (
+    "float one = {1}, float zero = {0}, float bits = {8}, float s = {0.5}, float t = {0.25}, float two = {2},"
+    " float four = {4}, float half = {0.5}, float eighth = {0.125}, float minus = {-1}, int64[1] last = {1},"
+    " int64[2] image = {2, 3}, int64[1] joined = {-1}, float wide = {20}"
+)
+QUANT = f"q = {Q}.Quant <signed = 1> (x, one, zero, bits)"
+BOTH = f"{QUANT} r = {Q}.Quant <signed = 1> (z, one, zero, bits)"
+WIDE = f"q = {Q}.Quant <signed = 1> (x, one, zero, wide)"
+"""More integers than are tried one by one."""
+GENERATOR = np.random.default_rng(0)
+
+
+def integers(*shape: int) -> np.ndarray:
+    return GENERATOR.integers(-7, 8, shape).astype(np.float32)
+
+
+def one_off(array: np.ndarray) -> np.ndarray:
+    found = array.copy()
+    found.reshape(-1)[3] += 1
+    return found
+
+
+KERNELS, MATRIX = integers(4, 4, 3, 3), integers(3, 3)
+ROW = np.array([[0.5, 0.25, 2.0]], np.float32)
+IMAGES = {"x": GENERATOR.integers(-100, 100, (1, 4, 8, 8)).astype(np.float32)}
+FLAT = {name: GENERATOR.integers(-100, 100, (5, 3)).astype(np.float32) for name in "xz"}
+
+
+def pair(before: str, after: str, *changes: Change, **more) -> Pair:
+    given = {"signature": "float[5,3] x", "inside": QUANT, "ignores": ("nsz", "reassoc"), "fed": {"x": FLAT["x"]}}
+    return Pair(before=before, after=after, changes=changes, constants=CONSTANTS, **{**given, **more})
+
+
+def image(before: str, after: str, *changes: Change, **more) -> Pair:
+    return pair(before, after, *changes, **{"signature": "float[1,4,8,8] x", "fed": IMAGES, **more})
+
+
+def two(before: str, after: str, *changes: Change, **more) -> Pair:
+    return pair(before, after, *changes, signature="float[5,3] x, float[5,3] z", inside=BOTH, fed=FLAT, **more)
+
+
+PAIRS = (
+    image(
+        "a = Mul(q, s) y = Conv <pads = [1,1,1,1]> (a, w)",
+        "a = Conv <pads = [1,1,1,1]> (q, v) y = Mul(a, eighth)",
+        ("eighth = {0.125}", "eighth = {0.25}"),
+        ("eighth = {0.125}", "eighth = {0.1251}"),
+        ("eighth = {0.125}", "eighth = {-0.125}"),
+        ("pads = [1,1,1,1]", "pads = [0,0,2,2]"),
+        ("pads = [1,1,1,1]", "pads = [2,2,2,2], dilations = [2,2]"),
+        ("pads = [1,1,1,1]", "pads = [1,1,1,1], strides = [2,2]"),
+        ("Mul(a, eighth)", "Div(a, eighth)"),
+        ("Mul(a, eighth)", "Add(a, eighth)"),
+        ("before:Mul(q, s)", "Add(q, s)"),
+        ("before:Mul(q, s)", "Mul(q, t)"),
+        inside=f"{QUANT} w = {Q}.Quant <signed = 1> (wf, t, zero, four)",
+        held={"wf": KERNELS * np.float32(0.25), "v": KERNELS},
+        other=(
+            ("v", np.ascontiguousarray(KERNELS.swapaxes(2, 3))),
+            ("v", np.ascontiguousarray(KERNELS.swapaxes(0, 1))),
+            ("v", one_off(KERNELS)),
+            ("v", -KERNELS),
+            ("v", KERNELS * np.float32(2)),
+        ),
+    ),
+    pair(
+        "a = Mul(q, s) b = Add(a, four) y = MatMul(b, v)",
+        "a = MatMul(q, v) b = Mul(a, s) y = Add(b, c)",
+        ("Mul(a, s)", "Mul(a, t)"),
+        ("Add(b, c)", "Sub(b, c)"),
+        ("Add(b, c)", "Identity(b)"),
+        ("before:Add(a, four)", "Sub(a, four)"),
+        held={"v": MATRIX, "c": (4 * MATRIX.sum(axis=0)).astype(np.float32)},
+        other=(
+            ("v", np.ascontiguousarray(MATRIX.T)),
+            ("c", (4 * MATRIX.sum(axis=1)).astype(np.float32)),
+            ("c", (4 * MATRIX.sum(axis=0) + 1).astype(np.float32)),
+        ),
+    ),
+    pair(
+        "a = Mul(q, s) y = Gemm <transB = 1, alpha = 2.0> (a, v, c)",
+        "y = Gemm <transB = 1> (q, v, c)",
+        ("<transB = 1>", ""),
+        ("transB = 1", "transB = 1, alpha = 2.0"),
+        ("transB = 1", "transB = 1, beta = 2.0"),
+        ("(q, v, c)", "(q, v)"),
+        ("before:alpha = 2.0", "alpha = 1.0"),
+        ("before:alpha = 2.0", "alpha = 2.0, beta = 0.5"),
+        held={"v": MATRIX, "c": np.array([1, -2, 3], np.float32)},
+    ),
+    # The first matrix is turned: only square ones can tell.
+    pair(
+        "a = Mul(q, s) y = Gemm(a, v)",
+        "b = Gemm(q, v) y = Mul(b, s)",
+        ("Gemm(q, v)", "Gemm <transA = 1> (q, v)"),
+        ("Gemm(q, v)", "Gemm <transB = 1> (q, v)"),
+        ("before:Gemm(a, v)", "Gemm <transA = 1> (a, v)"),
+        signature="float[3,3] x",
+        fed={"x": FLAT["x"][:3]},
+        held={"v": MATRIX},
+    ),
+    # Scales for each column move where columns stay.
+    pair(
+        "a = Mul(q, row) y = Neg(a)",
+        "a = Neg(q) y = Mul(a, row)",
+        ("Neg(q)", "Identity(q)"),
+        ("Mul(a, row)", "Mul(a, s)"),
+        inside=WIDE,
+        held={"row": ROW},
+    ),
+    two(
+        "a = Mul(q, s) b = Mul(r, t) c = Add(a, b) y = Relu(c)",
+        "a = Mul(q, two) c = Add(a, r) d = Relu(c) y = Mul(d, t)",
+        ("Mul(q, two)", "Mul(q, one)"),
+        ("Mul(q, two)", "Mul(q, four)"),
+        ("Add(a, r)", "Sub(a, r)"),
+        ("Add(a, r)", "Add(q, r)"),
+        ("Relu(c)", "Abs(c)"),
+        ("Mul(d, t)", "Mul(d, s)"),
+        ("before:Mul(r, t)", "Mul(r, s)"),
+        ("before:Relu(c)", "Identity(c)"),
+    ),
+    two(
+        "a = Mul(q, s) b = Mul(r, s) y = Max(a, b)",
+        "c = Max(q, r) y = Mul(c, s)",
+        ("Max(q, r)", "Min(q, r)"),
+        ("Max(q, r)", "Max(q, q)"),
+        ("Mul(c, s)", "Mul(c, t)"),
+        ("before:Mul(r, s)", "Mul(r, t)"),
+        ("s = {0.5}", "s = {-0.5}"),
+    ),
+    two(
+        "a = Mul(q, s) b = Mul(r, t) y = Mul(a, b)",
+        "c = Mul(q, r) y = Mul(c, eighth)",
+        ("Mul(q, r)", "Mul(q, q)"),
+        ("Mul(q, r)", "Add(q, r)"),
+        ("Mul(c, eighth)", "Mul(c, t)"),
+    ),
+    two(
+        "a = Mul(q, s) b = Mul(r, s) y = Concat <axis = 0> (a, b)",
+        "c = Concat <axis = 0> (q, r) y = Mul(c, s)",
+        ("(q, r)", "(r, q)"),
+        ("axis = 0", "axis = 1"),
+        ("before:Mul(r, s)", "Mul(r, t)"),
+    ),
+    pair(
+        "a = Mul(q, s) y = Relu(a)",
+        "b = Relu(q) y = Mul(b, s)",
+        ("Relu(q)", "Abs(q)"),
+        ("Relu(q)", "LeakyRelu(q)"),
+        ("s = {0.5}", "s = {-0.5}"),
+        inside=WIDE,
+    ),
+    pair(
+        "a = Mul(q, s) y = Clip(a, zero, two)",
+        "b = Clip(q, zero, four) y = Mul(b, s)",
+        ("(q, zero, four)", "(q, zero, two)"),
+        ("(q, zero, four)", "(q, one, four)"),
+        ("(q, zero, four)", "(q, zero)"),
+        ("before:(a, zero, two)", "(a, zero, one)"),
+        inside=WIDE,
+    ),
+    pair(
+        "a = Mul(q, s) y = Add(a, t)",
+        "a = Mul(q, two) b = Add(a, one) y = Mul(b, t)",
+        ("Add(a, one)", "Add(a, two)"),
+        ("Add(a, one)", "Sub(a, one)"),
+        ("Mul(q, two)", "Mul(q, one)"),
+        inside=WIDE,
+    ),
+    image(
+        "a = Mul(q, s) y = AveragePool <kernel_shape = [2,2], strides = [2,2]> (a)",
+        "a = AveragePool <kernel_shape = [2,2], strides = [2,2]> (q) y = Mul(a, s)",
+        ("kernel_shape = [2,2]", "kernel_shape = [3,3]"),
+        ("kernel_shape = [2,2]", "kernel_shape = [2,2], pads = [1,1,0,0]"),
+        ("strides = [2,2]", "strides = [1,1]"),
+        ("AveragePool", "MaxPool"),
+        ("before:kernel_shape = [2,2]", "kernel_shape = [4,2]"),
+        (
+            "before:kernel_shape = [2,2], strides = [2,2]",
+            "kernel_shape = [2,2], strides = [2,2], pads = [1,1,1,1], count_include_pad = 1",
+        ),
+    ),
+    image(
+        "a = Mul(q, s) y = ReduceMean(a, image)",
+        "a = ReduceSum(q, image) y = Mul(a, c)",
+        ("Mul(a, c)", "Mul(a, s)"),
+        ("ReduceSum(q, image)", "ReduceSum(q, last)"),
+        ("ReduceSum(q, image)", "ReduceMean(q, image)"),
+        ("ReduceSum(q, image)", "ReduceSum <keepdims = 0> (q, image)"),
+        held={"c": np.array(0.5 / 64, np.float32)},
+        other=(("c", np.array(0.5 / 63, np.float32)),),
+    ),
+    image(
+        "a = Mul(q, s) y = MaxPool <kernel_shape = [2,2]> (a)",
+        "a = MaxPool <kernel_shape = [2,2]> (q) y = Mul(a, s)",
+        ("kernel_shape = [2,2]", "kernel_shape = [2,1]"),
+        ("kernel_shape = [2,2]", "kernel_shape = [2,2], strides = [2,2]"),
+        ("kernel_shape = [2,2]", "kernel_shape = [2,2], dilations = [2,2]"),
+        ("s = {0.5}", "s = {-0.5}"),
+    ),
+    image(
+        "a = Mul(q, s) y = Transpose <perm = [0,2,1,3]> (a)",
+        "a = Transpose <perm = [0,2,1,3]> (q) y = Mul(a, s)",
+        ("perm = [0,2,1,3]", "perm = [0,1,3,2]"),
+        ("perm = [0,2,1,3]", "perm = [0,3,2,1]"),
+        ("Mul(a, s)", "Mul(a, t)"),
+    ),
+    # Scales for each channel go where their channels go.
+    image(
+        "a = Mul(q, by) y = Transpose <perm = [0,2,1,3]> (a)",
+        "a = Transpose <perm = [0,2,1,3]> (q) y = Mul(a, turned)",
+        ("Mul(a, turned)", "Mul(a, s)"),
+        held={
+            "by": np.array([1, 2, 4, 8], np.float32).reshape(1, 4, 1, 1),
+            "turned": np.array([1, 2, 4, 8], np.float32).reshape(1, 1, 4, 1),
+        },
+        other=(
+            ("turned", np.array([8, 4, 2, 1], np.float32).reshape(1, 1, 4, 1)),
+            ("turned", np.array([1, 2, 4, 4], np.float32).reshape(1, 1, 4, 1)),
+            ("by", np.array([2, 1, 4, 8], np.float32).reshape(1, 4, 1, 1)),
+        ),
+    ),
+    image(
+        "a = Mul(q, by) y = BatchNormalization(a, g, b, m, v)",
+        "a = Mul(q, f) y = Add(a, c)",
+        ("Add(a, c)", "Sub(a, c)"),
+        ("Add(a, c)", "Identity(a)"),
+        ("before:(a, g, b, m, v)", "(a, g, m, b, v)"),
+        ("before:BatchNormalization(", "BatchNormalization <epsilon = 0.5> ("),
+        held={
+            "by": np.array(2, np.float32),
+            "g": np.array([1, -2, 3, 4], np.float32),
+            "b": np.array([1, 2, 3, 4], np.float32),
+            "m": np.array([4, 3, 2, 5], np.float32),
+            "v": np.array([1, 4, 4, 1], np.float32),
+            "f": (2 * np.array([1, -2, 3, 4]) / np.sqrt(np.array([1, 4, 4, 1]) + 1e-5))
+            .astype(np.float32)
+            .reshape(1, 4, 1, 1),
+            "c": (
+                np.array([1, 2, 3, 4])
+                - np.array([4, 3, 2, 5]) * np.array([1, -2, 3, 4]) / np.sqrt(np.array([1, 4, 4, 1]) + 1e-5)
+            )
+            .astype(np.float32)
+            .reshape(1, 4, 1, 1),
+        },
+        other=(("v", np.array([1, 4, 1, 4], np.float32)), ("g", np.array([1, 2, 3, 4], np.float32))),
+    ),
+)

@@ -1,0 +1,115 @@
+"""Near misses of steps beside monotone functions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.verify.proving.near_misses.pairs import Change, Pair
+from tests.verify.proving.windows import Q
+
+CONSTANTS = (
+    "float one = {1}, float zero = {0}, float bits = {8}, float s = {0.1}, float b = {0.3}, float two = {2},"
+    " float third = {0.33333334}, float minus = {-1}"
+)
+INTEGERS = f"q = {Q}.Quant <signed = 1, narrow = 0> (x, one, zero, bits)"
+TAIL = f"a = Mul(q, s) c = Add(a, b) r = Relu(c) y = {Q}.Quant <signed = 0, narrow = 0> (r, one, zero, two)"
+COUNT = f'y = {Q}.MultiThreshold <data_layout = "NC"> ({{}}, t)'
+NUMBERS = {"x": np.arange(-150, 150, dtype=np.float32).reshape(100, 3)}
+
+
+def _levels() -> np.ndarray:
+    q = np.arange(-128, 128, dtype=np.float32)
+    levels = np.clip(np.rint(np.maximum(q * np.float32(0.1) + np.float32(0.3), 0)), 0, 3)
+    return np.array([[q[levels >= level].min() for level in (1, 2, 3)]], np.float32)
+
+
+def _first_of(scale: float) -> np.ndarray:
+    """Return the first float of which the quotient is rounded to 1, found by trying those near it."""
+    near = np.array([0.5 * scale], np.float32).view(np.int32) + np.arange(-40, 40, dtype=np.int32)
+    floats = near.view(np.float32)
+    return floats[np.rint(floats / np.float32(scale)) >= 1].min().reshape(1, 1)
+
+
+def _off(array: np.ndarray, place: int, by: float) -> np.ndarray:
+    found = array.copy()
+    found.reshape(-1)[place] += np.float32(by)
+    return found
+
+
+def _ulp(array: np.ndarray, by: int) -> np.ndarray:
+    return (array.view(np.int32) + np.int32(by)).view(np.float32)
+
+
+ANY = {"x": np.stack(np.meshgrid(*[np.arange(-2, 3)] * 3), axis=-1).reshape(125, 3).astype(np.float32)}
+LEVELS, FIRST = _levels(), _first_of(0.1)
+AROUND = {"x": np.stack([_ulp(FIRST, by).reshape(1) for by in range(-3, 4)])}
+
+
+def pair(before: str, after: str, *changes: Change, **more) -> Pair:
+    given = {"signature": "float[100,3] x", "inside": INTEGERS, "ignores": ("nsz",), "fed": NUMBERS, **more}
+    return Pair(before=before, after=after, changes=changes, constants=CONSTANTS, **given)
+
+
+PAIRS = (
+    pair(
+        TAIL,
+        COUNT.format("q"),
+        ("before:Mul(q, s)", "Mul(q, third)"),
+        ("before:Add(a, b)", "Sub(a, b)"),
+        ("before:Relu(c)", "Abs(c)"),
+        ("before:signed = 0", "signed = 1"),
+        ("before:narrow = 0> (r", 'narrow = 0, rounding_mode = "FLOOR"> (r'),
+        ("before:(r, one, zero, two)", "(r, one, zero, one)"),
+        ("before:(r, one, zero, two)", "(r, two, zero, two)"),
+        ("before:(r, one, zero, two)", "(r, one, one, two)"),
+        ('data_layout = "NC"', 'data_layout = "NC", out_scale = 2.0'),
+        ('data_layout = "NC"', 'data_layout = "NC", out_bias = 1.0'),
+        held={"t": LEVELS},
+        other=(
+            *(("t", _off(LEVELS, place, by)) for place in range(3) for by in (-1, 1)),
+            ("t", LEVELS[:, :2].copy()),
+            ("t", np.concatenate([LEVELS, LEVELS[:, 2:]], axis=1)),
+        ),
+    ),
+    pair(
+        f"d = Div(x, s) y = {Q}.Quant <signed = 0, narrow = 0> (d, one, zero, one)",
+        COUNT.format("x"),
+        ("before:Div(x, s)", "Div(x, third)"),
+        ("before:Div(x, s)", "Mul(x, s)"),
+        signature="float[7,1] x",
+        inside="",
+        ignores=("nsz", "nnan"),
+        fed=AROUND,
+        held={"t": FIRST},
+        other=(("t", _ulp(FIRST, -1)), ("t", _ulp(FIRST, 1)), ("t", -FIRST)),
+    ),
+    pair(
+        f"m = MatMul(q, w) n = Mul(m, minus) y = {Q}.Quant <signed = 0, narrow = 0> (n, one, zero, two)",
+        f'm = MatMul(q, v) y = {Q}.MultiThreshold <data_layout = "NC"> (m, t)',
+        ("before:Mul(m, minus)", "Mul(m, one)"),
+        signature="float[125,3] x",
+        fed=ANY,
+        held={
+            "w": np.array([[1, -2], [3, 1], [-1, 2]], np.float32),
+            "v": -np.array([[1, -2], [3, 1], [-1, 2]], np.float32),
+            "t": np.array([[1, 2, 3], [1, 2, 3]], np.float32),
+        },
+        other=(
+            ("v", np.array([[1, -2], [3, 1], [-1, 2]], np.float32)),
+            ("v", -np.array([[1, -2], [3, 1], [-1, 1]], np.float32)),
+            ("t", np.array([[1, 2, 3], [1, 2, 4]], np.float32)),
+            ("t", np.array([[1, 1, 3], [1, 2, 3]], np.float32)),
+        ),
+    ),
+    pair(
+        f"z = Mul(x, two) h = {Q}.Quant <signed = 1, narrow = 0> (z, two, zero, bits) y = Div(h, two)",
+        f"y = {Q}.Quant <signed = 1, narrow = 0> (x, one, zero, bits)",
+        ("(x, one, zero, bits)", "(x, two, zero, bits)"),
+        ("narrow = 0", "narrow = 1"),
+        ("narrow = 0", 'narrow = 0, rounding_mode = "CEIL"'),
+        inside="",
+        ignores=("nsz", "nnan", "ninf"),
+        fed={"x": np.linspace(-140, 140, 3003, dtype=np.float32).reshape(1001, 3)},
+        signature="float[1001,3] x",
+    ),
+)
