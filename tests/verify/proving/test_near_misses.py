@@ -6,8 +6,11 @@ import importlib
 
 import pytest
 
+from onnx_passes.core.records import Application, NodeUpdate, StepRecord
 from onnx_passes.proofs.proof import Proof
-from tests.verify.proving.near_misses import shapes
+from onnx_passes.verify.proving.facts import Facts
+from onnx_passes.verify.proving.here import prove_here
+from tests.verify.proving.near_misses import same_definition, shapes
 from tests.verify.proving.near_misses.pairs import Pair, differs
 
 METHODS = (
@@ -73,3 +76,27 @@ def test_every_method_has_its_near_misses(method: str):
 def test_what_a_type_makes_of_sizes_is_refused(signature: str, before: str, after: str):
     found = Pair(signature, before, after, constants=shapes.CONSTANTS).proof()
     assert not isinstance(found, Proof), found
+
+
+RENAMED = [
+    pytest.param(renaming, update, update is renaming.right, id=f"{place}-{number}")
+    for place, renaming in enumerate(same_definition.RENAMINGS)
+    for number, update in enumerate((renaming.right, *renaming.wrong))
+]
+
+
+@pytest.mark.parametrize(("renaming", "update", "right"), RENAMED)
+def test_a_renaming_keeps_the_definition_or_is_refused(
+    renaming: same_definition.Renaming, update: same_definition.Update, *, right: bool
+):
+    model = renaming.model()
+    node = model.graph[0]
+    step = StepRecord(1, "planted", "planted", "")
+    application = Application(1, step, "planted", "", model.graph, node, (node,), (node,), (), ())
+    application.update = NodeUpdate(update.fields, update.attributes)
+    found = prove_here(application, Facts(model))
+    assert isinstance(found, Proof) == right, found
+
+
+def test_renamings_have_their_near_misses():
+    assert sum(len(renaming.wrong) for renaming in same_definition.RENAMINGS) >= LEAST
