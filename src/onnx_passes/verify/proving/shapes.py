@@ -5,6 +5,9 @@ A dimension that is not known is a number that nothing else is: where it is only
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Collection, Hashable, Iterator
+
 import numpy as np
 import onnx_ir as ir
 
@@ -20,8 +23,47 @@ from onnx_passes.verify.proving.running import SideBySide
 from onnx_passes.verify.proving.sides import Side, shared_sources
 
 METHOD = "shapes known before the run"
-_UNKNOWN = 2**40
-"""From here on, or from beyond all constants, numbers stand for dimensions that are not known."""
+_FIRST = {
+    ir.DataType.INT64: 2**40,
+    ir.DataType.INT32: 2**30,
+    ir.DataType.DOUBLE: 2**40,
+    ir.DataType.FLOAT: 2**22,
+}
+"""From here on numbers stand for dimensions that are not known, in types that hold as many of them as there may be."""
+
+
+class _Numbers:
+    """Numbers that stand for dimensions that are not known: in each type one of its own, which no constant is.
+
+    What a type makes of a dimension, by rounding it or by a part of its bits, is no longer the dimension.
+    """
+
+    def __init__(self, taken: Collection[int]) -> None:
+        self._taken = taken
+        self._known: dict[tuple[ir.DataType, Hashable], int] = {}
+        self._next = dict(_FIRST)
+        self._used: set[tuple[ir.DataType, int]] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def of(self, dtype: ir.DataType, key: Hashable) -> int:
+        """Return what stands for a dimension in a type."""
+        if (dtype, key) not in self._known:
+            number = next(number for number in itertools.count(self._next[dtype]) if number not in self._taken)
+            self._next[dtype] = number + 1
+            self._known[dtype, key] = number
+            self._used.add((dtype, number))
+        return self._known[dtype, key]
+
+    def cast(self, array: np.ndarray, dtype: ir.DataType) -> np.ndarray:
+        """Return what a type makes of numbers of which some stand for dimensions."""
+        given = ir.DataType.from_numpy(array.dtype)
+        made = [
+            self.of(dtype, (given, int(number))) if (given, int(number)) in self._used else number
+            for number in array.reshape(-1).tolist()
+        ]
+        return np.array(made, dtype.numpy()).reshape(array.shape)
 
 
 def reads_shapes_alone(side: Side) -> bool:
@@ -34,14 +76,17 @@ def reads_shapes_alone(side: Side) -> bool:
 def prove_shapes(old: Side, new: Side, facts: Facts) -> Proof | Unproved:
     """Run two sides that read shapes alone."""
     given: dict[ir.Value, np.ndarray] = {}
-    numbers: dict[object, int] = {}
-    unknown = max(_UNKNOWN, *map(_largest, (old, new))) + 1
+    numbers = _Numbers({number for side in (old, new) for number in _large_constants(side)})
     said: dict[str, None] = {}
     for node in (*old.nodes, *new.nodes):
+        to = _rounds_to(node)
+        if to is not None and node.inputs[0] in given:
+            given[node.outputs[0]] = numbers.cast(given[node.inputs[0]], to)
+            continue
         value = node.inputs[0] if _is_shape(node) else None
         if value is None or is_constant(value):
             continue
-        found = _dimensions(value, numbers, unknown)
+        found = _dimensions(value, numbers)
         if found is None:
             return Unproved(f"the number of axes of {value.name} is not known")
         first, last = node.attributes.get_int("start", 0), node.attributes.get_int("end", len(found))
@@ -63,20 +108,28 @@ def _is_shape(node: ir.Node) -> bool:
     return node.op_type == "Shape" and node.domain == ""
 
 
-def _largest(side: Side) -> int:
-    """Return the largest of the integers that a side holds."""
-    held = (constant(value) for node in side.nodes for value in node.inputs)
-    return max(
-        (int(array.max()) for array in held if array is not None and array.size and array.dtype.kind == "i"), default=0
-    )
+def _large_constants(side: Side) -> Iterator[int]:
+    """Yield the numbers that a side holds, but for those that stand for no dimension."""
+    for node in side.nodes:
+        for value in node.inputs:
+            held = constant(value)
+            if held is not None and held.dtype.kind in "iuf":
+                finite = held[np.isfinite(held)].reshape(-1)
+                yield from (int(number) for number in finite[finite >= min(_FIRST.values())].tolist())
 
 
-def _dimensions(value: ir.Value, numbers: dict[object, int], unknown: int) -> list[int] | None:
+def _rounds_to(node: ir.Node) -> ir.DataType | None:
+    """Return the type that a node casts to, if what stands for dimensions can be told apart there."""
+    to = ir.DataType(node.attributes.get_int("to", 0)) if node.op_type == "Cast" and node.domain == "" else None
+    return None if to is ir.DataType.INT64 or to not in _FIRST else to
+
+
+def _dimensions(value: ir.Value, numbers: _Numbers) -> list[int] | None:
     known = dims(value)
     if known is None:
         return None
     return [
-        dim if isinstance(dim, int) else numbers.setdefault(dim.value or (value, axis), unknown + len(numbers))
+        dim if isinstance(dim, int) else numbers.of(ir.DataType.INT64, dim.value or (value, axis))
         for axis, dim in enumerate(known)
     ]
 
@@ -98,5 +151,5 @@ def _computes(sides: tuple[Side, Side]) -> str:
 
 
 def _keeps_all(node: ir.Node) -> bool:
-    """Tell whether a node casts to a type that holds all dimensions, and no two as one."""
+    """Tell whether a node casts to a type that holds whatever stands for dimensions."""
     return node.op_type == "Cast" and node.attributes.get_int("to", 0) == ir.DataType.INT64

@@ -50,6 +50,16 @@ PAIRS = (
     ),
     *(
         pair(
+            "float[N,5] x, float[M,5] z",
+            f"s = Shape(x) l = Cast <to = {to}> (s) y = Gather(l, zeros)",
+            f"s = Shape(x) l = Cast <to = {to}> (s) g = Gather(l, first) y = Unsqueeze(g, zeros)",
+            ("Shape(x)", "Shape(z)"),
+            ("Gather(l, first)", "Gather(l, second)"),
+        )
+        for to in (1, 6, 11)
+    ),
+    *(
+        pair(
             "float[2,5] x",
             f"s = Shape(x) y = Cast <to = {to}> (s)",
             f"s = Concat <axis = 0> (two, five) y = Cast <to = {to}> (s)",
@@ -78,6 +88,10 @@ PAIRS = (
     ),
 )
 SIZES_NOT_KNOWN = (
+    ("float[N] x", "s = Shape(x) a = Cast <to = 6> (s) y = Cast <to = 7> (a)", "y = Shape(x)"),
+    ("float[N] x", "s = Shape(x) a = Cast <to = 1> (s) y = Cast <to = 7> (a)", "y = Shape(x)"),
+    ("float[N] x", "s = Shape(x) y = Cast <to = 6> (s)", "y = Cast <to = 6> (held)"),
+    ("float[N] x", "s = Shape(x) y = Cast <to = 1> (s)", "y = Cast <to = 1> (half)"),
     ("float[N] x", "s = Shape(x) y = Cast <to = 6> (s)", "y = Cast <to = 6> (zeros)"),
     ("float[N] x", "s = Shape(x) y = Cast <to = 9> (s)", "y = Cast <to = 9> (ones)"),
     ("float[N] x, float[M] z", "s = Shape(x) y = Cast <to = 1> (s)", "s = Shape(z) y = Cast <to = 1> (s)"),
