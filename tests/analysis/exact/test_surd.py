@@ -62,3 +62,35 @@ def test_a_square_is_rational():
     assert square_root(Fraction(9, 4)) == Fraction(3, 2)
     with pytest.raises(ArithmeticError, match="negative"):
         square_root(-1)
+
+
+@pytest.mark.parametrize("scale", [Fraction(1), Fraction(10) ** 320, Fraction(1, 10**320), Fraction(1, 10**290)])
+def test_signs_are_those_of_the_numbers_however_near_to_zero(scale: Fraction) -> None:
+    """Convergents of the root of 2 lie on either side of it in turn, ever closer."""
+    root, (p, q) = square_root(2), (1, 1)
+    for turn in range(200):
+        for factor in (scale, -scale):
+            apart = root * (q * factor) - p * factor
+            assert isinstance(apart, Surd)
+            assert apart.sign() == (1 if turn % 2 == 0 else -1) * (1 if factor > 0 else -1)
+            assert (apart > 0) == (apart.sign() == 1)
+        p, q = p + 2 * q, p + q
+
+
+def test_signs_of_sums_that_nearly_cancel() -> None:
+    near = square_root(2) + square_root(3) - square_root(10**40 + 1) / 10**20 - Fraction(math.isqrt(2 * 10**40), 10**20)
+    rest = Fraction(math.isqrt(3 * 10**40), 10**20) - 1
+    assert _sign_by_bits(near - rest, 400) == (near - rest).sign()
+    for number in range(2, 200):
+        for denominator in (10**3, 10**8, 10**17):
+            below = Fraction(math.isqrt(number * denominator**2), denominator)
+            apart = square_root(number) - below
+            if isinstance(apart, Surd):
+                assert apart.sign() == 1
+                assert (apart - Fraction(1, denominator)).sign() == -1
+
+
+def _sign_by_bits(number: Surd, bits: int) -> int:
+    low, high = number.enclosed(bits)
+    assert low > 0 or high < 0
+    return 1 if low > 0 else -1

@@ -14,6 +14,10 @@ from typing import Any
 
 Rational = Fraction | int
 _FIRST_BITS = 128
+_UNIT = 2.0**-51
+"""Twice what a double is off by when it is rounded twice."""
+_SMALLEST = 2.0**-900
+"""Doubles below lose digits."""
 
 
 class Surd:
@@ -88,12 +92,25 @@ class Surd:
 
     def sign(self) -> int:
         """Return 1 or -1; it is not zero."""
+        if near := self._near_sign():
+            return near
         bits = _FIRST_BITS
         while True:
             low, high = self.enclosed(bits)
             if low > 0 or high < 0:
                 return 1 if low > 0 else -1
             bits *= 2
+
+    def _near_sign(self) -> int:
+        """Return the sign if doubles are enough to see it, else 0."""
+        try:
+            parts = [float(coefficient) * math.sqrt(radicand) for radicand, coefficient in self.terms.items()]
+        except OverflowError:
+            return 0
+        total = sum(parts)
+        # Each part is off by two units in the last place, and as much is lost again with every addition.
+        lost = sum(map(abs, parts)) * (len(parts) + 2) * _UNIT
+        return (total > 0) - (total < 0) if max(lost, _SMALLEST) < abs(total) < math.inf else 0
 
     def enclosed(self, bits: int) -> tuple[Fraction, Fraction]:
         """Return numbers below and above, from so many bits of each root behind the point."""
