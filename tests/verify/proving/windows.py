@@ -11,7 +11,8 @@ from onnx_passes.verify.proving.facts import Budget, Facts
 from onnx_passes.verify.proving.here import prove_here
 
 Q = "qonnx.custom_op.general"
-HEAD = f'<ir_version: 10, opset_import: ["" : 20, "{Q}" : 1]>'
+OPSET = 20
+HEAD = f'<ir_version: 10, opset_import: ["" : {OPSET}, "{Q}" : 1]>'
 
 
 def prove(
@@ -23,13 +24,15 @@ def prove(
     inside: str = "",
     ignores: tuple[str, ...] = (),
     budget: Budget | None = None,
+    opset: int = OPSET,
     **held,
 ) -> Proof | Unproved:
     """Prove that ``y`` is the same in both texts; ``inside`` is what the model computes before either.
 
     Both read the inputs in the signature, what ``inside`` computes, and constants: those in the text, and arrays.
     """
-    texts = (f"{HEAD} g ({signature}) => (y) <{constants}> {{ {inside} {body} }}" for body in (before, after))
+    head = HEAD.replace(f": {OPSET},", f": {opset},")
+    texts = (f"{head} g ({signature}) => (y) <{constants}> {{ {inside} {body} }}" for body in (before, after))
     old, new = (ir.from_onnx_text(text) for text in texts)
     for model in (old, new):
         for name, array in held.items():
@@ -42,7 +45,7 @@ def prove(
                 model.graph.initializers.add(made)
                 value.replace_all_uses_with(made)
     old, new = (api.apply(model, "shape-inference", verify=False).model for model in (old, new))
-    application = _application(old, new, len(ir.from_onnx_text(f"{HEAD} g ({signature}) => () {{ {inside} }}").graph))
+    application = _application(old, new, len(ir.from_onnx_text(f"{head} g ({signature}) => () {{ {inside} }}").graph))
     return prove_here(application, Facts(old, budget=budget), ignores)
 
 

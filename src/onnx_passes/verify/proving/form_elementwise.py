@@ -170,11 +170,14 @@ def clip(visit: Visit) -> Form:
     form = visit.form()
     positive(visit, form)
     bounds: list[Hashable] = []
-    for index in (1, 2):
-        if not visit.has(index):
+    for index, name in ((1, "min"), (2, "max")):
+        # In older versions, bounds are attributes.
+        held = visit.node.attributes.get_float(name)
+        if held is None and not visit.has(index):
             bounds.append(None)
             continue
-        steps = ((visit.numbers(index).spread(form.rank) - form.bias) / form.scale).integers()
+        bound = visit.numbers(index) if held is None else Reals.of(float(np.float32(held)))
+        steps = ((bound.spread(form.rank) - form.bias) / form.scale).integers()
         if steps is None:
             raise refuse(visit, "a bound lies between integers")
         bounds.append(factors(visit, steps))

@@ -30,6 +30,8 @@ def pool(visit: Visit) -> Form:
 def move(visit: Visit) -> Form | list[Form]:
     """Move the integers; scale and bias move along."""
     form = visit.form()
+    if visit.node.op_type == "Resize":
+        _require_copies(visit)
     parameters = [_parameter(visit, index) for index in range(1, len(visit.node.inputs))]
     found: list[Form] = []
     lengths = [None if value.shape is None else len(value.shape) for value in visit.node.outputs]
@@ -42,6 +44,15 @@ def move(visit: Visit) -> Form | list[Form]:
         spread = np.full((1,) * length, reach)
         found.append(Form(term, scale, bias, form.size, spread, form.roundings, form.unsigned))
     return found[0] if len(found) == 1 else found
+
+
+def _require_copies(visit: Visit) -> None:
+    """Refuse a Resize that computes something of several elements, or fills in a number."""
+    given = visit.node.attributes
+    if given.get_string("mode", "nearest") != "nearest" or given.get_int("antialias", 0):
+        raise refuse(visit, "it computes what lies between elements")
+    if given.get_string("coordinate_transformation_mode") == "tf_crop_and_resize":
+        raise refuse(visit, "it fills in a number")
 
 
 def _parameter(visit: Visit, index: int) -> Hashable:

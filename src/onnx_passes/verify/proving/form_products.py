@@ -175,8 +175,12 @@ def reduce(visit: Visit, *, mean: bool) -> Form:
     """Add up along axes; of a mean, the number of elements goes into the scale."""
     x, held = visit.form(), constant(visit.node.inputs[1]) if visit.has(1) else None
     axes = visit.node.attributes.get_ints("axes") if not visit.has(1) else None if held is None else held.reshape(-1)
-    if axes is None:
+    if axes is None and visit.has(1):
         raise refuse(visit, "its axes are not known")
+    if axes is None or not len(axes):
+        if visit.node.attributes.get_int("noop_with_empty_axes", 0):
+            return x
+        axes = range(x.rank)
     keep = bool(visit.node.attributes.get_int("keepdims", 1))
     return _reduced(visit, x, tuple(sorted(int(axis) % x.rank for axis in axes)), keep=keep, mean=mean)
 

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.run.execute import ExecutionError, Executor
 from onnx_passes.verify.samples.generate import generate
-from tests.verify.proving.windows import HEAD, prove
+from tests.verify.proving.windows import HEAD, OPSET, prove
 
 Arrays = Mapping[str, np.ndarray]
 Change = tuple[str, str]
@@ -38,6 +38,7 @@ class Pair:
     held: Arrays = field(default_factory=dict[str, np.ndarray])
     other: tuple[tuple[str, np.ndarray], ...] = ()
     fed: Arrays = field(default_factory=dict[str, np.ndarray])
+    opset: int = OPSET
 
     def near_misses(self) -> Iterator[tuple[str, Pair]]:
         """Yield the changed pairs, with what was changed."""
@@ -65,6 +66,7 @@ class Pair:
             constants=self.constants,
             inside=self.inside,
             ignores=self.ignores,
+            opset=self.opset,
             **given,
         )
 
@@ -77,7 +79,8 @@ class Pair:
             yield None if found[0] is None or found[1] is None else (found[0], found[1])
 
     def _model(self, body: str) -> ir.Model:
-        text = f"{HEAD} g ({self.signature}) => (y) <{self.constants}> {{ {self.inside} {body} }}"
+        head = HEAD.replace(f": {OPSET},", f": {self.opset},")
+        text = f"{head} g ({self.signature}) => (y) <{self.constants}> {{ {self.inside} {body} }}"
         model = ir.from_onnx_text(text)
         for name, array in self.held.items():
             used = {value for node in model.graph for value in node.inputs if value is not None and value.name == name}

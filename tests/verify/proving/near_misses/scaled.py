@@ -12,7 +12,8 @@ BEYOND = 1e-5
 CONSTANTS = (
     "float one = {1}, float zero = {0}, float bits = {8}, float s = {0.5}, float t = {0.25}, float two = {2},"
     " float four = {4}, float half = {0.5}, float eighth = {0.125}, float minus = {-1}, int64[1] last = {1},"
-    " int64[2] image = {2, 3}, int64[1] joined = {-1}, float wide = {20}"
+    " int64[2] image = {2, 3}, int64[1] joined = {-1}, float wide = {20}, int64[0] none = {},"
+    " float[4] larger = {1, 1, 3, 3}, float third = {0.333333343}, float[8] window = {0, 0, 0, 0, 1, 1, 2, 2}"
 )
 QUANT = f"q = {Q}.Quant <signed = 1> (x, one, zero, bits)"
 BOTH = f"{QUANT} r = {Q}.Quant <signed = 1> (z, one, zero, bits)"
@@ -257,4 +258,53 @@ PAIRS = (
         },
         other=(("v", np.array([1, 4, 1, 4], np.float32)), ("g", np.array([1, 2, 3, 4], np.float32))),
     ),
+    # Axes that are not given, and what is given in older versions.
+    *(
+        pair(
+            f"a = Mul(q, s) y = ReduceMean {axes}",
+            f"a = ReduceSum {axes.replace('(a', '(q')} y = Mul(a, c)",
+            ("Mul(a, c)", "Mul(a, s)"),
+            held={"c": np.array(0.5 / 15, np.float32)},
+        )
+        for axes in ("(a)", "(a, none)", "<noop_with_empty_axes = 0> (a, none)")
+    ),
+    pair(
+        "a = Mul(q, s) y = ReduceSum <noop_with_empty_axes = 1> (a, none)",
+        "y = Mul(q, s)",
+        ("before:noop_with_empty_axes = 1", "noop_with_empty_axes = 0"),
+        ("before:, none)", ", last)"),
+        inside=WIDE,
+    ),
+    pair(
+        "a = Mul(q, s) y = Clip <min = 0.0, max = 2.0> (a)",
+        "a = Clip <min = 0.0, max = 4.0> (q) y = Mul(a, s)",
+        ("max = 4.0", "max = 3.0"),
+        ("min = 0.0", "min = 1.0"),
+        ("min = 0.0, ", ""),
+        (", max = 4.0", ""),
+        ("before:max = 2.0", "max = 1.5"),
+        inside=WIDE,
+        opset=9,
+    ),
+    image(
+        'a = Mul(q, s) y = Resize <mode = "nearest"> (a, , larger)',
+        'a = Resize <mode = "nearest"> (q, , larger) y = Mul(a, s)',
+        ('mode = "nearest"', 'mode = "linear"'),
+        ('mode = "nearest"', 'mode = "nearest", coordinate_transformation_mode = "asymmetric"'),
+        ('mode = "nearest"', 'mode = "nearest", nearest_mode = "ceil"'),
+        ("Mul(a, s)", "Mul(a, t)"),
+    ),
 )
+INEXACT = (
+    image(
+        'a = Mul(q, third) y = Resize <mode = "linear"> (a, , larger)',
+        'a = Resize <mode = "linear"> (q, , larger) y = Mul(a, third)',
+    ),
+    image(
+        'a = Mul(q, s) y = Resize <mode = "nearest", coordinate_transformation_mode = "tf_crop_and_resize",'
+        " extrapolation_value = 3.0> (a, window, larger)",
+        'a = Resize <mode = "nearest", coordinate_transformation_mode = "tf_crop_and_resize",'
+        " extrapolation_value = 3.0> (q, window, larger) y = Mul(a, s)",
+    ),
+)
+"""What computes with numbers between integers, or fills in one that no scale moves past."""
