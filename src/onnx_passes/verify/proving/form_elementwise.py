@@ -170,6 +170,7 @@ def clip(visit: Visit) -> Form:
     form = visit.form()
     positive(visit, form)
     bounds: list[Hashable] = []
+    size, reach = form.size, form.reach
     for index, name in ((1, "min"), (2, "max")):
         # In older versions, bounds are attributes.
         held = visit.node.attributes.get_float(name)
@@ -181,4 +182,6 @@ def clip(visit: Visit) -> Form:
         if steps is None:
             raise refuse(visit, "a bound lies between integers")
         bounds.append(factors(visit, steps))
-    return replace(form, term=visit.forms.term("Clip", form.term, *bounds), unsigned=False)
+        size, reach = max(size, float(np.abs(steps).max())), np.maximum(reach, np.abs(bound.near).max())
+    term = visit.forms.term("Clip", form.term, *bounds)
+    return replace(form, term=term, size=size, reach=reach, unsigned=False)

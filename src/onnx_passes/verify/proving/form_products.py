@@ -114,7 +114,7 @@ def _partial_sums(x: Form, rows: np.ndarray) -> float:
 
 def _term_of_conv(visit: Visit, x: Form, integers: np.ndarray, *, alone: bool) -> tuple[Hashable, ...]:
     windows = _windows(visit, len(integers.shape) - 2)
-    if alone and (integers == 1).all():
+    if alone and len(integers) == visit.node.attributes.get_int("group", 1) and (integers == 1).all():
         return ("SumPool", x.term, integers.shape[2:], windows)
     return ("Conv", x.term, visit.forms.array(integers), visit.node.attributes.get_int("group", 1), windows)
 

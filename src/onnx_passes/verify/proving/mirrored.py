@@ -16,7 +16,8 @@ from onnx_passes.graph.shapes import rank
 from onnx_passes.verify.proving.sides import Side
 
 _WEIGHT_AXES: Mapping[str, int] = {"Conv": 0, "MatMul": 1, "ConvTranspose": 1}
-"""The axis of the weights that makes the channels of a product."""
+"""The axis of the weights that makes the channels of a product; of a MatMul, if they are one matrix."""
+_MATRIX = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,8 @@ def _signs(old: ir.Node, new: ir.Node) -> np.ndarray | None:
     if old.op_type == "ConvTranspose" and old.attributes.get_int("group", 1) != 1:
         return None
     axis, weights = _WEIGHT_AXES[old.op_type], (constant(old.inputs[1]), constant(new.inputs[1]))
+    if old.op_type == "MatMul" and rank(old.inputs[1]) != _MATRIX:
+        return None
     signs = None if weights[0] is None or weights[1] is None else _sign(weights[0], weights[1], axis)
     if signs is None:
         return None

@@ -32,7 +32,7 @@ _NOT_EVERYWHERE = frozenset({"Acos", "Acosh", "Asin", "Atanh", "Log", "Sqrt"})
 _APPROXIMATED = frozenset({"Softsign"})
 _PRODUCTS = frozenset({"Mul", "Div", "BatchNormalization"})
 _BYTE = 8
-_SLOPES = {"LeakyRelu": 0.01}
+_SLOPES = {"LeakyRelu": 0.01, "ThresholdedRelu": 1.0}
 """What only grows where its attribute ``alpha`` is not negative."""
 
 

@@ -13,7 +13,8 @@ CONSTANTS = (
     "float one = {1}, float zero = {0}, float bits = {8}, float s = {0.5}, float t = {0.25}, float two = {2},"
     " float four = {4}, float half = {0.5}, float eighth = {0.125}, float minus = {-1}, int64[1] last = {1},"
     " int64[2] image = {2, 3}, int64[1] joined = {-1}, float wide = {20}, int64[0] none = {},"
-    " float[4] larger = {1, 1, 3, 3}, float third = {0.333333343}, float[8] window = {0, 0, 0, 0, 1, 1, 2, 2}"
+    " float[4] larger = {1, 1, 3, 3}, float third = {0.333333343},"
+    " float huge = {4000000}, float huger = {8000000}, float[8] window = {0, 0, 0, 0, 1, 1, 2, 2}"
 )
 QUANT = f"q = {Q}.Quant <signed = 1> (x, one, zero, bits)"
 BOTH = f"{QUANT} r = {Q}.Quant <signed = 1> (z, one, zero, bits)"
@@ -258,6 +259,21 @@ PAIRS = (
         },
         other=(("v", np.array([1, 4, 1, 4], np.float32)), ("g", np.array([1, 2, 3, 4], np.float32))),
     ),
+    image(
+        "a = AveragePool <kernel_shape = [2,2]> (q) y = Mul(a, four)",
+        "y = Conv <group = 4> (q, all)",
+        ("group = 4", "group = 4, strides = [2,2]"),
+        ("group = 4", "group = 4, pads = [1,1,0,0]"),
+        ("before:Mul(a, four)", "Mul(a, two)"),
+        ("before:kernel_shape = [2,2]", "kernel_shape = [2,2], strides = [2,2]"),
+        held={"all": np.ones((4, 1, 2, 2), np.float32)},
+        other=(
+            # Twice as many channels, another window, another kernel.
+            ("all", np.ones((8, 1, 2, 2), np.float32)),
+            ("all", np.ones((4, 1, 2, 1), np.float32)),
+            ("all", np.ones((4, 1, 2, 2), np.float32) * np.array([1, 1, 1, 2], np.float32).reshape(4, 1, 1, 1)),
+        ),
+    ),
     # Axes that are not given, and what is given in older versions.
     *(
         pair(
@@ -296,6 +312,15 @@ PAIRS = (
     ),
 )
 INEXACT = (
+    # Bounds beyond the integers are integers, too: sums of these are not exact.
+    pair(
+        "a = Mul(q, s) b = Clip(a, huge) y = ReduceSum(b, last)",
+        "a = Clip(q, huger) b = ReduceSum(a, last) y = Mul(b, s)",
+    ),
+    pair(
+        "a = Mul(q, s) b = Max(a, huge) y = ReduceSum(b, last)",
+        "a = Max(q, huger) b = ReduceSum(a, last) y = Mul(b, s)",
+    ),
     image(
         'a = Mul(q, third) y = Resize <mode = "linear"> (a, , larger)',
         'a = Resize <mode = "linear"> (q, , larger) y = Mul(a, third)',

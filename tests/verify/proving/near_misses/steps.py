@@ -41,6 +41,7 @@ def _ulp(array: np.ndarray, by: int) -> np.ndarray:
 
 
 ANY = {"x": np.stack(np.meshgrid(*[np.arange(-2, 3)] * 3), axis=-1).reshape(125, 3).astype(np.float32)}
+SQUARE, TURNED = np.arange(1, 10, dtype=np.float32).reshape(3, 3), np.array([-1, 1, 1], np.float32)
 LEVELS, FIRST = _levels(), _first_of(0.1)
 AROUND = {"x": np.stack([_ulp(FIRST, by).reshape(1) for by in range(-3, 4)])}
 
@@ -112,4 +113,46 @@ PAIRS = (
         fed={"x": np.linspace(-140, 140, 3003, dtype=np.float32).reshape(1001, 3)},
         signature="float[1001,3] x",
     ),
+    pair(
+        f"m = MatMul(q, w) n = Mul(m, turned) y = {Q}.Quant <signed = 1, narrow = 0> (n, one, zero, two)",
+        f"m = MatMul(q, v) y = {Q}.Quant <signed = 1, narrow = 0> (m, one, zero, two)",
+        signature="float[125,3] x",
+        fed=ANY,
+        held={"w": SQUARE, "v": SQUARE * TURNED, "turned": TURNED},
+        other=(
+            ("v", SQUARE * TURNED[:, None]),
+            ("v", SQUARE),
+            ("turned", -TURNED),
+        ),
+    ),
 )
+DIPS = tuple(
+    pair(
+        f"a = {dips} y = {Q}.Quant <signed = 1, narrow = 0> (a, one, zero, bits)",
+        f"a = Relu(x) y = {Q}.Quant <signed = 1, narrow = 0> (a, one, zero, bits)",
+        inside="",
+        ignores=("nsz", "nnan", "ninf"),
+    )
+    for dips in (
+        "ThresholdedRelu <alpha = -4.0> (x)",
+        "LeakyRelu <alpha = -0.5> (x)",
+        "Elu <alpha = -3.0> (x)",
+        "Selu <alpha = -3.0> (x)",
+        "Celu <alpha = -3.0> (x)",
+        "PRelu(x, minus)",
+        "HardSwish(x)",
+        "Mish(x)",
+        "Gelu(x)",
+        "Shrink <lambd = -1.0> (x)",
+        "Mod <fmod = 1> (x, two)",
+    )
+)
+"""What goes down before it goes up may be the same at the ends of all floats."""
+STACKED = pair(
+    f"m = MatMul(q, w) n = Mul(m, turned) y = {Q}.Quant <signed = 1, narrow = 0> (n, one, zero, two)",
+    f"m = MatMul(q, v) y = {Q}.Quant <signed = 1, narrow = 0> (m, one, zero, two)",
+    signature="float[125,3] x",
+    fed=ANY,
+    held={"w": SQUARE[None], "v": (SQUARE * TURNED[:, None])[None], "turned": TURNED},
+)
+"""Several matrices: what is turned around is no channel, though there are as many."""
