@@ -10,7 +10,7 @@ from onnx_passes.core.records import Application, NodeUpdate, StepRecord
 from onnx_passes.proofs.proof import Proof
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.here import prove_here
-from tests.verify.proving.near_misses import same_definition, scaled, shapes, steps
+from tests.verify.proving.near_misses import labelled, same_definition, scaled, shapes, steps
 from tests.verify.proving.near_misses.pairs import Pair, differs
 
 METHODS = (
@@ -72,7 +72,7 @@ def test_every_method_has_its_near_misses(method: str):
     assert sum(1 for pair in pairs(method) for _ in pair.near_misses()) >= LEAST
 
 
-@pytest.mark.parametrize("pair", [*scaled.INEXACT, *steps.DIPS, steps.STACKED])
+@pytest.mark.parametrize("pair", [labelled.FILLED, *scaled.INEXACT, *steps.DIPS, steps.STACKED])
 def test_what_only_looks_like_a_pair_is_refused(pair: Pair):
     found = pair.proof()
     assert not isinstance(found, Proof), found

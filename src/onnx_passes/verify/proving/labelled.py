@@ -23,8 +23,6 @@ METHOD = "labelled run"
 _MOST_ELEMENTS = 2**21
 _ANY_SIZE = frozenset({"Identity", "Squeeze", "Transpose", "Unsqueeze"})
 """What does the same to axes of any size."""
-_ONE_VALUE = frozenset({"Pad"})
-"""What may fill in a constant of its own, which has to be left out."""
 
 
 def moves_alone(side: Side) -> bool:
@@ -74,7 +72,7 @@ def _mark(side: Side, labels: set[ir.Value]) -> str:
         wanted = len(node.inputs) if node.op_type == "Concat" else 1
         if not all(held[:wanted]) or any(held[wanted:]):
             return f"{node.op_type} moves other values, too, or by what it is given"
-        if node.op_type in _ONE_VALUE and any(value is not None for value in node.inputs[2:3]):
+        if node.op_type == "Pad" and (node.attributes.get_float("value") or node.inputs[2:3] not in ((), (None,))):
             return f"{node.op_type} fills in a number"
         labels.update(node.outputs)
     return "" if all(value in labels for value in side.results) else "a result holds something else"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from tests.verify.proving.near_misses.pairs import Change, Pair
+from tests.verify.proving.windows import OPSET
 
 CONSTANTS = (
     "int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] four = {4}, int64[1] minus = {-1},"
+    " int64[1] six = {6},"
     " int64[1] far = {-9}, int64[4] order = {0, 2, 1, 3}, int64[4] same = {0, 1, 2, 3}, int64[2] grown = {2, 4},"
     " int64[4] border = {0, 1, 0, 1}, int64[2] repeated = {1, 2}, float fill = {3}"
 )
 
 
-def pair(signature: str, before: str, after: str, *changes: Change) -> Pair:
-    return Pair(signature, before, after, changes, CONSTANTS)
+def pair(signature: str, before: str, after: str, *changes: Change, opset: int = OPSET) -> Pair:
+    return Pair(signature, before, after, changes, CONSTANTS, opset=opset)
 
 
 PAIRS = (
@@ -74,4 +76,21 @@ PAIRS = (
         ("repeated = {1, 2}", "repeated = {2, 1}"),
         ("repeated = {1, 2}", "repeated = {1, 3}"),
     ),
+    pair(
+        "float[4] x",
+        "y = Pad <pads = [0, 1]> (x)",
+        "a = Pad <pads = [1, 1]> (x) y = Slice(a, one, six, zero)",
+        ("before:pads = [0, 1]", "pads = [1, 0]"),
+        ("before:pads = [0, 1]", "pads = [0, 1], value = 2.0"),
+        ("before:pads = [0, 1]", 'pads = [0, 1], mode = "edge"'),
+        ("pads = [1, 1]", 'pads = [1, 1], mode = "reflect"'),
+        opset=10,
+    ),
 )
+FILLED = pair(
+    "float[4] x",
+    "y = Pad <pads = [0, 1], value = 2.0> (x)",
+    "a = Slice(x, one, two, zero) y = Concat <axis = 0> (x, a)",
+    opset=10,
+)
+"""A number that is filled in must not be taken for an element."""
