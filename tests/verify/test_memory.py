@@ -16,7 +16,8 @@ from onnx_passes.verify.failure import PostconditionError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux alone")
 
-WIDTH = 2048
+WIDTH = 4096
+"""Large beside what allocators keep of memory that was used before: a process may use that without asking for more."""
 WEIGHT = 2 * WIDTH * WIDTH
 """Bytes of the weight; ONNX Runtime widens it to twice as many."""
 TOO_LITTLE, ENOUGH = 3 * WEIGHT, 10 * WEIGHT
@@ -103,7 +104,7 @@ def test_what_does_not_fit_is_verified_by_fragments_and_says_so():
         result = apply(model(), AbsOfNeg)
     (step,) = result.steps
     assert step.evidence.level == "bits:tested"
-    assert "the model needs more than 0.0234 GiB of memory" in step.notes[0]
+    assert "the model needs more than 0.0938 GiB of memory" in step.notes[0]
     assert "rewrites run one by one on values that are drawn, not the model" in step.notes[0]
 
 

@@ -113,13 +113,13 @@ class Forms:
         """Return the number of a computation."""
         return self._terms.setdefault(key, len(self._terms))
 
-    def array(self, integers: np.ndarray) -> int:
-        """Return the number of an array of integers, which is part of a term: that of one seen before, if equal."""
+    def array(self, integers: np.ndarray) -> Hashable:
+        """Return what stands for an array of integers in a term, and for no term: the same for equal ones."""
         for number, known in enumerate(self._arrays):
             if np.array_equal(known, integers):
-                return number
+                return "array", number
         self._arrays.append(integers)
-        return len(self._arrays) - 1
+        return "array", len(self._arrays) - 1
 
     def of(self, side: Side) -> list[Form]:
         """Return the forms of the results of a side. Raises NoFormError."""
