@@ -23,7 +23,7 @@ QUICK := tests/test_api.py tests/test_surface.py $(addprefix tests/, \
     report/test_data.py rewrite/test_driver.py session/test_session.py testing/test_index.py \
     verify/comparison/test_compare.py workers/test_processes.py zoo/test_comparison.py)
 
-.PHONY: help demo docs docs-check docs-outputs test check lint types unit quick models index surface prove viewer viewer-check screenshots bench bench-publish bench-simplify bench-real fuzz release-check dist clients clients-hls4ml clients-openvino clients-qonnx clean
+.PHONY: help demo docs docs-check docs-outputs test check lint types unit quick models mutants index surface prove viewer viewer-check screenshots bench bench-publish bench-simplify bench-real fuzz release-check dist clients clients-hls4ml clients-openvino clients-qonnx clean
 
 help:
 	@echo "make demo   run the main job on an example model"
@@ -35,6 +35,7 @@ help:
 	@echo "make bench-real  verified commands on models that public packages ship"
 	@echo "make clients  programs that use the passes, or what they export: FINN+, hls4ml, OpenVINO, QONNX"
 	@echo "make fuzz   random models under random pipelines, then every rule: MINUTES=30 JOBS=0 FOUND=out/found"
+	@echo "make mutants  run the tests of trusted packages on small changes of these, which they have to notice"
 	@echo "make index  rewrite the index of the collection; make surface  rewrite the list of public names"
 	@echo "make dist  build wheel and sdist; make release-check  try them in fresh environments"
 	@echo "make prove  prove all laws and rules anew and rewrite their certificates; RULES='pass pass/rule …' just these"
@@ -74,6 +75,9 @@ quick: $(READY)
 models: $(READY)
 	@test -n "$(ONNX_PASSES_MODELS)" || { echo "ONNX_PASSES_MODELS=FOLDER names the models of others"; exit 2; }
 	$(BIN)/pytest -n auto --dist worksteal -m models
+
+mutants: $(READY)
+	$(BIN)/python -m tests.mutants
 
 index: $(READY)
 	$(BIN)/python -m onnx_passes.testing.index
