@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from types import ModuleType
 
 import pytest
 
@@ -28,13 +29,17 @@ METHODS = (
 LEAST = 20
 
 
+def _module(method: str) -> ModuleType:
+    return importlib.import_module(f"tests.verify.proving.near_misses.{method}")
+
+
 def pairs(method: str) -> tuple[Pair, ...]:
-    return importlib.import_module(f"tests.verify.proving.near_misses.{method}").PAIRS
+    return _module(method).PAIRS
 
 
 def beyond(method: str) -> float:
     """Return what rounding may do, where a method leaves out rounding."""
-    return getattr(importlib.import_module(f"tests.verify.proving.near_misses.{method}"), "BEYOND", 0.0)
+    return getattr(_module(method), "BEYOND", 0.0)
 
 
 def method_of(method: str) -> str:
@@ -70,6 +75,21 @@ def test_a_near_miss_is_refused(changed: Pair, least: float):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_has_its_near_misses(method: str):
     assert sum(1 for pair in pairs(method) for _ in pair.near_misses()) >= LEAST
+
+
+LOOKALIKES = [
+    pytest.param(pair, beyond(method), id=f"{method}-{place}")
+    for method in METHODS
+    for place, pair in enumerate(getattr(_module(method), "LOOKALIKES", ()))
+]
+
+
+@pytest.mark.parametrize(("pair", "least"), LOOKALIKES)
+def test_what_looks_like_a_pair_is_refused(pair: Pair, least: float):
+    found = pair.proof()
+    assert not isinstance(found, Proof), found
+    results = list(pair.results())
+    assert any(each is None or differs(*each, beyond=least) for each in results), "ONNX Runtime sees no difference"
 
 
 @pytest.mark.parametrize("pair", [labelled.FILLED, *scaled.INEXACT, *steps.DIPS, steps.STACKED])

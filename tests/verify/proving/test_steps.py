@@ -5,6 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import api
+from onnx_passes.proofs.proof import Proof
 from onnx_passes.verify.proving.arithmetic import computed, is_arithmetic
 from onnx_passes.verify.proving.facts import Budget, Facts
 from onnx_passes.verify.proving.finite import METHOD as FINITE
@@ -147,3 +148,9 @@ def test_numpy_computes_what_onnx_runtime_does(tail: str):
     points = np.random.default_rng(0).normal(scale=100, size=(1, 1000)).astype(np.float32)
     (expected,), _ = SideBySide((side, side), Facts(model))([found.laid(points)])
     assert np.array_equal(computed(found, side, points), found.unlaid(expected))
+
+
+def test_what_becomes_of_nan_is_no_proof_of_bits_unless_the_pass_leaves_it_out():
+    t = bisected(0.1)
+    found = prove("float[2,3] x", SIGN, COUNT.replace("(q", "(x"), constants=CONSTANTS, ignores=("nsz",), t=t)
+    assert not (isinstance(found, Proof) and "bits" in found.preserves)

@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE, EXACT_IN_FLOAT
+from onnx_passes.graph.traits import traits_of
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.forms import Form, Forms, NoFormError
@@ -79,11 +80,14 @@ def _exact_integers(side: Side, forms: Forms) -> str | Unproved:
         for value in node.outputs:
             form = forms.known[value]
             scale, bias = form.scale.integers(), form.bias.integers()
+            limit = EXACT_IN_DOUBLE if value.dtype is ir.DataType.DOUBLE else EXACT_IN_FLOAT
             if scale is None or bias is None:
+                # A mean is rounded, and so are the sums that it is made of, if they are too large.
+                if (summed := _summed(node, form, forms)) > limit:
+                    return Unproved(f"{_TOO_LARGE} {summed:,.0f} are more than {value.dtype} holds")
                 rounded.add(value)
                 continue
             size = form.size * float(np.abs(scale).max()) + float(np.abs(bias).max())
-            limit = EXACT_IN_DOUBLE if value.dtype is ir.DataType.DOUBLE else EXACT_IN_FLOAT
             if size > limit and node.op_type == "Cast":
                 rounded.add(value)
             elif value.dtype not in (ir.DataType.DOUBLE, ir.DataType.FLOAT) or size > limit:
@@ -91,6 +95,19 @@ def _exact_integers(side: Side, forms: Forms) -> str | Unproved:
             elif size > most:
                 most, held = size, "2⁵³" if value.dtype is ir.DataType.DOUBLE else "2²⁴"
     return f"integers and all partial sums are at most {most:,.0f} < {held}: exact in any order"
+
+
+def _summed(node: ir.Node, form: Form, forms: Forms) -> float:
+    """Return up to where the integers go that a node adds up before it scales them."""
+    if traits_of(node).kind in ("elementwise", "movement") or node.op_type == "BatchNormalization":
+        return 0.0
+    found = 0.0
+    for part in (forms.known[value] for value in node.inputs if value in forms.known):
+        scale, bias = part.scale.integers(), part.bias.integers()
+        if scale is not None and bias is not None:
+            largest = part.size * float(np.abs(scale).max()) + float(np.abs(bias).max())
+            found = max(found, largest * form.size / max(part.size, 1.0))
+    return found
 
 
 def _apart(a: Form, b: Form, *, known: bool = False) -> float:

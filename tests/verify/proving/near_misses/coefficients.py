@@ -35,11 +35,15 @@ def pair(signature: str, before: str, after: str, *changes: Change, **more) -> P
 
 PAIRS = (
     pair(
-        "float[1,4,8,8] x",
+        "float[1,4,8,8] x, float[1,4,8,8] z",
         "a = Conv <pads = [1,1,1,1]> (x, w) y = BatchNormalization(a, g, b, m, v)",
         "y = Conv <pads = [1,1,1,1]> (x, wm, bm)",
         ("pads = [1,1,1,1]", "pads = [0,0,2,2]"),
         ("pads = [1,1,1,1]", "pads = [2,2,2,2], dilations = [2,2]"),
+        ("pads = [1,1,1,1]", "pads = [1,1,1,1], dilations = [2,2]"),
+        ("pads = [1,1,1,1]", "pads = [1,1,1,1], strides = [2,2]"),
+        ("pads = [1,1,1,1]", 'auto_pad = "VALID"'),
+        ("(x, wm, bm)", "(z, wm, bm)"),
         ("<pads = [1,1,1,1]>", ""),
         ("(x, wm, bm)", "(x, wm)"),
         ("before:(a, g, b, m, v)", "(a, b, g, m, v)"),
@@ -118,5 +122,33 @@ PAIRS = (
         ("ConvTranspose(x, wm)", "Conv <pads = [2,2,2,2]> (x, wm)"),
         held={"w": W, "s4": S.reshape(1, 4, 1, 1), "wm": (W * S[None, :, None, None]).astype(np.float32)},
         other=(("wm", (W * S[:, None, None, None]).astype(np.float32)),),
+    ),
+    pair(
+        "float[1,4,5,5] x",
+        "a = ConvTranspose <strides = [2,2]> (x, w) y = Mul(a, s4)",
+        "y = ConvTranspose <strides = [2,2]> (x, wm)",
+        ("strides = [2,2]", "strides = [2,2], output_padding = [1,1]"),
+        ("strides = [2,2]", "strides = [2,2], dilations = [2,2]"),
+        ("strides = [2,2]", "strides = [2,2], output_shape = [9,9]"),
+        held={"w": W, "s4": S.reshape(1, 4, 1, 1), "wm": (W * S[None, :, None, None]).astype(np.float32)},
+    ),
+)
+LOOKALIKES = (
+    # Constants along the rows of a square result, and in groups.
+    pair(
+        "float[4,4] x",
+        "a = MatMul(x, w) y = Add(a, rows)",
+        "y = Gemm(x, w, c)",
+        held={"w": A, "rows": C.reshape(4, 1), "c": C},
+    ),
+    pair(
+        "float[1,4,5,5] x",
+        "a = ConvTranspose <group = 2> (x, w) y = Mul(a, s4)",
+        "y = ConvTranspose <group = 2> (x, wm)",
+        held={
+            "w": W[:, :2].copy(),
+            "s4": np.array([1, 2, 1, 2], np.float32).reshape(1, 4, 1, 1),
+            "wm": W[:, :2] * np.array([1, 3], np.float32)[None, :, None, None],
+        },
     ),
 )

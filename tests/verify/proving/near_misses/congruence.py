@@ -9,7 +9,8 @@ from tests.verify.proving.windows import Q
 
 CONSTANTS = (
     "float one = {1}, float zero = {0}, float minus = {-0.0}, float bits = {4}, float s = {0.3}, float z = {3},"
-    " float[1,1,1,1] more = {1}, float[4] row = {1, 2, 3, 4}, int64[1] first = {0}, int64[1] second = {1}"
+    " float[1,1,1,1] more = {1}, float[4] row = {1, 2, 3, 4}, int64[1] first = {0}, int64[1] second = {1},"
+    " float close = {0.30000004}, float[2] pair = {0.3, 0.4}"
 )
 QUANT = f"y = {Q}.Quant <signed = 1> (x, s, zero, bits)"
 SHIFTED = f"d = Div(x, s) a = Add(d, z) q = {Q}.Quant <signed = 1> (a, one, zero, bits) b = Sub(q, z) y = Mul(b, s)"
@@ -125,5 +126,23 @@ PAIRS = (
         "s0, s1, s2 = Split <axis = 1, num_outputs = 3> (x) y = Exp(s1)",
         "s0, s1, s2 = Split <axis = 1, num_outputs = 3> (x) y = Exp(s1)",
         ("Exp(s1)", "Exp(s2)"),
+    ),
+    pair("y = Mul(x, s)", "y = Mul(x, s)", ("Mul(x, s)", "Mul(x, close)")),
+    # Zeros that are added before something other than zero.
+    pair(
+        "a = Add(x, zero) y = Add(a, pair)",
+        "y = Add(x, pair)",
+        ("pair = {0.3, 0.4}", "pair = {0.3, -0.0}"),
+        ("before:Add(x, zero)", "Add(x, one)"),
+        signature="float[2] x",
+        fed={"x": np.array([-0.0, -0.0], np.float32)},
+    ),
+)
+LOOKALIKES = (
+    pair(
+        "a = Add(x, zero) b = Reciprocal(a) y = Add(b, s)",
+        "b = Reciprocal(x) y = Add(b, s)",
+        signature="float[2] x",
+        fed={"x": np.array([-0.0, 0.0], np.float32)},
     ),
 )

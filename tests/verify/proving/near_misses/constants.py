@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tests.verify.proving.near_misses.pairs import Change, Pair
 
 CONSTANTS = (
@@ -54,5 +56,12 @@ PAIRS = (
         "a = Greater(i, k) b = Equal(i, k) o = Or(a, b) y = Not(o)",
         ("Not(o)", "Not(a)"),
         ("Greater(i, k)", "Greater(k, i)"),
+    ),
+    Pair(
+        "float[2] x",
+        "y = Sqrt(n)",
+        "y = Identity(m)",
+        held={"n": np.array([-1, 4], np.float32), "m": np.array([np.nan, 2], np.float32)},
+        other=(("m", np.array([1, 2], np.float32)), ("m", np.array([np.nan, -2], np.float32))),
     ),
 )

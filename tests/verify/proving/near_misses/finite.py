@@ -10,7 +10,8 @@ from tests.verify.proving.windows import Q
 CONSTANTS = (
     "float one = {1}, float zero = {0}, float bits = {8}, float two = {2}, float four = {4}, float last = {127},"
     " float first = {-128}, float near = {-127}, float half = {0.5}, float[3] row = {1, 1, 1},"
-    " float[3] other = {1, 1, 2}"
+    " float[3] other = {1, 1, 2}, float almost = {126}, float hundred = {100}, float[3] caps = {5, 50, 127},"
+    " float[1,1,1] cube = {1}"
 )
 INTEGERS = f"q = {Q}.Quant <signed = 1, narrow = 0> (x, one, zero, bits)"
 UNSIGNED = f"q = {Q}.Quant <signed = 0, narrow = 0> (x, one, zero, bits)"
@@ -77,6 +78,19 @@ PAIRS = (
         ("Mul(a, zero)", "Mul(a, half)"),
         ("Mul(a, zero)", "Add(a, zero)"),
     ),
+)
+LOOKALIKES = (
+    # Only the first or the last integer tells.
+    pair("y = Min(q, almost)", "a = Abs(q) b = Sub(a, a) y = Add(q, b)"),
+    pair("y = Max(q, near)", "a = Abs(q) b = Sub(a, a) y = Add(q, b)"),
+    # The last integers of one channel only.
+    pair(
+        "y = Min(q, hundred)",
+        "a = Abs(q) b = Sub(a, a) y = Add(q, b)",
+        inside=f"i = {Q}.Quant <signed = 1, narrow = 0> (x, one, zero, bits) q = Min(i, caps)",
+    ),
+    # A constant that makes the result larger, or of more axes.
+    pair("y = Mul(q, cube)", "y = Mul(q, one)"),
 )
 SIGNED = pair("y = Mul(q, zero)", "a = Abs(q) y = Mul(a, zero)", ignores=())
 """Only the sign of zeros differs here."""

@@ -9,7 +9,7 @@ CONSTANTS = (
     "int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] four = {4}, int64[1] minus = {-1},"
     " int64[1] six = {6},"
     " int64[1] far = {-9}, int64[4] order = {0, 2, 1, 3}, int64[4] same = {0, 1, 2, 3}, int64[2] grown = {2, 4},"
-    " int64[4] border = {0, 1, 0, 1}, int64[2] repeated = {1, 2}, float fill = {3}"
+    " int64[4] border = {0, 1, 0, 1}, int64[2] repeated = {1, 2}, float[1] element = {1}"
 )
 
 
@@ -85,6 +85,14 @@ PAIRS = (
         ("before:pads = [0, 1]", 'pads = [0, 1], mode = "edge"'),
         ("pads = [1, 1]", 'pads = [1, 1], mode = "reflect"'),
         opset=10,
+    ),
+)
+LOOKALIKES = (
+    # A constant that looks like the number of an element.
+    pair(
+        "float[4] x",
+        "y = Concat <axis = 0> (x, element)",
+        "a = Slice(x, zero, one, zero) y = Concat <axis = 0> (x, a)",
     ),
 )
 FILLED = pair(

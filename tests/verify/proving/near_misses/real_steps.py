@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,9 @@ import numpy as np
 from tests.verify.proving.near_misses.pairs import Change, Pair
 from tests.verify.proving.windows import Q
 
-CONSTANTS = "float one = {1}, float zero = {0}, float bits = {8}, float two = {2}, float half = {0.5}"
+CONSTANTS = (
+    "float one = {1}, float zero = {0}, float bits = {8}, float two = {2}, float half = {0.5}, float three = {3}"
+)
 INTEGERS = f"q = {Q}.Quant <signed = 1, narrow = 0> (x, one, zero, bits)"
 TAIL = f"a = Mul(q, s) y = {Q}.Quant <signed = 0, narrow = 0> (a, one, zero, two)"
 COUNT = f'y = {Q}.MultiThreshold <data_layout = "NC"> (q, t)'
@@ -55,5 +58,35 @@ PAIRS = (
             ("s", FIFTH),
             ("t", first(FIFTH)),
         ),
+    ),
+    pair(
+        f"a = Mul(q, s) b = Sub(a, zero) c = Relu(b) d = Min(c, three) e = Max(d, zero)"
+        f" y = {Q}.Quant <signed = 0, narrow = 0> (e, one, zero, two)",
+        COUNT,
+        ("before:Sub(a, zero)", "Sub(zero, a)"),
+        ("before:Sub(a, zero)", "Sub(a, half)"),
+        ("before:Min(c, three)", "Max(c, three)"),
+        ("before:Min(c, three)", "Min(c, two)"),
+        ("before:Max(d, zero)", "Max(d, one)"),
+        ("before:Max(d, zero)", "Min(d, zero)"),
+        ("before:Relu(b)", "Neg(b)"),
+        held={"s": TENTH, "t": first(TENTH)},
+    ),
+)
+LOOKALIKES = (
+    # No level at either end, and one between.
+    pair(
+        f"m = Mul(q, q) n = Neg(m) a = Add(n, two) y = {Q}.Quant <signed = 0, narrow = 0> (a, one, zero, two)",
+        COUNT,
+        held={"t": np.array([[200, 201, 202]], np.float32)},
+    ),
+    replace(
+        pair(
+            "a = Mul(q, s) b = Clip <min = 0.0, max = 1.0> (a)"
+            f" y = {Q}.Quant <signed = 0, narrow = 0> (b, one, zero, two)",
+            COUNT,
+            held={"s": TENTH, "t": first(TENTH)},
+        ),
+        opset=9,
     ),
 )

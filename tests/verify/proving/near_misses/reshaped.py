@@ -58,3 +58,8 @@ PAIRS = (
         ("(x, joined)", "(x, turned)"),
     ),
 )
+LOOKALIKES = (
+    pair("float[N,2,3] x", "y = Reshape <allowzero = 1> (x, joined)", "y = Reshape(x, joined)"),
+    pair("float[2,2,3] x", "y = Reshape <allowzero = 1> (x, joined)", "y = Reshape(x, joined)"),
+    pair("float[2,3,4] x", "a = Transpose <perm = [1, 0, 2]> (x) y = Reshape(a, vector)", "y = Reshape(x, vector)"),
+)

@@ -14,7 +14,10 @@ CONSTANTS = (
     " float four = {4}, float half = {0.5}, float eighth = {0.125}, float minus = {-1}, int64[1] last = {1},"
     " int64[2] image = {2, 3}, int64[1] joined = {-1}, float wide = {20}, int64[0] none = {},"
     " float[4] larger = {1, 1, 3, 3}, float third = {0.333333343},"
-    " float huge = {4000000}, float huger = {8000000}, float[8] window = {0, 0, 0, 0, 1, 1, 2, 2}"
+    " int64[1] first = {0},"
+    " int64[2] twice = {2, 1}, float half_of = {14}, float third_of = {11}, float most = {25},"
+    " float far = {4194304}, float farther = {8388608}, float huge = {4000000}, float huger = {8000000},"
+    " float[8] window = {0, 0, 0, 0, 1, 1, 2, 2}"
 )
 QUANT = f"q = {Q}.Quant <signed = 1> (x, one, zero, bits)"
 BOTH = f"{QUANT} r = {Q}.Quant <signed = 1> (z, one, zero, bits)"
@@ -62,6 +65,7 @@ PAIRS = (
         ("pads = [1,1,1,1]", "pads = [0,0,2,2]"),
         ("pads = [1,1,1,1]", "pads = [2,2,2,2], dilations = [2,2]"),
         ("pads = [1,1,1,1]", "pads = [1,1,1,1], strides = [2,2]"),
+        ("pads = [1,1,1,1]", "pads = [1,1,1,1], dilations = [2,2]"),
         ("Mul(a, eighth)", "Div(a, eighth)"),
         ("Mul(a, eighth)", "Add(a, eighth)"),
         ("before:Mul(q, s)", "Add(q, s)"),
@@ -175,6 +179,7 @@ PAIRS = (
         ("(q, zero, four)", "(q, one, four)"),
         ("(q, zero, four)", "(q, zero)"),
         ("before:(a, zero, two)", "(a, zero, one)"),
+        ("s = {0.5}", "s = {-0.5}"),
         inside=WIDE,
     ),
     pair(
@@ -315,7 +320,125 @@ PAIRS = (
         ("Mul(a, s)", "Mul(a, t)"),
     ),
 )
+LOOKALIKES = (
+    # Scales and biases that do not move past what they vary along, or past borders.
+    image(
+        "a = Mul(q, plane) y = Conv <pads = [1,1,1,1]> (a, v)",
+        "a = Conv <pads = [1,1,1,1]> (q, v) y = Mul(a, plane)",
+        held={"v": KERNELS, "plane": np.arange(1, 65, dtype=np.float32).reshape(1, 1, 8, 8)},
+    ),
+    image(
+        "a = Add(q, four) y = Conv <pads = [1,1,1,1]> (a, v)",
+        "a = Conv <pads = [1,1,1,1]> (q, v) y = Add(a, c)",
+        held={"v": KERNELS, "c": (4 * KERNELS.sum(axis=(1, 2, 3))).astype(np.float32).reshape(1, 4, 1, 1)},
+    ),
+    image(
+        'a = Add(q, four) y = Conv <auto_pad = "SAME_UPPER"> (a, v)',
+        'a = Conv <auto_pad = "SAME_UPPER"> (q, v) y = Add(a, c)',
+        held={"v": KERNELS, "c": (4 * KERNELS.sum(axis=(1, 2, 3))).astype(np.float32).reshape(1, 4, 1, 1)},
+    ),
+    image(
+        "a = Mul(q, s) y = AveragePool <kernel_shape = [2,2], pads = [1,1,1,1]> (a)",
+        "a = Conv <group = 4, pads = [1,1,1,1]> (q, all) y = Mul(a, eighth)",
+        held={"all": np.ones((4, 1, 2, 2), np.float32)},
+    ),
+    image(
+        "a = Add(q, four) y = AveragePool <kernel_shape = [2,2], pads = [1,1,1,1], count_include_pad = 1> (a)",
+        "a = AveragePool <kernel_shape = [2,2], pads = [1,1,1,1], count_include_pad = 1> (q) y = Add(a, four)",
+    ),
+    image(
+        "a = Mul(q, s) y = AveragePool <kernel_shape = [3,3], strides = [2,2], ceil_mode = 1> (a)",
+        "a = AveragePool <kernel_shape = [3,3], strides = [2,2]> (q) y = Mul(a, s)",
+    ),
+    # Other operands, operators, bounds and sizes.
+    pair(
+        "a = Mul(q, s) y = Gemm <transB = 1> (a, r)",
+        "a = Gemm(q, r) y = Mul(a, s)",
+        signature="float[3,3] x, float[3,3] z",
+        inside=BOTH,
+        fed={name: array[:3] for name, array in FLAT.items()},
+    ),
+    two("a = Mul(q, s) b = Mul(r, s) y = Max(a, b, two)", "c = Max(q, r) y = Mul(c, s)"),
+    pair("a = Mul(q, s) y = Max(a, two)", "b = Min(q, four) y = Mul(b, s)", inside=WIDE),
+    pair("a = Mul(q, s) y = Max(a, third)", "b = Max(q, third) y = Mul(b, s)", inside=WIDE),
+    pair(
+        "y = Mul(q, s)",
+        "y = Mul(q, large)",
+        signature="float[1,3] x",
+        inside=WIDE,
+        fed={"x": FLAT["x"][:1]},
+        held={"large": np.full((5, 3), 0.5, np.float32)},
+    ),
+    pair("a = Mul(q, s) y = Gather <axis = 1> (a, last)", "b = Gather <axis = 1> (q, first) y = Mul(b, s)"),
+    pair(
+        "a = Mul(q, s) y = Tile(a, twice)",
+        "b = Expand(q, twice) y = Mul(b, s)",
+        signature="float[2,3] x",
+        fed={"x": FLAT["x"][:2]},
+    ),
+    pair("a = Sub(four, q) y = Mul(a, s)", "a = Mul(q, s) y = Add(a, two)", inside=WIDE),
+    pair(
+        "a = Mul(q, mixed) y = Relu(a)",
+        "a = Relu(q) y = Mul(a, mixed)",
+        inside=WIDE,
+        held={"mixed": np.array([1, -1, 2], np.float32)},
+    ),
+    pair(
+        "a = Add(q, steps) y = Relu(a)",
+        "a = Add(q, other) y = Relu(a)",
+        inside=WIDE,
+        held={"steps": np.array([1, 2, 3], np.float32), "other": np.array([1, 2, 4], np.float32)},
+    ),
+    pair(
+        "a = Mul(q, steps) b = Relu(a) y = MatMul(b, v)",
+        "b = Relu(q) a = MatMul(b, v) y = Mul(a, one)",
+        held={"steps": np.array([1, 2, 4], np.float32), "v": MATRIX},
+    ),
+    two("a = Mul(q, two) y = Add(a, r)", "a = Mul(q, four) y = Add(a, r)"),
+    # Weights whose scales vary along the sum.
+    pair(
+        "y = MatMul(q, w)",
+        "a = MatMul(q, v) y = Mul(a, t)",
+        inside=f"{QUANT} w = {Q}.Quant <signed = 1> (wf, along, zero, bits)",
+        held={
+            "wf": MATRIX * np.array([[0.25], [0.5], [1]], np.float32),
+            "along": np.array([[0.25], [0.5], [1]], np.float32),
+            "v": MATRIX,
+        },
+    ),
+)
+PARTIAL = tuple(np.array([[65600], [second], [0]], np.float32) for second in (65600, -65600))
 INEXACT = (
+    # Sums, partial sums and products that floats do not hold.
+    *(pair("a = Mul(q, s) y = MatMul(a, v)", "a = MatMul(q, v) y = Mul(a, s)", held={"v": array}) for array in PARTIAL),
+    pair(
+        "a = Mul(q, s) y = Mul(a, r)",
+        "b = Mul(q, r) y = Mul(b, s)",
+        signature="float[5,3] x, float[5,3] z",
+        inside=BOTH.replace("bits", "half_of"),
+    ),
+    pair(
+        "a = Mul(q, s) b = Mul(r, s) y = Add(a, b)",
+        "c = Add(q, r) y = Mul(c, s)",
+        signature="float[5,3] x, float[5,3] z",
+        inside=BOTH.replace("bits", "most"),
+    ),
+    pair(
+        "a = Mul(q, s) y = MatMul(a, r)",
+        "b = MatMul(q, r) y = Mul(b, s)",
+        signature="float[3,30] x, float[30,3] z",
+        inside=BOTH.replace("bits", "third_of"),
+    ),
+    image(
+        "a = Mul(q, s) y = AveragePool <kernel_shape = [2,2]> (a)",
+        "b = AveragePool <kernel_shape = [2,2]> (q) y = Mul(b, s)",
+        inside=f"q = {Q}.Quant <signed = 1> (x, one, zero, most)",
+    ),
+    pair(
+        "a = Mul(q, s) b = Add(a, far) y = MatMul(b, v)",
+        "a = Add(q, farther) b = MatMul(a, v) y = Mul(b, s)",
+        held={"v": np.ones((3, 1), np.float32)},
+    ),
     # Bounds beyond the integers are integers, too: sums of these are not exact.
     pair(
         "a = Mul(q, s) b = Clip(a, huge) y = ReduceSum(b, last)",

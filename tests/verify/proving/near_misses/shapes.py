@@ -88,6 +88,9 @@ PAIRS = (
     ),
 )
 SIZES_NOT_KNOWN = (
+    ("float[?,5] x, float[?,5] z", "s = Shape(x) y = Gather(s, zeros)", "s = Shape(z) y = Gather(s, zeros)"),
+    ("float[N] x", "y = Shape(x)", "y = Identity(unlikely)"),
+    ("float[N] x", "s = Shape(x) y = Slice(table, zeros, s, zeros)", "y = Identity(table)"),
     ("float[N] x", "s = Shape(x) a = Cast <to = 6> (s) y = Cast <to = 7> (a)", "y = Shape(x)"),
     ("float[N] x", "s = Shape(x) a = Cast <to = 1> (s) y = Cast <to = 7> (a)", "y = Shape(x)"),
     ("float[N] x", "s = Shape(x) y = Cast <to = 6> (s)", "y = Cast <to = 6> (held)"),

@@ -41,6 +41,7 @@ def _ulp(array: np.ndarray, by: int) -> np.ndarray:
 
 
 ANY = {"x": np.stack(np.meshgrid(*[np.arange(-2, 3)] * 3), axis=-1).reshape(125, 3).astype(np.float32)}
+KERNEL = np.array([[1, -2, 3], [0, 1, 2], [-1, 1, 2]], np.float32).reshape(1, 1, 3, 3)
 SQUARE, TURNED = np.arange(1, 10, dtype=np.float32).reshape(3, 3), np.array([-1, 1, 1], np.float32)
 LEVELS, FIRST = _levels(), _first_of(0.1)
 AROUND = {"x": np.stack([_ulp(FIRST, by).reshape(1) for by in range(-3, 4)])}
@@ -124,6 +125,53 @@ PAIRS = (
             ("v", SQUARE),
             ("turned", -TURNED),
         ),
+    ),
+)
+LOOKALIKES = (
+    *(
+        # Levels at both ends of all floats are the same, and those between are not.
+        pair(
+            f"{before} y = {Q}.Quant <signed = 1, narrow = 0> (e, one, zero, bits)",
+            f"{after} y = {Q}.Quant <signed = 1, narrow = 0> (e, one, zero, bits)",
+            inside="",
+            ignores=("nsz", "nnan", "ninf"),
+            held={
+                "half": np.array(0.5, np.float32),
+                "seven": np.array(200, np.float32),
+                "far": np.array(100, np.float32),
+            },
+        )
+        for before, after in (
+            ("e = LeakyRelu <alpha = -1.0> (x)", "e = Max(x, seven)"),
+            ("e = PRelu(x, minus)", "e = Max(x, seven)"),
+            ("e = Abs(x)", "e = Max(x, seven)"),
+            ("e = Mul(x, x)", "e = Max(x, seven)"),
+            ("a = Add(x, far) e = Div(one, a)", "e = Mul(x, zero)"),
+            ("a = Sub(x, half) e = Abs(a)", "e = Max(x, seven)"),
+        )
+    ),
+    # Levels beyond the last threshold.
+    pair(
+        f"d = Div(x, s) y = {Q}.Quant <signed = 0, narrow = 0> (d, one, zero, two)",
+        COUNT.format("x"),
+        inside="",
+        ignores=("nsz", "nnan"),
+        held={"t": FIRST},
+    ),
+    # Products that are not the same but for the sign of channels.
+    *(
+        pair(
+            f"m = Conv {old} n = Mul(m, minus) y = {Q}.Quant <signed = 1, narrow = 0> (n, one, zero, bits)",
+            f"m = Conv {new} y = {Q}.Quant <signed = 1, narrow = 0> (m, one, zero, bits)",
+            signature="float[1,1,4,4] x",
+            fed={"x": np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)},
+            held={"w": KERNEL, "v": -KERNEL, "f": np.ones(1, np.float32), "g": np.ones(1, np.float32)},
+        )
+        for old, new in (
+            ("<pads = [1,1,1,1]> (q, w)", "<pads = [0,0,2,2]> (q, v)"),
+            ("(q, w, f)", "(q, v, g)"),
+            ("<strides = [2,2]> (q, w)", "(q, v)"),
+        )
     ),
 )
 DIPS = tuple(
