@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -62,6 +62,8 @@ class Listed:
     package: str
     tests: tuple[str, ...]
     mutants: tuple[Mutant, ...]
+    first: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """By file, arguments of pytest for the tests that are likely to notice its mutants; all others run after them."""
 
 
 @dataclass
@@ -81,7 +83,8 @@ def read(path: Path) -> Listed:
         Mutant(f"{content['package']}/{each['file']}", each["old"], each["new"], each.get("survives", ""))
         for each in content["mutant"]
     )
-    return Listed(content["package"], tuple(content["tests"]), mutants)
+    first = {f"{content['package']}/{file}": given for file, given in content.get("first", {}).items()}
+    return Listed(content["package"], tuple(content["tests"]), mutants, first)
 
 
 def run(listed: Listed, jobs: int, root: Path = SOURCE) -> Result:
@@ -94,7 +97,8 @@ def run(listed: Listed, jobs: int, root: Path = SOURCE) -> Result:
     while waiting or running:
         while waiting and len(running) < jobs:
             mutant, source = waiting.pop(0)
-            running[_start(mutant, source, listed.tests, root)] = mutant, time.monotonic()
+            turns = [turn for turn in (listed.first.get(mutant.file), listed.tests) if turn]
+            running[_start(mutant, source, turns, root)] = mutant, time.monotonic()
         time.sleep(0.01)
         for pid, (mutant, since) in list(running.items()):
             if time.monotonic() - since > LONGEST:
@@ -112,7 +116,7 @@ def run(listed: Listed, jobs: int, root: Path = SOURCE) -> Result:
     return result
 
 
-def _start(mutant: Mutant, source: str, tests: Sequence[str], root: Path) -> int:
+def _start(mutant: Mutant, source: str, turns: Sequence[Sequence[str]], root: Path) -> int:
     pid = os.fork()
     if pid:
         return pid
@@ -124,7 +128,8 @@ def _start(mutant: Mutant, source: str, tests: Sequence[str], root: Path) -> int
         os.dup2(silent, 1)
         os.dup2(silent, 2)
         sys.meta_path.insert(0, _Changed(mutant.module, root / mutant.file, source))
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
+        codes = (int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests])) for tests in turns)
+        code = next((code for code in codes if code != NOTHING_FAILED), NOTHING_FAILED)
     finally:
         os._exit(code)
 
