@@ -73,7 +73,7 @@ def _exact_integers(side: Side, forms: Forms) -> str | Unproved:
     rounded: set[ir.Value] = set()
     for node in side.moving:
         if any(value in rounded for value in node.inputs):
-            if node.op_type not in _LAST:
+            if node.op_type not in _LAST or sum(map(side.is_dynamic, node.inputs)) > 1:
                 return Unproved(f"{node.op_type} computes with integers that were rounded")
             rounded.update(node.outputs)
             continue

@@ -15,7 +15,7 @@ CONSTANTS = (
     " int64[2] image = {2, 3}, int64[1] joined = {-1}, float wide = {20}, int64[0] none = {},"
     " float[4] larger = {1, 1, 3, 3}, float third = {0.333333343},"
     " int64[1] first = {0},"
-    " int64[2] twice = {2, 1}, float half_of = {14}, float third_of = {11}, float most = {25},"
+    " int64[2] twice = {2, 1}, float half_of = {14}, float third_of = {11}, float twelve = {12}, float most = {25},"
     " float far = {4194304}, float farther = {8388608}, float huge = {4000000}, float huger = {8000000},"
     " float[8] window = {0, 0, 0, 0, 1, 1, 2, 2}"
 )
@@ -283,6 +283,26 @@ PAIRS = (
             ("all", np.ones((4, 1, 2, 2), np.float32) * np.array([1, 1, 1, 2], np.float32).reshape(4, 1, 1, 1)),
         ),
     ),
+    pair(
+        "a = Add(q, four) b = Mul(a, s) y = ReduceSum(b, last)",
+        "a = ReduceSum(q, last) b = Add(a, twelve) y = Mul(b, s)",
+        ("twelve = {12}", "twelve = {4}"),
+        ("ReduceSum(q, last)", "ReduceMean(q, last)"),
+    ),
+    # Weights with a scale for each row, which are columns of the product.
+    pair(
+        "a = Mul(q, s) y = Gemm <transB = 1> (a, w)",
+        "a = Gemm <transB = 1> (q, v) y = Mul(a, f)",
+        ("<transB = 1> (q, v)", "(q, v)"),
+        inside=f"{QUANT} w = {Q}.Quant <signed = 1> (wf, along, zero, bits)",
+        held={
+            "wf": MATRIX * np.array([[0.25], [0.5], [1]], np.float32),
+            "along": np.array([[0.25], [0.5], [1]], np.float32),
+            "v": MATRIX,
+            "f": np.array([0.125, 0.25, 0.5], np.float32),
+        },
+        other=(("f", np.array([0.5, 0.25, 0.125], np.float32)),),
+    ),
     # Axes that are not given, and what is given in older versions.
     *(
         pair(
@@ -395,6 +415,32 @@ LOOKALIKES = (
         held={"steps": np.array([1, 2, 4], np.float32), "v": MATRIX},
     ),
     two("a = Mul(q, two) y = Add(a, r)", "a = Mul(q, four) y = Add(a, r)"),
+    # What is shifted before it is multiplied.
+    two(
+        "a = Add(q, steps) y = Mul(a, r)",
+        "a = Add(q, other) y = Mul(a, r)",
+        held={"steps": np.array([1, 2, 3], np.float32), "other": np.array([1, 2, 4], np.float32)},
+    ),
+    two("a = Add(q, four) y = Mul(a, r)", "y = Mul(q, r)"),
+    pair("a = Mul(q, minus) y = Clip(a, zero)", "b = Clip(q, zero) y = Mul(b, minus)", inside=WIDE),
+    # Scales that vary along the sum, and are no multiples.
+    pair(
+        "a = Mul(q, uneven) y = MatMul(a, v)",
+        "b = MatMul(q, v) y = Mul(b, uneven)",
+        held={"uneven": np.array([0.5, 0.3, 0.7], np.float32), "v": MATRIX},
+    ),
+    pair(
+        "y = MatMul(q, w)",
+        "a = MatMul(q, v) y = Mul(a, along)",
+        signature="float[3,3] x",
+        fed={"x": FLAT["x"][:3]},
+        inside=f"{QUANT} w = {Q}.Quant <signed = 1> (wf, along, zero, bits)",
+        held={
+            "wf": MATRIX * np.array([[0.25], [0.5], [1]], np.float32),
+            "along": np.array([[0.25], [0.5], [1]], np.float32),
+            "v": MATRIX,
+        },
+    ),
     # Weights whose scales vary along the sum.
     pair(
         "y = MatMul(q, w)",
@@ -438,6 +484,12 @@ INEXACT = (
         "a = Mul(q, s) b = Add(a, far) y = MatMul(b, v)",
         "a = Add(q, farther) b = MatMul(a, v) y = Mul(b, s)",
         held={"v": np.ones((3, 1), np.float32)},
+    ),
+    pair(
+        "a = Add(q, far) b = Mul(a, r) y = Mul(b, s)",
+        "a = Add(q, far) b = Mul(a, s) y = Mul(b, r)",
+        signature="float[5,3] x, float[5,3] z",
+        inside=BOTH,
     ),
     # Bounds beyond the integers are integers, too: sums of these are not exact.
     pair(
