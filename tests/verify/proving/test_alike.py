@@ -6,6 +6,8 @@ import pytest
 
 from onnx_passes import RewriteRulePass, Transformation, apply, passes
 from onnx_passes.verify.proving.agreement import disagreement, has_same_bits
+from onnx_passes.verify.proving.alike import written
+from onnx_passes.verify.proving.sides import Side
 from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.verification import Verification
 
@@ -98,3 +100,30 @@ def test_signs_of_zeros_are_found_in_each_pair(place: int):
 def test_all_nan_are_one():
     other = np.array([0x7FC00001], np.uint32).view(np.float32)
     assert disagreement([np.array([np.nan], np.float32)], [other], ()) is None
+
+
+BASE = "a = Gather <axis = 1> (x, i) y = Concat <axis = 0> (a, x)"
+
+
+def key(body: str, array: np.ndarray | None = None) -> object:
+    text = f"{HEAD} g (float[4,4] x) => (y) <int64[2] i = {{0, 1}}, int64[2] j = {{1, 0}}> {{ {body} }}"
+    model = ir.from_onnx_text(text)
+    side = Side(tuple(model.graph), tuple(model.graph.outputs), tuple(model.graph.inputs))
+    return written((side,), [np.zeros((4, 4), np.float32) if array is None else array])
+
+
+def test_what_is_written_down_is_all_that_decides():
+    assert key(BASE) == key(BASE) is not None
+    others = [
+        BASE.replace("axis = 1", "axis = 0"),
+        BASE.replace("axis = 0", "axis = 1"),
+        BASE.replace("(x, i)", "(x, j)"),
+        BASE.replace("(a, x)", "(x, a)"),
+        BASE.replace("(a, x)", "(a, a)"),
+        BASE.replace("Gather", "GatherElements"),
+        f"{BASE.replace('y =', 'b =')} y = Identity(a)",
+    ]
+    assert len({key(BASE), *map(key, others)}) == len(others) + 1
+    assert key(BASE) != key(BASE, np.ones((4, 4), np.float32))
+    assert key(BASE) != key(BASE, np.zeros((4, 4), np.float64))
+    assert key(BASE) != key(BASE, np.zeros((2, 8), np.float32))

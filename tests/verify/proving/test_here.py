@@ -5,12 +5,13 @@ from dataclasses import replace
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.api import apply
 from onnx_passes.core.records import Application, NodeUpdate, StepRecord
 from onnx_passes.proofs.proof import Unproved
 from onnx_passes.verify.proving.constants import METHOD as CONSTANT
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.here import prove_here
-from tests.verify.proving.windows import HEAD, is_exact, prove
+from tests.verify.proving.windows import HEAD, _application, is_exact, prove
 
 
 def model() -> ir.Model:
@@ -83,3 +84,22 @@ def test_operators_of_another_version_are_not_taken_for_the_same():
     given = application(of)
     given.versions = True
     assert not is_exact(prove_here(given, Facts(of)))
+
+
+@pytest.mark.parametrize(("after", "keeps"), [("y = Mul(s, x)", True), ("y = Mul(x, f)", False)])
+def test_only_a_proof_of_bits_says_that_bits_are_kept(after: str, keeps: bool):
+    constants = "float s = {0.1}, float t = {0.3}, float f = {0.03}"
+    before = "y = Mul(x, s)" if keeps else "a = Mul(x, s) y = Mul(a, t)"
+    old, new = (
+        apply(ir.from_onnx_text(f"{HEAD} g (float[2] x) => (y) <{constants}> {{ {body} }}"), "shape-inference").model
+        for body in (before, after)
+    )
+    facts = Facts(old)
+    found = prove_here(_application(old, new, 0), facts)
+    assert facts.keeps_bits == keeps == is_exact(found)
+
+
+def test_what_holds_graphs_is_not_proved():
+    text = """c = Constant <value = bool {1}> () y = If (c) <
+        then_branch = yes () => (float[2] t) { t = Neg (x) }, else_branch = no () => (float[2] e) { e = Abs (x) }>"""
+    assert "holds graphs" in prove("float[2] x", text, text).reason

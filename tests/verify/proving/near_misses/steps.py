@@ -150,6 +150,15 @@ LOOKALIKES = (
             ("a = Sub(x, half) e = Abs(a)", "e = Max(x, seven)"),
         )
     ),
+    # Products of other values.
+    pair(
+        f"m = MatMul(q, w) n = Mul(m, minus) y = {Q}.Quant <signed = 1, narrow = 0> (n, one, zero, two)",
+        f"m = MatMul(r, v) y = {Q}.Quant <signed = 1, narrow = 0> (m, one, zero, two)",
+        signature="float[125,3] x, float[125,3] z",
+        inside=f"{INTEGERS} r = {Q}.Quant <signed = 1, narrow = 0> (z, one, zero, bits)",
+        fed={**ANY, "z": ANY["x"][::-1].copy()},
+        held={"w": SQUARE, "v": -SQUARE},
+    ),
     # Levels beyond the last threshold.
     pair(
         f"d = Div(x, s) y = {Q}.Quant <signed = 0, narrow = 0> (d, one, zero, two)",
