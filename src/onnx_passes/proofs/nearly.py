@@ -19,19 +19,26 @@ Polynomial = dict[tuple[int, ...], Fraction]
 _MOST = 4096
 """Monomials beyond which nobody waits for a comparison."""
 _ROOTS = 2.0**-50
+_CLOSE = 32
+"""How many units in the last place a coefficient may be off that was merged from a few constants."""
 _LIPSCHITZ = {"Sigmoid": 0.25, "Tanh": 1.0, "Erf": 1.1284, "Relu": 1.0, "Abs": 1.0, "Sin": 1.0, "Cos": 1.0}
 
 
 class Expansion:
     """Polynomials of terms, over those that are not sums and products."""
 
-    def __init__(self, terms: Terms, sizes: Mapping[int, Bound]) -> None:
+    def __init__(self, terms: Terms, sizes: Mapping[int, Bound], unit: float) -> None:
         self._terms = terms
         self._sizes = sizes
+        self._unit = unit
         self._made: dict[int, Polynomial] = {}
 
     def deviation(self, a: int, b: int) -> float:
-        """Bound the difference of two real functions. Raises NoBoundError where they are not alike."""
+        """Bound the difference of two real functions.
+
+        Raises NoBoundError where they are not alike: a coefficient is off by more than merging constants rounds. What
+        is added may be what is left of greater numbers.
+        """
         p, q = self.of(a), self.of(b)
         twins, error = self._twins(p, q)
         renamed: Polynomial = {}
@@ -45,11 +52,16 @@ class Expansion:
                     rest.remove(factor)
                     extra += abs(float(coefficient)) * error[factor] * math.prod(self._size(f) for f in rest)
         total = extra
-        for monomial in p.keys() | renamed.keys():
+        sizes = {monomial: math.prod(map(self._size, monomial)) for monomial in p.keys() | renamed.keys()}
+        reach = sum(float(abs(number)) * sizes[monomial] for part in (p, renamed) for monomial, number in part.items())
+        for monomial in sizes:
             mine, theirs = p.get(monomial, Fraction(0)), renamed.get(monomial, Fraction(0))
+            size = float(max(abs(mine), abs(theirs))) if monomial else reach
+            if float(abs(mine - theirs)) > _CLOSE * self._unit * size:
+                raise NoBoundError("coefficients differ by more than rounding")
             # Roots in coefficients are rounded to doubles.
             difference = float(abs(mine - theirs)) + _ROOTS * float(abs(mine) + abs(theirs))
-            total += difference * math.prod(self._size(factor) for factor in monomial)
+            total += difference * sizes[monomial]
         return total * (1 + 2.0**-30)
 
     def _size(self, term: int) -> float:

@@ -89,7 +89,7 @@ def rounding(
         }
         try:
             found = bounds(terms, (a, b), box)
-            apart = 0.0 if exactly else Expansion(terms, found).deviation(a, b)
+            apart = 0.0 if exactly else Expansion(terms, found, unit(terms.symbols[a].dtype)).deviation(a, b)
             total = found[a].error + found[b].error + apart
             if total > _allowed(terms, found, a, b):
                 return None, f"results of at most {found[b].size:.3g} may be off by {total:.3g}"

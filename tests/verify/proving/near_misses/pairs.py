@@ -72,13 +72,13 @@ class Pair:
 
     def results(self) -> Iterator[tuple[np.ndarray, np.ndarray] | None]:
         """Yield what ONNX Runtime makes of both texts on samples; None where it refuses one of them."""
-        models = [self._model(body) for body in (self.before, self.after)]
+        models = [self.model(body) for body in (self.before, self.after)]
         samples = [dict(self.fed)] if self.fed else generate(models[0], samples=6)
         for sample in samples:
             found = [_run(model, sample) for model in models]
             yield None if found[0] is None or found[1] is None else (found[0], found[1])
 
-    def _model(self, body: str) -> ir.Model:
+    def model(self, body: str) -> ir.Model:
         head = HEAD.replace(f": {OPSET},", f": {self.opset},")
         text = f"{head} g ({self.signature}) => (y) <{self.constants}> {{ {self.inside} {body} }}"
         model = ir.from_onnx_text(text)
