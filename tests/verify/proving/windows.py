@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import api
@@ -35,18 +38,21 @@ def prove(
     texts = (f"{head} g ({signature}) => (y) <{constants}> {{ {inside} {body} }}" for body in (before, after))
     old, new = (ir.from_onnx_text(text) for text in texts)
     for model in (old, new):
-        for name, array in held.items():
-            values = {
-                value for node in model.graph for value in node.inputs if value is not None and value.name == name
-            }
-            for value in values:
-                made = ir.Value(name=name, const_value=ir.tensor(array), shape=ir.Shape(array.shape))
-                made.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
-                model.graph.initializers.add(made)
-                value.replace_all_uses_with(made)
+        hold(model, held)
     old, new = (api.apply(model, "shape-inference", verify=False).model for model in (old, new))
     application = _application(old, new, len(ir.from_onnx_text(f"{head} g ({signature}) => () {{ {inside} }}").graph))
     return prove_here(application, Facts(old, budget=budget), ignores)
+
+
+def hold(model: ir.Model, arrays: Mapping[str, np.ndarray]) -> None:
+    """Put arrays in the place of values that no text defines."""
+    for name, array in arrays.items():
+        values = {value for node in model.graph for value in node.inputs if value is not None and value.name == name}
+        for value in values:
+            made = ir.Value(name=name, const_value=ir.tensor(array), shape=ir.Shape(array.shape))
+            made.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
+            model.graph.initializers.add(made)
+            value.replace_all_uses_with(made)
 
 
 def _application(old: ir.Model, new: ir.Model, shared: int) -> Application:

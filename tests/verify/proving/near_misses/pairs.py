@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.run.execute import ExecutionError, Executor
 from onnx_passes.verify.samples.generate import generate
-from tests.verify.proving.windows import HEAD, OPSET, prove
+from tests.verify.proving.windows import HEAD, OPSET, hold, prove
 
 Arrays = Mapping[str, np.ndarray]
 Change = tuple[str, str]
@@ -82,13 +82,7 @@ class Pair:
         head = HEAD.replace(f": {OPSET},", f": {self.opset},")
         text = f"{head} g ({self.signature}) => (y) <{self.constants}> {{ {self.inside} {body} }}"
         model = ir.from_onnx_text(text)
-        for name, array in self.held.items():
-            used = {value for node in model.graph for value in node.inputs if value is not None and value.name == name}
-            for value in used:
-                made = ir.Value(name=name, const_value=ir.tensor(array), shape=ir.Shape(array.shape))
-                made.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
-                model.graph.initializers.add(made)
-                value.replace_all_uses_with(made)
+        hold(model, self.held)
         return model
 
 
