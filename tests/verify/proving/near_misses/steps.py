@@ -142,12 +142,12 @@ LOOKALIKES = (
             },
         )
         for before, after in (
-            ("e = LeakyRelu <alpha = -1.0> (x)", "e = Max(x, seven)"),
-            ("e = PRelu(x, minus)", "e = Max(x, seven)"),
-            ("e = Abs(x)", "e = Max(x, seven)"),
-            ("e = Mul(x, x)", "e = Max(x, seven)"),
+            ("a = Sub(x, far) e = LeakyRelu <alpha = -1.0> (a)", "e = Max(x, seven)"),
+            ("a = Sub(x, far) e = PRelu(a, minus)", "e = Max(x, seven)"),
+            ("a = Sub(x, far) e = Abs(a)", "e = Max(x, seven)"),
+            ("a = Sub(x, far) e = Mul(a, a)", "e = Max(x, seven)"),
             ("a = Add(x, far) e = Div(one, a)", "e = Mul(x, zero)"),
-            ("a = Sub(x, half) e = Abs(a)", "e = Max(x, seven)"),
+            ("a = Sub(x, far) b0 = Neg(a) e = Min(a, b0)", "a = Max(x, seven) e = Neg(a)"),
         )
     ),
     # Products of other values.
