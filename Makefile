@@ -18,7 +18,7 @@ FOUND ?= out/found
 QUICK := tests/test_api.py tests/test_surface.py $(addprefix tests/, \
     analysis/test_streamlined.py backend/test_integer_network.py cli/test_commands.py core/test_pipeline.py \
     datatypes/test_types.py debug/test_bisect.py docs/test_words.py drawing/test_draw.py graph/test_load.py \
-    helpers/test_random_models.py history/test_lineage.py legacy/test_authors.py ops/test_quant.py \
+    helpers/test_random_models.py history/test_lineage.py legacy/test_authors.py mutants/test_running.py ops/test_quant.py \
     passes/streamline/test_streamline.py planted/test_rare.py plugins/test_plugins.py proofs/test_soundness.py \
     report/test_data.py rewrite/test_driver.py session/test_session.py testing/test_index.py \
     verify/comparison/test_compare.py workers/test_processes.py zoo/test_comparison.py)
