@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_passes.analysis.exact.reals import Reals, product
 from onnx_passes.analysis.ranges.convolutions import bias_behind
-from onnx_passes.graph.constants import constant
+from onnx_passes.graph.arguments import reduced_axes
 from onnx_passes.graph.shapes import dimension, static_shape
 from onnx_passes.verify.proving.form_parts import centred, in_one_scale, refuse
 from onnx_passes.verify.proving.forms import Form, Visit
@@ -173,14 +173,11 @@ def global_average(visit: Visit) -> Form:
 
 def reduce(visit: Visit, *, mean: bool) -> Form:
     """Add up along axes; of a mean, the number of elements goes into the scale."""
-    x, held = visit.form(), constant(visit.node.inputs[1]) if visit.has(1) else None
-    axes = visit.node.attributes.get_ints("axes") if not visit.has(1) else None if held is None else held.reshape(-1)
-    if axes is None and visit.has(1):
+    x, axes = visit.form(), reduced_axes(visit.node)
+    if axes is None:
         raise refuse(visit, "its axes are not known")
-    if axes is None or not len(axes):
-        if visit.node.attributes.get_int("noop_with_empty_axes", 0):
-            return x
-        axes = range(x.rank)
+    if not axes:
+        return x
     keep = bool(visit.node.attributes.get_int("keepdims", 1))
     return _reduced(visit, x, tuple(sorted(int(axis) % x.rank for axis in axes)), keep=keep, mean=mean)
 
