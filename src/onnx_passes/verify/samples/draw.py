@@ -11,9 +11,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.verify.samples.decisive import decisive_values
 from onnx_passes.verify.samples.grids import AllowedValues, annotated_grid, broadcasts, float_info, grid_of
-from onnx_passes.verify.samples.integers import ENDS, any_integers, freedom, put_negative
+from onnx_passes.verify.samples.integers import ENDS, any_integers, decisive_values, freedom, put_negative
 from onnx_passes.verify.samples.lengths import longest
 from onnx_passes.verify.samples.overlays import flat_rows, put_some
 from onnx_passes.verify.samples.reference import Array, integer_limits

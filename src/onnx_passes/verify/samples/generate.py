@@ -19,10 +19,10 @@ from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.run.pace import Pace
 from onnx_passes.verify.run.resources import current_resources
 from onnx_passes.verify.samples.critical_inputs import Critical
-from onnx_passes.verify.samples.decisive import decisive_values
 from onnx_passes.verify.samples.draw import Bounds, Draw, Kind
 from onnx_passes.verify.samples.effort import affordable_size, is_small, seconds_for_samples
 from onnx_passes.verify.samples.grids import annotated_grid, float_info
+from onnx_passes.verify.samples.integers import decisive_values
 from onnx_passes.verify.samples.reference import Sample, integer_limits
 from onnx_passes.verify.samples.size_search import Place
 from onnx_passes.verify.samples.sizes import (

@@ -30,7 +30,8 @@ _USUAL = (256, 128, 64, 32, 16, 8, 512, 1024, 4096, 16384)
 """Lengths of windows, multiples of strides, signals of a second."""
 _SMALL, _MOST = 64, 2**22
 """The most that large sizes may come to when they are multiplied."""
-_CACHE = 3
+_CACHE_RANK = 3
+"""The least number of axes of an input that may be a cache."""
 _IDLE = 2
 """The changes of a dimension that leave a failure as it is, after which its other sizes come last."""
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
@@ -205,7 +206,7 @@ def _starts(free: Mapping[str, int], fixed: Mapping[str, int], places: Mapping[s
 
     def of_caches(name: str) -> Hashable:
         place = places.get(name)
-        return place if place is not None and len(place.others) >= _CACHE else name
+        return place if place is not None and len(place.others) >= _CACHE_RANK else name
 
     def of_first_axes(name: str) -> Hashable:
         place = places.get(name)
