@@ -14,7 +14,6 @@ CONSTANTS = (
     " float[1,1,1] cube = {1}"
 )
 INTEGERS = f"q = {Q}.Quant <signed = 1, narrow = 0> (x, one, zero, bits)"
-UNSIGNED = f"q = {Q}.Quant <signed = 0, narrow = 0> (x, one, zero, bits)"
 
 
 def pair(

@@ -71,12 +71,14 @@ class Pair:
         )
 
     def results(self) -> Iterator[tuple[np.ndarray, np.ndarray] | None]:
-        """Yield what ONNX Runtime makes of both texts on samples; None where it refuses one of them."""
+        """Yield the results of both texts in ONNX Runtime for each sample; None if it refuses one of the texts."""
         models = [self.model(body) for body in (self.before, self.after)]
         samples = [dict(self.fed)] if self.fed else generate(models[0], samples=6)
         for sample in samples:
             found = [_run(model, sample) for model in models]
-            yield None if found[0] is None or found[1] is None else (found[0], found[1])
+            # Texts that both fail show nothing.
+            if found[0] is not None or found[1] is not None:
+                yield None if found[0] is None or found[1] is None else (found[0], found[1])
 
     def model(self, body: str) -> ir.Model:
         head = HEAD.replace(f": {OPSET},", f": {self.opset},")
