@@ -36,8 +36,8 @@ class Expansion:
     def deviation(self, a: int, b: int) -> float:
         """Bound the difference of two real functions.
 
-        Raises NoBoundError where they are not alike: a coefficient is off by more than merging constants rounds. What
-        is added may be what is left of greater numbers.
+        Raises NoBoundError if a coefficient differs by more than merging constants can round it. The constant term is
+        compared in proportion to all terms: larger numbers may have cancelled in it.
         """
         p, q = self.of(a), self.of(b)
         twins, error = self._twins(p, q)

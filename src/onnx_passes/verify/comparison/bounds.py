@@ -17,7 +17,7 @@ def share_of_bound(
     any difference where the bound is zero. Arrays must be of one type and shape.
     """
     shares, more = np.empty(expected.size), np.broadcast_to(rounding, expected.shape).reshape(-1)
-    # Temporary arrays of large tensors would cost more than what is computed with them.
+    # In chunks: allocating large temporary arrays costs more than the arithmetic.
     for start, a, b in chunks(expected, found):
         part = slice(start, start + a.size)
         shares[part] = _shares(a, b, atol, rtol, more[part])

@@ -70,8 +70,8 @@ def rounding_bounds(
 ) -> list[Sample] | None:
     """Return how far rounding may move values of a model, element by element, for each sample.
 
-    The model is used up. Only the results of nodes ``at`` err, if given; else all do, and inputs as well. Runs of a
-    sample end when what they show, which grows, is ``enough``. Returns nothing if the model cannot be run so.
+    The model is used up. Only the results of nodes ``at`` err, if given; else all do, and inputs as well. The runs
+    of a sample end as soon as their bound, which only grows, is ``enough``. Returns None if the model does not run.
     """
     bounds: list[Sample] = []
     try:

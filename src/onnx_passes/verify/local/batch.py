@@ -84,7 +84,7 @@ class Pieces:
         return arrays
 
     def decides(self, own: Collection[str]) -> bool:
-        """Tell whether a node whose results are ``own`` decides between levels."""
+        """Return whether a node that computes one of the values ``own`` rounds to quantization levels."""
         return any(decides(node) for node in self.nodes if any(value.name in own for value in node.outputs))
 
     def rounding(
@@ -97,7 +97,7 @@ class Pieces:
     ) -> dict[int, Sample] | None:
         """Return how far rounding in the nodes that compute values ``at`` may move wanted ones, in some samples.
 
-        No more is found out than is ``enough`` for the sample of a number.
+        ``enough(number, bound)`` ends the runs of a sample as soon as its bound is large enough.
         """
         if self._whole is None:
             return None

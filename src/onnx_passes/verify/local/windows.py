@@ -58,11 +58,11 @@ class WindowCheck:
         return all(comparison.equal for samples in self.comparisons for comparison in samples)
 
     def holds(self, promise: Promise) -> bool:
-        """Tell whether all values are as promised."""
+        """Return whether all values satisfy the promise."""
         return self.broken(promise) is None
 
     def holds_in(self, number: int, promise: Promise, bounds: Sample) -> bool:
-        """Tell whether the values of one sample are as promised, where rounding may move them up to bounds."""
+        """Return whether the values of one sample satisfy the promise, widened by the bounds of their rounding."""
         return all(promise.holds(*pair) for at, pair in self._rounded({number: bounds}) if at == number)
 
     def wrong_samples(self, promise: Promise) -> set[int]:
@@ -70,7 +70,7 @@ class WindowCheck:
         return {number for number, (comparison, _) in self._rounded({}) if not promise.holds(comparison)}
 
     def broken(self, promise: Promise, bounds: Mapping[int, Sample] | None = None) -> str | None:
-        """Say what is not as promised, if anything is; rounding may move values up to bounds, by sample."""
+        """Describe the first violation of the promise, widened by the rounding bounds of each sample, or return None."""
         for _, (comparison, known) in self._rounded(bounds or {}):
             if (wrong := promise.broken(comparison, known)) is not None:
                 return promise.describe(wrong, known)

@@ -114,7 +114,7 @@ class Forms:
         return self._terms.setdefault(key, len(self._terms))
 
     def array(self, integers: np.ndarray) -> Hashable:
-        """Return what stands for an array of integers in a term, and for no term: the same for equal ones."""
+        """Return the key of an integer array within terms; equal arrays share one key, which is the key of no term."""
         for number, known in enumerate(self._arrays):
             if np.array_equal(known, integers):
                 return "array", number

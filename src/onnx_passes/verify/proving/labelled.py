@@ -72,7 +72,9 @@ def _mark(side: Side, labels: set[ir.Value]) -> str:
         wanted = len(node.inputs) if node.op_type == "Concat" else 1
         if not all(held[:wanted]) or any(held[wanted:]):
             return f"{node.op_type} moves other values, too, or by what it is given"
-        if node.op_type == "Pad" and (node.attributes.get_float("value") or node.inputs[2:3] not in ((), (None,))):
+        if node.op_type == "Pad" and (
+            node.attributes.get_float("value") or any(each is not None for each in node.inputs[2:3])
+        ):
             return f"{node.op_type} fills in a number"
         labels.update(node.outputs)
     return "" if all(value in labels for value in side.results) else "a result holds something else"

@@ -29,13 +29,13 @@ _FIRST = {
     ir.DataType.DOUBLE: 2**40,
     ir.DataType.FLOAT: 2**22,
 }
-"""From here on numbers stand for dimensions that are not known, in types that hold as many of them as there may be."""
+"""The first placeholder of an unknown dimension in each type; the type holds all placeholders exactly."""
 
 
 class _Numbers:
-    """Numbers that stand for dimensions that are not known: in each type one of its own, which no constant is.
+    """Placeholders of unknown dimensions: distinct in each type, and different from all constants.
 
-    What a type makes of a dimension, by rounding it or by a part of its bits, is no longer the dimension.
+    A cast may round a dimension or drop some of its bits, so that its result gets a placeholder of its own.
     """
 
     def __init__(self, taken: Collection[int]) -> None:
@@ -48,7 +48,7 @@ class _Numbers:
         return bool(self._known)
 
     def of(self, dtype: ir.DataType, key: Hashable) -> int:
-        """Return what stands for a dimension in a type."""
+        """Return the placeholder of a dimension in a type."""
         if (dtype, key) not in self._known:
             number = next(number for number in itertools.count(self._next[dtype]) if number not in self._taken)
             self._next[dtype] = number + 1
@@ -57,7 +57,7 @@ class _Numbers:
         return self._known[dtype, key]
 
     def cast(self, array: np.ndarray, dtype: ir.DataType) -> np.ndarray:
-        """Return what a type makes of numbers of which some stand for dimensions."""
+        """Cast numbers to a type, placeholders to the placeholders of their casts."""
         given = ir.DataType.from_numpy(array.dtype)
         made = [
             self.of(dtype, (given, int(number))) if (given, int(number)) in self._used else number
@@ -109,7 +109,7 @@ def _is_shape(node: ir.Node) -> bool:
 
 
 def _large_constants(side: Side) -> Iterator[int]:
-    """Yield the numbers that a side holds, but for those that stand for no dimension."""
+    """Yield the constants of a side that are large enough to be mistaken for a placeholder."""
     for node in side.nodes:
         for value in node.inputs:
             held = constant(value)
@@ -119,7 +119,7 @@ def _large_constants(side: Side) -> Iterator[int]:
 
 
 def _rounds_to(node: ir.Node) -> ir.DataType | None:
-    """Return the type that a node casts to, if what stands for dimensions can be told apart there."""
+    """Return the type that a node casts to, if there are placeholders in it; None for the type of dimensions."""
     to = ir.DataType(node.attributes.get_int("to", 0)) if node.op_type == "Cast" and node.domain == "" else None
     return None if to is ir.DataType.INT64 or to not in _FIRST else to
 
@@ -151,5 +151,5 @@ def _computes(sides: tuple[Side, Side]) -> str:
 
 
 def _keeps_all(node: ir.Node) -> bool:
-    """Tell whether a node casts to a type that holds whatever stands for dimensions."""
+    """Return whether a node casts to the type of dimensions, which changes no placeholder."""
     return node.op_type == "Cast" and node.attributes.get_int("to", 0) == ir.DataType.INT64
