@@ -70,7 +70,7 @@ class WindowCheck:
         return {number for number, (comparison, _) in self._rounded({}) if not promise.holds(comparison)}
 
     def broken(self, promise: Promise, bounds: Mapping[int, Sample] | None = None) -> str | None:
-        """Describe the first violation of the promise, widened by the rounding bounds of each sample, or return None."""
+        """Describe the first violation of the promise, widened by the bounds of each sample, or return None."""
         for _, (comparison, known) in self._rounded(bounds or {}):
             if (wrong := promise.broken(comparison, known)) is not None:
                 return promise.describe(wrong, known)
